@@ -1,0 +1,147 @@
+"""What the assignor is given and what it answers; values only.
+
+``GroupState`` is all that a leader knows in one generation: the tasks there are, and what each member said of itself.
+``Plan`` is who shall do what in this generation. Both are free of Kafka, time and bytes.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from streamlet.types import TaskId
+
+
+class Role(enum.StrEnum):
+    """What a member says of its copy of a task (handed-over states included)."""
+
+    ACTIVE = "active"
+    LEARNER = "learner"
+    STANDBY = "standby"
+    DORMANT = "dormant"
+    PENDING = "pending"
+    RELEASED = "released"
+
+
+@attrs.frozen
+class Copy:
+    """One task as its holder describes it.
+
+    ``generation`` is that of the assignment an ``active`` or ``pending`` claim comes from, -1 otherwise.
+    ``lag`` is in changelog records, None when unknown; ``ready`` says that it is acceptable.
+    """
+
+    role: Role
+    generation: int = -1
+    ready: bool = False
+    lag: int | None = None
+
+
+@attrs.frozen
+class Leaving:
+    """An instance is on its way out since, and at the latest until, these wall-clock ms."""
+
+    since_ms: int
+    deadline_ms: int | None = None
+
+
+@attrs.frozen
+class TaskInfo:
+    """One task there is. ``weight`` is its share of load (1 unless said otherwise)."""
+
+    task: TaskId
+    stateful: bool
+    weight: int = 1
+
+
+@attrs.frozen
+class MemberState:
+    """One member as its subscription describes it.
+
+    ``sort_key`` is the static id where there is one, else the member id; ``runs`` tells which subtopologies it can
+    run (number and hash match the leader's). ``joined_generation`` -1: new in this generation.
+    """
+
+    member_id: str
+    instance: str
+    number: int
+    capacity: float = 1.0  # of the whole instance
+    instance_id: str | None = None
+    runs: frozenset[int] | None = None  # None: all
+    copies: dict[TaskId, Copy] = attrs.field(factory=dict)
+    tags: dict[str, str] = attrs.field(factory=dict)
+    leaving: Leaving | None = None
+    learners: bool = True
+    joined_generation: int = -1
+    deferral_deadline_ms: int | None = None
+
+
+@attrs.frozen
+class Rules:
+    """The settings that shape a plan; names as in the settings, defaults too."""
+
+    standbys: int = 0
+    learners: bool = True  # False: no member learns, stateful tasks move cold, in two rounds
+    handover: str = "release"  # or "surrender"
+    mode: str = "incremental"  # or "eager"
+    partial_rebalance: bool = True
+    imbalance: float = 0.2
+    acceptable_lag: int = 10_000
+    max_learners_member: int = 4
+    max_learners_source: int = 8
+    max_learners_group: int = 64
+    max_moves: int = 0
+    move_interval_ms: int = 0
+    deferral_ms: int = 0
+    initial_delay_ms: int = 0
+    rack_tags: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class GroupState:
+    """The whole input of ``assign``. ``now_ms`` is wall-clock time, given by the caller."""
+
+    tasks: tuple[TaskInfo, ...]
+    members: tuple[MemberState, ...]
+    generation: int
+    now_ms: int
+    rules: Rules = Rules()
+
+
+@attrs.frozen
+class MemberPlan:
+    """One member's part of the plan; fields as in ``group.values.Assignment``."""
+
+    active: frozenset[TaskId] = frozenset()
+    learner: frozenset[TaskId] = frozenset()
+    standby: frozenset[TaskId] = frozenset()
+    release: dict[TaskId, str] = attrs.field(factory=dict)
+    pending: dict[TaskId, str] = attrs.field(factory=dict)
+    revoke: frozenset[TaskId] = frozenset()
+    leave: bool = False
+
+
+@attrs.frozen
+class Plan:
+    """The answer of ``assign``.
+
+    ``follow_up_ms``: wall-clock time of the next rebalance the plan itself needs, None for none; 0 means at once.
+    ``out_of_band`` names instances whose load cannot be brought inside the band.
+    """
+
+    members: dict[str, MemberPlan]
+    follow_up_ms: int | None = None
+    deferral_deadline_ms: int | None = None
+    unassigned: frozenset[TaskId] = frozenset()
+    out_of_band: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Violation:
+    """A rule a plan (or a live group) breaks: ``rule`` is U1…U13."""
+
+    rule: str
+    text: str
+    tasks: tuple[TaskId, ...] = ()
+    members: tuple[str, ...] = ()

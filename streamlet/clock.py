@@ -1,0 +1,65 @@
+"""The only place that reads the time of day or waits.
+
+Everything below the worker and the session is told what time it is; those two hold a ``Clock``.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Milliseconds, of the wall and of a clock that never goes back."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch, for timestamps of records."""
+        ...
+
+    def now_ms(self) -> int:
+        """Milliseconds on a monotonic clock, for timers."""
+        ...
+
+    def now_ns(self) -> int:
+        """Nanoseconds on the same monotonic clock, for measuring."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def now_ms(self) -> int:
+        """Monotonic milliseconds."""
+        return time.monotonic_ns() // 1_000_000
+
+    def now_ns(self) -> int:
+        """Monotonic nanoseconds."""
+        return time.monotonic_ns()
+
+
+class ManualClock:
+    """A clock that moves only when told to; for tests and simulations."""
+
+    def __init__(self, start_ms: int = 0) -> None:
+        self._ms = start_ms
+
+    def advance(self, ms: int) -> None:
+        """Move both clocks on by ``ms`` (never back)."""
+        assert ms >= 0, ms
+        self._ms += ms
+
+    def wall_ms(self) -> int:
+        """The set time."""
+        return self._ms
+
+    def now_ms(self) -> int:
+        """The set time."""
+        return self._ms
+
+    def now_ns(self) -> int:
+        """The set time in nanoseconds."""
+        return self._ms * 1_000_000

@@ -1,0 +1,120 @@
+"""One tree of errors.
+
+Operating errors are raised where they are known, bear Kafka's names where it has one, and are
+handled in one place, the worker. A programming error of ours is an ``AssertionError``.
+Foreign exceptions become one of these at the edge that met them (``kafka/client``, ``group/session``,
+``state/rocksdb``, ``serdes``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class StreamletError(Exception):
+    """Root of everything streamlet raises on purpose. ``exit_code`` is what a command ends with."""
+
+    exit_code = 1
+
+
+class ConfigError(StreamletError):
+    """Settings that cannot be: every problem at once, a line each."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class TopologyError(StreamletError):
+    """A topology that cannot be built or cannot run over the topics that exist."""
+
+    exit_code = 2
+
+
+class AppNotFoundError(StreamletError):
+    """The ``module:attribute`` given does not lead to an application."""
+
+    exit_code = 3
+
+
+class NotFoundError(StreamletError):
+    """No such application, instance, group or topic."""
+
+    exit_code = 3
+
+
+class TimedOutError(StreamletError):
+    """What was waited for did not happen in time."""
+
+    exit_code = 4
+
+
+class RefusedError(StreamletError):
+    """Refused as it stands: needs ``--yes``, or members that must be gone are alive."""
+
+    exit_code = 5
+
+
+class BrokerError(StreamletError):
+    """The broker cannot be reached, is too old, or answered with an error we cannot mend."""
+
+
+class MissingTopicError(BrokerError):
+    """A source topic of the topology does not exist."""
+
+    exit_code = 3
+
+
+class DeliveryError(BrokerError):
+    """A produced record was not delivered; nothing after it was committed."""
+
+
+class SerdeError(StreamletError):
+    """A value that cannot be encoded, or bytes that cannot be decoded."""
+
+
+class ProcessingError(StreamletError):
+    """A record that a user function, a serde or the producer failed on.
+
+    The message names topic, partition, offset and operator; the cause is chained.
+    """
+
+    def __init__(
+        self, reason: str, topic: str, partition: int, offset: int, operator: str
+    ) -> None:
+        super().__init__(f"{reason} at {topic}-{partition} offset {offset}, operator {operator}")
+        self.reason = reason
+        self.topic, self.partition, self.offset = topic, partition, offset
+        self.operator = operator
+
+
+class StateError(StreamletError):
+    """A state folder or store that cannot be used."""
+
+
+class StateLockedError(StateError):
+    """A task folder is held by a live process."""
+
+
+class TaskCorruptedError(StateError):
+    """Local state of a task is damaged or stems from another changelog; wipe it and restore."""
+
+
+class GroupError(StreamletError):
+    """Base of what goes wrong between a member and its group."""
+
+
+class TaskMigratedError(GroupError):
+    """The group gave our tasks to somebody else; drop them and write nothing."""
+
+
+class FencedError(GroupError):
+    """A newer process with the same static id took over; this one must stop."""
+
+    exit_code = 6
+
+
+class FatalGroupError(GroupError):
+    """The group refuses us for good (authorisation, protocol, size); retrying cannot help."""

@@ -1,0 +1,162 @@
+"""The requests of a classic Kafka group and their answers, as plain values.
+
+``membership`` makes requests and takes answers, ``session`` puts them on the wire through kafka-python, the fake
+coordinator answers them in memory. ``error`` is Kafka's code, 0 for none. Times are ms.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+from streamlet.types import TopicPartition
+
+
+@attrs.frozen
+class JoinGroup:
+    """Ask to be a member of the next generation. ``protocols`` is (name, metadata), best first."""
+
+    group: str
+    member_id: str
+    instance_id: str | None
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    reason: str = ""
+
+
+@attrs.frozen
+class JoinedMember:
+    """A member as the leader gets to see it."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@attrs.frozen
+class JoinGroupAnswer:
+    """``members`` is empty unless we lead; ``skip_assignment``: we lead, but the stored assignment stands."""
+
+    error: int
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    member_id: str = ""
+    skip_assignment: bool = False
+    members: tuple[JoinedMember, ...] = ()
+
+
+@attrs.frozen
+class SyncGroup:
+    """Ask for the assignment of a generation; the leader brings everybody's."""
+
+    group: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    protocol_type: str
+    protocol_name: str
+    assignments: tuple[tuple[str, bytes], ...] = ()
+
+
+@attrs.frozen
+class SyncGroupAnswer:
+    """The member's own assignment."""
+
+    error: int
+    assignment: bytes = b""
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+
+
+@attrs.frozen
+class Heartbeat:
+    """Still here."""
+
+    group: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+
+
+@attrs.frozen
+class HeartbeatAnswer:
+    """27 REBALANCE_IN_PROGRESS asks for a rejoin."""
+
+    error: int
+
+
+@attrs.frozen
+class LeaveGroup:
+    """Give up membership."""
+
+    group: str
+    member_id: str
+    instance_id: str | None
+    reason: str = ""
+
+
+@attrs.frozen
+class LeaveGroupAnswer:
+    """Answer for the whole request, or for our own identity in it."""
+
+    error: int
+
+
+@attrs.frozen
+class OffsetCommit:
+    """Commit positions, fenced by generation and member id. Values are (offset, metadata text)."""
+
+    group: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    offsets: dict[TopicPartition, tuple[int, str]]
+
+
+@attrs.frozen
+class OffsetCommitAnswer:
+    """An error code per partition."""
+
+    errors: dict[TopicPartition, int]
+
+
+@attrs.frozen
+class OffsetFetch:
+    """Read committed positions; membership is not needed."""
+
+    group: str
+    partitions: tuple[TopicPartition, ...]
+    require_stable: bool = True
+
+
+@attrs.frozen
+class Committed:
+    """A committed position; ``offset`` -1 where there is none."""
+
+    offset: int
+    metadata: str
+    error: int = 0
+
+
+@attrs.frozen
+class OffsetFetchAnswer:
+    """``error`` for the group, ``committed`` with an error of its own per partition (88: unstable)."""
+
+    error: int
+    committed: dict[TopicPartition, Committed] = attrs.field(factory=dict)
+
+
+Request: TypeAlias = JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | OffsetFetch
+Answer: TypeAlias = (
+    JoinGroupAnswer
+    | SyncGroupAnswer
+    | HeartbeatAnswer
+    | LeaveGroupAnswer
+    | OffsetCommitAnswer
+    | OffsetFetchAnswer
+)

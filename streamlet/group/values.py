@@ -1,0 +1,61 @@
+"""What members tell the group and what the leader answers, as values; ``wire`` turns them into bytes.
+
+The schemas are complete from the start (learners, leaving, deferral and flip included), so that a
+later version of streamlet reads an older one's bytes.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from streamlet.assignor.values import Copy, Leaving
+from streamlet.types import TaskId
+
+
+@attrs.frozen
+class Subscription:
+    """A member's part of a JoinGroup.
+
+    ``subtopologies`` is one 8-byte hash per subtopology number; a task goes only to members whose number and
+    hash match. ``nonce`` changes to force a rebalance. ``learners`` says whether the member can learn.
+    ``partitions`` is the task count per subtopology as the member saw it in the broker's metadata; the leader
+    uses its own. ``wants_type`` is the protocol type the member would rather use.
+    """
+
+    instance: str  # process id, persisted with the state folder
+    name: str  # what --name says, for people
+    member: int  # number of the member within its instance
+    capacity: float
+    instance_members: int
+    subtopologies: tuple[bytes, ...]
+    copies: dict[TaskId, Copy] = attrs.field(factory=dict)
+    instance_id: str | None = None
+    leaving: Leaving | None = None
+    deferral_deadline_ms: int | None = None
+    tags: dict[str, str] = attrs.field(factory=dict)
+    joined_generation: int = -1
+    nonce: int = 0
+    wants_type: str = "stream"
+    learners: bool = True
+
+
+@attrs.frozen
+class Assignment:
+    """The leader's answer to one member; its orders bear the generation of the SyncGroup answer.
+
+    ``revoke`` are tasks to stop, commit and give up, followed by a rejoin (revoke, then assign). ``leave`` is an
+    order to leave once nothing is owned. ``follow_up_ms`` is the wall-clock time of the next follow-up
+    rebalance, None for none.
+    """
+
+    active: frozenset[TaskId] = frozenset()
+    learner: frozenset[TaskId] = frozenset()
+    standby: frozenset[TaskId] = frozenset()
+    release: dict[TaskId, str] = attrs.field(factory=dict)  # task -> member id that gets it
+    pending: dict[TaskId, str] = attrs.field(factory=dict)  # task -> member id that has it
+    revoke: frozenset[TaskId] = frozenset()
+    leave: bool = False
+    follow_up_ms: int | None = None
+    deferral_deadline_ms: int | None = None
+    error: int = 0
+    leader: str = ""  # member id, for status

@@ -1,0 +1,158 @@
+"""What the runtime asks of a Kafka client, in columns; no client is imported here.
+
+``kafka/client`` implements these over confluent-kafka; tests bring their own. Foreign errors never
+cross: implementations raise ``streamlet.errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from streamlet.types import TopicPartition
+
+#: Headers of one record as Kafka has them: name and bytes, repeatable, in order.
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+
+
+@attrs.define(slots=True)
+class PartitionBatch:
+    """Raw records of one partition in columns of equal length.
+
+    ``offsets`` is a ``range`` whenever the offsets are contiguous, else a list.
+    ``timestamps`` are milliseconds since the epoch. ``headers`` is None unless asked for.
+    """
+
+    topic: str
+    partition: int
+    offsets: Sequence[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    timestamps: list[int]
+    headers: list[Headers | None] | None = None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+class RecordSource(Protocol):
+    """A consumer with partitions assigned by hand; offsets are never committed through it."""
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Add these partitions, each from its offset; one already assigned moves to that offset.
+
+        Others are untouched and keep what they fetched.
+        """
+        ...
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Stop these partitions; no record of them is returned by a later ``poll``."""
+        ...
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Fetch no more of these until resumed."""
+        ...
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        """Fetch these again."""
+        ...
+
+    def poll(self, max_records: int, timeout_ms: int) -> list[PartitionBatch]:
+        """Records that are there, split by partition, in offset order within each.
+
+        Raises:
+            BrokerError: what the client reports as fatal, or an offset out of range.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free the client."""
+        ...
+
+
+class RecordSink(Protocol):
+    """An idempotent producer."""
+
+    def send(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int] | None = None,
+        partitions: Sequence[int] | int | None = None,
+        headers: Sequence[Headers | None] | None = None,
+    ) -> None:
+        """Queue records in order; without partitions the key decides (murmur2, as Java's client).
+
+        Blocks while the queue is full.
+
+        Raises:
+            DeliveryError: a record queued earlier failed, or one of these is refused (too large).
+        """
+        ...
+
+    def flush(self, timeout_ms: int) -> None:
+        """Wait until everything queued is delivered.
+
+        Raises:
+            DeliveryError: something failed, or is undelivered at the timeout.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free the client, waiting for nothing."""
+        ...
+
+
+@attrs.frozen
+class TopicInfo:
+    """What the broker says of one topic. ``topic_id`` changes when a topic is made anew."""
+
+    name: str
+    partitions: int
+    topic_id: str = ""
+    internal: bool = False
+
+
+@attrs.frozen
+class NewTopic:
+    """A topic to create; ``replication`` -1 is the broker's default."""
+
+    name: str
+    partitions: int
+    replication: int = -1
+    config: tuple[tuple[str, str], ...] = ()
+
+
+class Admin(Protocol):
+    """The few administrative requests streamlet makes."""
+
+    def topics(self) -> dict[str, TopicInfo]:
+        """All topics by name."""
+        ...
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """Create and wait until each has leaders; one that exists already is left as it is."""
+        ...
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete; unknown names are ignored."""
+        ...
+
+    def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """First offset of each partition, in one request."""
+        ...
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Offset behind the last record of each partition (read_uncommitted), in one request."""
+        ...
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Let the broker drop records below these offsets."""
+        ...
+
+    def close(self) -> None:
+        """Free the client."""
+        ...

@@ -1,0 +1,79 @@
+"""The nodes of a topology as values: what is to be done, not how.
+
+A node names its parents; ``graph`` puts nodes together, ``subtopologies`` cuts the graph where a topic lies
+between. Serdes are held, never called, here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from streamlet.topology.operator import OperatorFactory
+
+
+@attrs.frozen(eq=False)
+class StoreSpec:
+    """A state store: what it is called, how it is encoded, whether it is kept on disk and in a topic.
+
+    ``named`` is False when the name was made up from the node's number, and so moves with it.
+    ``source_topic`` is set for a table read straight from a topic that is its own changelog.
+    """
+
+    name: str
+    key: Any
+    value: Any
+    persistent: bool = True
+    logged: bool = True
+    named: bool = True
+    source_topic: str | None = None
+
+
+@attrs.frozen(eq=False)
+class SourceNode:
+    """Reads topics. ``timestamp`` is ``(key, value, record_timestamp_ms) -> ms``, None for the record's own."""
+
+    name: str
+    topics: tuple[str, ...]
+    key: Any
+    value: Any
+    timestamp: Callable[[Any, Any, int], int] | None = None
+    reset: str | None = None
+
+
+@attrs.frozen(eq=False)
+class ProcessorNode:
+    """One operator with the stores it touches."""
+
+    name: str
+    parents: tuple[str, ...]
+    factory: OperatorFactory
+    stores: tuple[str, ...] = ()
+
+
+@attrs.frozen(eq=False)
+class SinkNode:
+    """Writes a topic. ``partitioner`` is ``(key, value, partitions) -> partition``, None for murmur2."""
+
+    name: str
+    parents: tuple[str, ...]
+    topic: str
+    key: Any
+    value: Any
+    partitioner: Callable[[Any, Any, int], int] | None = None
+
+
+@attrs.frozen
+class InternalTopic:
+    """A topic that streamlet makes: ``kind`` is ``repartition`` or ``changelog``.
+
+    ``partitions`` None means: as many as the tasks of the subtopology that owns it. ``named`` as in
+    ``StoreSpec``.
+    """
+
+    name: str
+    kind: str
+    partitions: int | None = None
+    named: bool = True

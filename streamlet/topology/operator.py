@@ -1,0 +1,77 @@
+"""What the task asks of an operator.
+
+An operator is made once per task by the factory that a node of the topology carries. It takes a batch and
+returns one; what it keeps, it keeps in the task's stores.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from streamlet.batch import Batch
+from streamlet.types import TaskId
+
+
+class KeyValueStore(Protocol):
+    """A key-value store of one task as operators and users see it: Python keys and values.
+
+    The ``1``/``True``/``1.0`` trap is the store's business: keys that are one dict key but not one
+    record key stay apart.
+    """
+
+    name: str
+
+    def get(self, key: Any) -> Any | None:
+        """The value, or None."""
+        ...
+
+    def put(self, key: Any, value: Any | None) -> None:
+        """Set, or delete with None."""
+        ...
+
+    def range(self, low: Any | None = None, high: Any | None = None) -> Any:
+        """Iterate ``(key, value)`` from low to high (both inclusive) in the order of key bytes."""
+        ...
+
+    def prefix(self, prefix: Any) -> Any:
+        """Iterate ``(key, value)`` whose key bytes begin with the prefix's."""
+        ...
+
+    def delete_range(self, low: Any, high: Any) -> None:
+        """Delete from low (inclusive) to high (exclusive)."""
+        ...
+
+
+class TaskContext(Protocol):
+    """What a task offers its operators when they are made."""
+
+    task: TaskId
+    application: str
+
+    def store(self, name: str) -> Any:
+        """The task's own store of that name (see ``state/``)."""
+        ...
+
+    def dropped(self, operator: str, count: int) -> None:
+        """Count records an operator leaves out by rule (a null key in an aggregation)."""
+        ...
+
+
+class Operator(Protocol):
+    """One step on batches."""
+
+    def process(self, batch: Batch) -> Batch:
+        """The step's output for the batch; an empty batch if nothing is left.
+
+        Raises:
+            OperatorFailed: a user function failed on one record.
+        """
+        ...
+
+
+class OperatorFactory(Protocol):
+    """Makes the operator of one task."""
+
+    def __call__(self, context: TaskContext) -> Operator:
+        """A new operator bound to the task's stores."""
+        ...

@@ -1,0 +1,58 @@
+"""The small values every room speaks in: tasks, topic partitions, state numbers.
+
+Nothing here knows Kafka, a clock or a file.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import attrs
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@attrs.frozen(order=True, slots=True)
+class TaskId:
+    """Unit of work and of assignment: one partition of one subtopology, printed ``0_3``."""
+
+    subtopology: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.subtopology}_{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``0_3``.
+
+        Raises:
+            ValueError: if the text is not two whole numbers joined by ``_``.
+        """
+        subtopology, separator, partition = text.partition("_")
+        if not separator or not subtopology.isdigit() or not partition.isdigit():
+            raise ValueError(f"not a task id: {text!r} (expected e.g. 0_3)")
+        return cls(int(subtopology), int(partition))
+
+
+class StateNumber(NamedTuple):
+    """Commit ``number`` of the active period ``epoch``; orders all changelog records of a task.
+
+    An active period starts with its claim, number 0, and numbers its commits 1, 2, … A changelog
+    record bears the number of the commit that it precedes.
+    """
+
+    epoch: int
+    number: int
+
+
+#: Sorts before every record any owner ever wrote.
+NO_STATE = StateNumber(0, 0)
