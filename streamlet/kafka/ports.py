@@ -59,6 +59,10 @@ class RecordSource(Protocol):
         """Fetch these again."""
         ...
 
+    def known_end(self, partition: TopicPartition) -> int | None:
+        """End of an assigned partition as of the last fetch; None before the first. Asks nobody."""
+        ...
+
     def poll(self, max_records: int, timeout_ms: int) -> list[PartitionBatch]:
         """Records that are there, split by partition, in offset order within each.
 
@@ -131,6 +135,10 @@ class Admin(Protocol):
 
     def topics(self) -> dict[str, TopicInfo]:
         """All topics by name."""
+        ...
+
+    def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
+        """The id of each of these topics that exists; a topic made anew has another."""
         ...
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:

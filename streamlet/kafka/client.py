@@ -1,0 +1,497 @@
+"""The ports over confluent-kafka; the only file that imports it.
+
+Two things decide the speed here and are easy to undo by accident. ``fetch.queue.backoff.ms`` must
+stay small: with librdkafka's second a fast consumer idles most of the time. And nothing per record
+may be a Python call of ours: each column is one ``list(map(...))`` over the messages.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby, islice, repeat
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+)
+from confluent_kafka import TopicPartition as RawPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import NewTopic as RawTopic  # type: ignore[attr-defined]
+
+from streamlet.clock import Clock, SystemClock
+from streamlet.errors import BrokerError, DeliveryError, TimedOutError
+from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch, TopicInfo
+from streamlet.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_error = Message.error
+_topic = Message.topic
+_partition = Message.partition
+_key = Message.key
+_value = Message.value
+_timestamp = Message.timestamp
+_headers = Message.headers
+
+#: Consumer errors that librdkafka mends by itself; everything else is ours to raise.
+_PASSING = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._PARTITION_EOF,
+        KafkaError._RESOLVE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+
+
+def _quiet(config: dict[str, Any], name: str) -> dict[str, Any]:
+    """Settings every client has: librdkafka's own log goes to ours, not to standard error."""
+    return {"client.id": name, "logger": log, "log.connection.close": False, **config}
+
+
+class KafkaSource:
+    """A ``RecordSource``: manual assignment, no offset ever committed through it.
+
+    Args:
+        bootstrap_servers: ``host:port,…``.
+        config: more librdkafka settings, last word.
+        headers: whether to read record headers (a call and a list per record).
+        isolation: ``read_uncommitted`` or ``read_committed``.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        headers: bool = False,
+        isolation: str = "read_uncommitted",
+        name: str = "streamlet",
+    ) -> None:
+        self._consumer = Consumer(
+            _quiet(
+                {
+                    "bootstrap.servers": bootstrap_servers,
+                    "group.id": f"{name}-unused",  # asked for by librdkafka, never joined
+                    "enable.auto.commit": False,
+                    "enable.auto.offset.store": False,
+                    "auto.offset.reset": "error",
+                    "isolation.level": isolation,
+                    "fetch.queue.backoff.ms": 5,
+                    "fetch.wait.max.ms": 100,
+                    "queued.max.messages.kbytes": 32_768,
+                    **(config or {}),
+                },
+                name,
+            )
+        )
+        self._with_headers = headers
+        self._assigned: dict[TopicPartition, None] = {}
+        self._topics: set[str] = set()
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Add partitions at offsets; one already assigned is moved there."""
+        known = [tp for tp in positions if tp in self._assigned]
+        if known:
+            self.unassign(known)
+        raw = [RawPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
+        self._call(self._consumer.incremental_assign, raw)
+        self._assigned.update(dict.fromkeys(positions))
+        self._topics = {tp.topic for tp in self._assigned}
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Stop partitions; those not assigned are ignored."""
+        known = [tp for tp in partitions if tp in self._assigned]
+        if not known:
+            return
+        self._call(self._consumer.incremental_unassign, _raw(known))
+        for tp in known:
+            del self._assigned[tp]
+        self._topics = {tp.topic for tp in self._assigned}
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Fetch no more of these until resumed."""
+        self._call(self._consumer.pause, _raw(partitions))
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        """Fetch these again."""
+        self._call(self._consumer.resume, _raw(partitions))
+
+    def known_end(self, partition: TopicPartition) -> int | None:
+        """High watermark as of the last fetch, without asking the broker; None before the first."""
+        low_high = self._consumer.get_watermark_offsets(
+            RawPartition(partition.topic, partition.partition), cached=True
+        )
+        return None if low_high is None or low_high[1] < 0 else int(low_high[1])
+
+    def poll(self, max_records: int, timeout_ms: int) -> list[PartitionBatch]:
+        """Up to ``max_records``, waiting at most ``timeout_ms`` for that many."""
+        messages = self._consumer.consume(max_records, timeout_ms / 1000)
+        if not messages:
+            return []
+        if any(map(_error, messages)):
+            messages = _good(messages)
+        return [
+            self._columns(topic, partition, run)
+            for topic, partition, run in _split(messages, len(self._topics))
+        ]
+
+    def close(self) -> None:
+        """Free the client."""
+        self._consumer.close()
+
+    def _columns(self, topic: str, partition: int, run: list[Message]) -> PartitionBatch:
+        first, last = run[0].offset(), run[-1].offset()
+        offsets: Sequence[int] = range(first, last + 1)  # type: ignore[operator, arg-type]
+        if len(offsets) != len(run):
+            offsets = [m.offset() for m in run]  # type: ignore[misc]
+        return PartitionBatch(
+            topic,
+            partition,
+            offsets,
+            list(map(_key, run)),
+            list(map(_value, run)),
+            [t[1] for t in map(_timestamp, run)],
+            list(map(_headers, run)) if self._with_headers else None,  # type: ignore[arg-type]
+        )
+
+    def _call(self, method: Callable[..., Any], partitions: list[RawPartition]) -> None:
+        try:
+            method(partitions)
+        except KafkaException as error:
+            raise _broker_error(error) from error
+
+
+def _raw(partitions: Iterable[TopicPartition]) -> list[RawPartition]:
+    return [RawPartition(tp.topic, tp.partition) for tp in partitions]
+
+
+def _good(messages: list[Message]) -> list[Message]:
+    """The records among what consume() returned; an error that will not pass is raised."""
+    for message in messages:
+        error = message.error()
+        if error is not None and error.code() not in _PASSING:
+            where = f"{message.topic()}-{message.partition()}"
+            raise BrokerError(f"reading {where}: {error.str()} ({error.name()})")
+    return [m for m in messages if m.error() is None]
+
+
+def _split(messages: list[Message], topics: int) -> list[tuple[str, int, list[Message]]]:
+    """Messages by partition, order kept; looks at topics only where there are several."""
+    parts: list[tuple[str, int, list[Message]]] = []
+    if not messages:
+        return parts
+    by_topic: dict[str, list[Message]] = {}
+    if topics > 1:
+        for name, run in groupby(messages, _topic):
+            by_topic.setdefault(str(name), []).extend(run)
+    else:
+        by_topic[str(messages[0].topic())] = messages
+    for name, same in by_topic.items():
+        by_partition: dict[int, list[Message]] = {}
+        for partition, run in groupby(same, _partition):
+            by_partition.setdefault(int(partition or 0), []).extend(run)
+        parts.extend((name, partition, run) for partition, run in by_partition.items())
+    return parts
+
+
+class KafkaSink:
+    """A ``RecordSink``: one idempotent producer. Failures are noticed, good deliveries cost nothing.
+
+    Args:
+        bootstrap_servers: ``host:port,…``.
+        config: more librdkafka settings, last word.
+        delivery_timeout_ms: how long a record may stay undelivered. It must not exceed the session
+            timeout, or a process that lost its tasks could still write to their changelogs.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        delivery_timeout_ms: int = 10_000,
+        name: str = "streamlet",
+    ) -> None:
+        self._failed: list[tuple[str, str]] = []
+        self._producer = Producer(
+            _quiet(
+                {
+                    "bootstrap.servers": bootstrap_servers,
+                    "enable.idempotence": True,
+                    "acks": "all",
+                    "linger.ms": 5,
+                    "partitioner": "murmur2_random",
+                    "delivery.report.only.error": True,
+                    "on_delivery": self._on_failure,
+                    "message.timeout.ms": delivery_timeout_ms,
+                    "queue.buffering.max.messages": 200_000,
+                    "queue.buffering.max.kbytes": 65_536,
+                    **(config or {}),
+                },
+                name,
+            )
+        )
+        self._produce = self._producer.produce
+
+    def send(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int] | None = None,
+        partitions: Sequence[int] | int | None = None,
+        headers: Sequence[Headers | None] | None = None,
+    ) -> None:
+        """Queue records in order, waiting while the queue is full."""
+        times: Iterable[int] = repeat(0) if timestamps is None else timestamps
+        if headers is not None:
+            self._send_rows(topic, keys, values, times, partitions, headers)
+        elif partitions is None or isinstance(partitions, int):
+            self._send_run(topic, keys, values, times, -1 if partitions is None else partitions)
+        else:
+            self._send_rows(topic, keys, values, times, partitions, None)
+        self._producer.poll(0)
+        self._check()
+
+    def _send_run(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        times: Iterable[int],
+        partition: int,
+    ) -> None:
+        """The hot loop: one call per record, positional arguments only."""
+        produce: Any = self._produce
+        done = 0
+        while True:
+            try:
+                rows = islice(zip(keys, values, times, strict=False), done, None)
+                for key, value, time in rows:
+                    produce(topic, value, key, partition, None, None, None, time)
+                    done += 1
+                return
+            except BufferError:
+                self._wait_for_room()
+            except KafkaException as error:
+                raise _delivery_error(topic, error) from error
+
+    def _send_rows(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        times: Iterable[int],
+        partitions: Sequence[int] | int | None,
+        headers: Sequence[Headers | None] | None,
+    ) -> None:
+        """As ``_send_run``, with a partition or headers of its own for each record."""
+        where = repeat(-1) if partitions is None else partitions
+        where = repeat(where) if isinstance(where, int) else where
+        extra: Iterable[Headers | None] = repeat(None) if headers is None else headers
+        for key, value, time, partition, head in zip(
+            keys, values, times, where, extra, strict=False
+        ):
+            more: dict[str, Any] = {"headers": list(head)} if head else {}
+            while True:
+                try:
+                    self._produce(topic, value, key, partition=partition, timestamp=time, **more)
+                except BufferError:
+                    self._wait_for_room()
+                    continue
+                except KafkaException as error:
+                    raise _delivery_error(topic, error) from error
+                break
+
+    def flush(self, timeout_ms: int) -> None:
+        """Wait until everything queued is delivered."""
+        left = self._producer.flush(timeout_ms / 1000)
+        self._check()
+        if left:
+            raise DeliveryError(f"{left} records still undelivered after {timeout_ms} ms")
+
+    def close(self) -> None:
+        """Forget what is queued and free the client."""
+        self._producer.purge()
+        self._producer.poll(0)
+        self._failed.clear()
+
+    def _wait_for_room(self) -> None:
+        self._producer.poll(0.05)
+        self._check()
+
+    def _on_failure(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed.append((f"{message.topic()}-{message.partition()}", error.str()))
+
+    def _check(self) -> None:
+        if self._failed:
+            failed, self._failed = self._failed, []
+            where, why = failed[0]
+            raise DeliveryError(f"{len(failed)} records not delivered, first to {where}: {why}")
+
+
+def _delivery_error(topic: str, error: KafkaException) -> DeliveryError:
+    cause = error.args[0]
+    return DeliveryError(f"a record to {topic} was refused: {cause.str()}")
+
+
+def _broker_error(error: KafkaException) -> BrokerError:
+    cause = error.args[0]
+    return BrokerError(f"{cause.str()} ({cause.name()})")
+
+
+class KafkaAdmin:
+    """An ``Admin``. Every request is bounded by ``timeout_ms``.
+
+    Raises:
+        BrokerError: the broker cannot be reached or refuses; the message bears its address.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        timeout_ms: int = 15_000,
+        clock: Clock | None = None,
+        name: str = "streamlet-admin",
+    ) -> None:
+        self._where = bootstrap_servers
+        self._timeout = timeout_ms / 1000
+        self._timeout_ms = timeout_ms
+        self._clock = clock or SystemClock()
+        self._client = AdminClient(
+            _quiet({"bootstrap.servers": bootstrap_servers, **(config or {})}, name)
+        )
+
+    def topics(self) -> dict[str, TopicInfo]:
+        """All topics by name, without ids (see ``topic_ids``)."""
+        try:
+            found = self._client.list_topics(timeout=self._timeout).topics
+        except KafkaException as error:
+            raise self._unreachable(error) from error
+        return {
+            name: TopicInfo(name, len(topic.partitions), internal=name.startswith("__"))
+            for name, topic in sorted(found.items())
+        }
+
+    def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
+        """The id of each topic that exists; a topic made anew has another."""
+        if not names:
+            return {}
+        futures = self._client.describe_topics(
+            TopicCollection(list(names)), request_timeout=self._timeout
+        )
+        ids: dict[str, str] = {}
+        for name, future in futures.items():
+            try:
+                ids[name] = str(future.result().topic_id)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise self._failed(f"describing topic {name}", error) from error
+        return ids
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """Create what is missing and wait until every partition has a leader."""
+        if not topics:
+            return
+        raw = [RawTopic(t.name, t.partitions, t.replication, config=dict(t.config)) for t in topics]
+        for name, future in self._client.create_topics(raw, request_timeout=self._timeout).items():
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise self._failed(f"creating topic {name}", error) from error
+        self._await_leaders([t.name for t in topics])
+
+    def _await_leaders(self, names: Sequence[str]) -> None:
+        deadline = self._clock.now_ms() + self._timeout_ms
+        while True:
+            found = self._client.list_topics(timeout=self._timeout).topics
+            ready = [
+                name
+                for name in names
+                if name in found
+                and found[name].partitions
+                and all(p.leader >= 0 for p in found[name].partitions.values())
+            ]
+            if len(ready) == len(names):
+                return
+            if self._clock.now_ms() > deadline:
+                missing = sorted(set(names) - set(ready))
+                raise TimedOutError(f"topics without a leader after creation: {missing}")
+            self._client.poll(0.02)
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete; unknown names are ignored."""
+        if not names:
+            return
+        futures = self._client.delete_topics(list(names), request_timeout=self._timeout)
+        for name, future in futures.items():
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise self._failed(f"deleting topic {name}", error) from error
+
+    def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """First offset of each partition."""
+        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Offset behind the last record of each partition (read_uncommitted)."""
+        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def _offsets(
+        self, partitions: Sequence[TopicPartition], spec: OffsetSpec
+    ) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        futures = self._client.list_offsets(
+            {RawPartition(tp.topic, tp.partition): spec for tp in partitions},
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=self._timeout,
+        )
+        found = {}
+        for raw, future in futures.items():
+            try:
+                found[TopicPartition(raw.topic, raw.partition)] = int(future.result().offset)
+            except KafkaException as error:
+                raise self._failed(f"offsets of {raw.topic}-{raw.partition}", error) from error
+        return found
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Let the broker drop records below these offsets; answers are not waited for."""
+        if before:
+            self._client.delete_records(
+                [RawPartition(tp.topic, tp.partition, offset) for tp, offset in before.items()]
+            )
+
+    def close(self) -> None:
+        """Nothing to do: the client has no connection state worth a farewell."""
+
+    def _unreachable(self, error: KafkaException) -> BrokerError:
+        reason = error.args[0].str()
+        return BrokerError(
+            f"no answer from {self._where} within {self._timeout_ms} ms: {reason}. "
+            "Is the broker running, and is the address right (--bootstrap-servers)?"
+        )
+
+    def _failed(self, what: str, error: KafkaException) -> BrokerError:
+        cause = error.args[0]
+        if cause.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT):
+            return self._unreachable(error)
+        return BrokerError(f"{what}: {cause.str()} ({cause.name()})")
