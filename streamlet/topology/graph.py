@@ -1,0 +1,141 @@
+"""Puts nodes together in the order they are asked for, and freezes them into a ``Topology``.
+
+Knows names and numbers, never what an operator does. Numbers follow Kafka Streams: one counter for
+nodes and made-up stores alike, so that the same program gets the same names there and here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from streamlet.errors import TopologyError
+from streamlet.topology import copartition
+from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
+from streamlet.topology.subtopologies import Node, Subtopology, split
+from streamlet.types import TaskId
+
+
+@attrs.frozen(eq=False)
+class Topology:
+    """Everything an application does, cut into the parts that tasks are made of."""
+
+    application: str
+    subtopologies: tuple[Subtopology, ...]
+
+    def subtopology(self, number: int) -> Subtopology:
+        """The subtopology with this number."""
+        return self.subtopologies[number]
+
+    @property
+    def source_topics(self) -> tuple[str, ...]:
+        """Topics that are read and that streamlet does not make, sorted."""
+        made = set(self.repartition_topics)
+        read = {topic for part in self.subtopologies for topic in part.input_topics}
+        return tuple(sorted(read - made))
+
+    @property
+    def repartition_topics(self) -> tuple[str, ...]:
+        """Topics between two subtopologies, sorted."""
+        return tuple(sorted(t.name for part in self.subtopologies for t in part.repartitions))
+
+    def partition_counts(self, source_counts: Mapping[str, int]) -> dict[str, int]:
+        """Partition counts of all input topics, those of repartition topics worked out.
+
+        Raises:
+            TopologyError: counts that must be equal are not (both topics are named).
+            MissingTopicError: ``source_counts`` lacks a source topic.
+        """
+        return copartition.partition_counts(self.subtopologies, source_counts)
+
+    def tasks(self, source_counts: Mapping[str, int]) -> tuple[TaskId, ...]:
+        """All tasks in order: one per subtopology and partition of its input topics.
+
+        Raises:
+            TopologyError: as ``partition_counts``.
+            MissingTopicError: as ``partition_counts``.
+        """
+        counts = self.partition_counts(source_counts)
+        return tuple(
+            TaskId(part.id, partition)
+            for part in self.subtopologies
+            for partition in range(counts[part.input_topics[0]])
+        )
+
+
+class Graph:
+    """A topology under construction."""
+
+    def __init__(self, application: str) -> None:
+        self.application = application
+        self._number = 0
+        self._nodes: dict[str, Node] = {}
+        self._stores: dict[str, StoreSpec] = {}
+        self._repartitions: dict[str, InternalTopic] = {}
+        self._readers: dict[str, str] = {}
+        self._frozen: Topology | None = None
+
+    def new_name(self, prefix: str) -> str:
+        """The next made-up name, ``KSTREAM-SOURCE-`` giving ``KSTREAM-SOURCE-0000000000``."""
+        name = f"{prefix}{self._number:010d}"
+        self._number += 1
+        return name
+
+    def add_source(self, node: SourceNode) -> None:
+        """Add a node that reads topics no other node reads."""
+        self._enter(node)
+        for topic in node.topics:
+            if topic in self._readers:
+                raise TopologyError(f"topic {topic!r} is read by {self._readers[topic]} already")
+            self._readers[topic] = node.name
+
+    def add_processor(self, node: ProcessorNode) -> None:
+        """Add an operator below its parents; its stores were added before."""
+        unknown = sorted(set(node.stores) - set(self._stores))
+        assert not unknown, f"{node.name} names unknown stores {unknown}"
+        self._enter(node, node.parents)
+
+    def add_sink(self, node: SinkNode) -> None:
+        """Add a node that writes a topic."""
+        self._enter(node, node.parents)
+
+    def add_store(self, spec: StoreSpec) -> None:
+        """Add a store; it belongs to the subtopology whose processors name it."""
+        if spec.name in self._stores:
+            raise TopologyError(f"there are two stores named {spec.name!r}; give one another name")
+        self._stores[spec.name] = spec
+
+    def add_repartition(self, topic: InternalTopic) -> None:
+        """Declare a topic of ours between two subtopologies."""
+        if topic.name in self._repartitions:
+            raise TopologyError(
+                f"there are two repartition topics named {topic.name!r}; give one another name"
+            )
+        self._repartitions[topic.name] = topic
+
+    def freeze(self) -> Topology:
+        """The finished topology; nothing can be added afterwards.
+
+        Raises:
+            TopologyError: there is nothing to run.
+        """
+        if self._frozen is None:
+            if not self._nodes:
+                raise TopologyError(f"{self.application}: the topology reads no topic")
+            self._frozen = Topology(
+                self.application,
+                split(self.application, self._nodes.values(), self._stores, self._repartitions),
+            )
+        return self._frozen
+
+    def _enter(self, node: Node, parents: Iterable[str] = ()) -> None:
+        if self._frozen is not None:
+            raise TopologyError(
+                f"{node.name} comes too late: the topology of {self.application!r} was built before"
+            )
+        if node.name in self._nodes:
+            raise TopologyError(f"there are two nodes named {node.name!r}; give one another name")
+        for parent in parents:
+            assert parent in self._nodes, f"{node.name} hangs below unknown {parent}"
+        self._nodes[node.name] = node

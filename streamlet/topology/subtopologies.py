@@ -1,0 +1,195 @@
+"""Cuts a graph into its connected parts: what a topic lies between, different tasks may run.
+
+Nodes belong together when one is another's parent or when they share a store. Parts are numbered by
+their first node in order of creation, as Kafka Streams numbers them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import attrs
+
+from streamlet.topology.names import changelog_name
+from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
+
+Node: TypeAlias = SourceNode | ProcessorNode | SinkNode
+
+#: Bytes of a subtopology's hash, enough to tell versions of one program apart.
+HASH_BYTES = 8
+
+
+@attrs.frozen(eq=False)
+class Subtopology:
+    """A connected part of the topology; a task is one partition of it.
+
+    All tuples are in order of creation.
+    """
+
+    id: int
+    application: str
+    sources: tuple[SourceNode, ...]
+    processors: tuple[ProcessorNode, ...]
+    sinks: tuple[SinkNode, ...]
+    stores: tuple[StoreSpec, ...]
+    repartitions: tuple[InternalTopic, ...]
+    _children: Mapping[str, tuple[str, ...]]
+
+    @property
+    def input_topics(self) -> tuple[str, ...]:
+        """Topics the sources read, in order, repartition topics included."""
+        return tuple(topic for source in self.sources for topic in source.topics)
+
+    @property
+    def output_topics(self) -> tuple[str, ...]:
+        """Topics the sinks write, each once, in order."""
+        return tuple(dict.fromkeys(sink.topic for sink in self.sinks))
+
+    @property
+    def stateful(self) -> bool:
+        """Whether a task of it has a store."""
+        return bool(self.stores)
+
+    def children(self, name: str) -> tuple[str, ...]:
+        """Names of the nodes directly below this one, in order of creation."""
+        return self._children.get(name, ())
+
+    def node(self, name: str) -> Node:
+        """The node of that name."""
+        nodes: tuple[Node, ...] = (*self.sources, *self.processors, *self.sinks)
+        return next(node for node in nodes if node.name == name)
+
+    def store(self, name: str) -> StoreSpec:
+        """The store of that name."""
+        return next(spec for spec in self.stores if spec.name == name)
+
+    def source_of(self, topic: str) -> SourceNode:
+        """The source node that reads the topic."""
+        return next(source for source in self.sources if topic in source.topics)
+
+    def changelog_topic(self, store: str) -> str | None:
+        """Topic of the store's changes: its source topic, one of ours, None if not logged."""
+        spec = self.store(store)
+        if spec.source_topic is not None:
+            return spec.source_topic
+        return changelog_name(self.application, spec.name) if spec.logged else None
+
+    @property
+    def changelog_topics(self) -> tuple[str, ...]:
+        """Changelog topics that streamlet makes for it, in order of its stores."""
+        own = (spec for spec in self.stores if spec.logged and spec.source_topic is None)
+        return tuple(changelog_name(self.application, spec.name) for spec in own)
+
+    @property
+    def hash(self) -> bytes:
+        """Eight bytes that change when nodes, topics, stores or serdes do.
+
+        Two processes with the same number and hash run the same tasks; what user functions do
+        inside is not seen.
+        """
+        text = json.dumps(_canonical(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.blake2b(text.encode(), digest_size=HASH_BYTES).digest()
+
+
+def serde_name(serde: Any) -> str:
+    """A serde's name, the same in every process."""
+    name = getattr(serde, "name", None)
+    return name if isinstance(name, str) else type(serde).__qualname__
+
+
+def split(
+    application: str,
+    nodes: Iterable[Node],
+    stores: Mapping[str, StoreSpec],
+    repartitions: Mapping[str, InternalTopic],
+) -> tuple[Subtopology, ...]:
+    """The connected parts of a graph whose nodes come parents first."""
+    ordered = tuple(nodes)
+    roots = _roots(ordered)
+    groups: dict[str, list[Node]] = {}
+    for node in ordered:
+        groups.setdefault(roots[node.name], []).append(node)
+    return tuple(
+        _subtopology(number, application, group, stores, repartitions)
+        for number, group in enumerate(groups.values())
+    )
+
+
+def _roots(nodes: tuple[Node, ...]) -> dict[str, str]:
+    """For each node the name that stands for its part: union-find over parents and stores."""
+    above: dict[str, str] = {}
+
+    def find(name: str) -> str:
+        while above[name] != name:
+            above[name] = above[above[name]]
+            name = above[name]
+        return name
+
+    for node in nodes:
+        above[node.name] = node.name
+        if isinstance(node, SourceNode):
+            continue
+        for parent in node.parents:
+            above[find(node.name)] = find(parent)
+        for store in node.stores if isinstance(node, ProcessorNode) else ():
+            mark = f"store {store}"  # cannot be a node's name in the same dict by accident
+            above.setdefault(mark, mark)
+            above[find(node.name)] = find(mark)
+    return {node.name: find(node.name) for node in nodes}
+
+
+def _subtopology(
+    number: int,
+    application: str,
+    group: list[Node],
+    stores: Mapping[str, StoreSpec],
+    repartitions: Mapping[str, InternalTopic],
+) -> Subtopology:
+    children: dict[str, list[str]] = {}
+    for node in group:
+        for parent in () if isinstance(node, SourceNode) else node.parents:
+            children.setdefault(parent, []).append(node.name)
+    sources = tuple(node for node in group if isinstance(node, SourceNode))
+    processors = tuple(node for node in group if isinstance(node, ProcessorNode))
+    used = {name for node in processors for name in node.stores}
+    read = {topic for source in sources for topic in source.topics}
+    return Subtopology(
+        id=number,
+        application=application,
+        sources=sources,
+        processors=processors,
+        sinks=tuple(node for node in group if isinstance(node, SinkNode)),
+        stores=tuple(spec for name, spec in stores.items() if name in used),
+        repartitions=tuple(topic for name, topic in repartitions.items() if name in read),
+        children={name: tuple(below) for name, below in children.items()},
+    )
+
+
+def _canonical(part: Subtopology) -> dict[str, Any]:
+    """What two versions of a subtopology are compared by: names only, never addresses."""
+    return {
+        "id": part.id,
+        "sources": [
+            [node.name, node.topics, serde_name(node.key), serde_name(node.value)]
+            for node in part.sources
+        ],
+        "processors": [[node.name, node.parents, node.stores] for node in part.processors],
+        "sinks": [
+            [node.name, node.parents, node.topic, serde_name(node.key), serde_name(node.value)]
+            for node in part.sinks
+        ],
+        "stores": [
+            [
+                spec.name,
+                serde_name(spec.key),
+                serde_name(spec.value),
+                spec.persistent,
+                spec.logged,
+                spec.source_topic,
+            ]
+            for spec in part.stores
+        ],
+    }
