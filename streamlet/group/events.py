@@ -1,0 +1,162 @@
+"""What can happen to a member; the only input of ``Membership.handle``.
+
+The shell (``session``, or a simulation) makes these from the network, the worker and the clock.
+Times in ms of one monotonic clock. A number is that of the ``Send`` command it answers; a token is
+the caller's own.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeAlias
+
+import attrs
+
+from streamlet.group.messages import Answer
+from streamlet.types import TopicPartition
+
+
+class Failure(enum.StrEnum):
+    """Why a request has no answer."""
+
+    TIMEOUT = "timeout"
+    DISCONNECTED = "disconnected"
+
+
+@attrs.frozen
+class Start:
+    """Become a member. The first event, once."""
+
+
+@attrs.frozen
+class CoordinatorFound:
+    """Answers ``FindCoordinator``; ``address`` is whatever tells two coordinators apart."""
+
+    address: str = ""
+
+
+@attrs.frozen
+class CoordinatorNotFound:
+    """Answers ``FindCoordinator``; ``error`` is Kafka's code, None when nobody answered."""
+
+    error: int | None = None
+
+
+@attrs.frozen
+class Answered:
+    """The coordinator answered request ``number``."""
+
+    number: int
+    answer: Answer
+
+
+@attrs.frozen
+class RequestFailed:
+    """Request ``number`` got no answer; it may have arrived all the same."""
+
+    number: int
+    kind: Failure
+
+
+@attrs.frozen
+class Tick:
+    """Time has passed; due at the latest at the last ``WakeAt``."""
+
+
+@attrs.frozen
+class MetadataReady:
+    """Answers ``NeedMetadata`` ``request``: what to join with, (name, metadata) best first."""
+
+    request: int
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+@attrs.frozen
+class AssignmentsReady:
+    """Answers ``RunAssignor``: an assignment for each member of ``generation``."""
+
+    generation: int
+    assignments: dict[str, bytes]
+
+
+@attrs.frozen
+class AssignorFailed:
+    """Answers ``RunAssignor`` when there is no plan (e.g. topics unknown): try again later."""
+
+    generation: int
+    reason: str
+
+
+@attrs.frozen
+class RejoinWanted:
+    """Our own description changed and a rebalance is needed; joins with a new nonce."""
+
+    reason: str
+
+
+@attrs.frozen
+class CommitWanted:
+    """Commit ``offsets`` (offset, metadata text); one ``CommitResult`` with the token answers."""
+
+    token: int
+    offsets: dict[TopicPartition, tuple[int, str]]
+
+
+@attrs.frozen
+class FetchWanted:
+    """Read committed positions; one ``FetchResult`` with the token answers."""
+
+    token: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@attrs.frozen
+class HoldWanted:
+    """The worker is about to stop tasks and commit them as one unit, on an order of ``generation``.
+
+    Answered by ``HoldResult``. While granted no JoinGroup is sent (bounded by ``hold_timeout_ms``).
+    """
+
+    token: int
+    generation: int
+
+
+@attrs.frozen
+class HoldEnded:
+    """The unit of ``HoldWanted`` is over, whatever became of it."""
+
+    token: int
+
+
+@attrs.frozen
+class ProgressMade:
+    """The worker's loop went round; watched against ``max.poll.interval.ms``."""
+
+
+@attrs.frozen
+class LeaveWanted:
+    """End the membership; ``quietly``: without a LeaveGroup, so that a static successor goes on."""
+
+    reason: str
+    quietly: bool = False
+
+
+Event: TypeAlias = (
+    Start
+    | CoordinatorFound
+    | CoordinatorNotFound
+    | Answered
+    | RequestFailed
+    | Tick
+    | MetadataReady
+    | AssignmentsReady
+    | AssignorFailed
+    | RejoinWanted
+    | CommitWanted
+    | FetchWanted
+    | HoldWanted
+    | HoldEnded
+    | ProgressMade
+    | LeaveWanted
+)

@@ -1,0 +1,55 @@
+"""The few settings the membership machine needs, checked."""
+
+from __future__ import annotations
+
+import attrs
+
+#: What must be left of the rebalance timeout after the longest wait before a JoinGroup, ms.
+JOIN_MARGIN_MS = 1_000
+
+
+@attrs.frozen
+class MembershipConfig:
+    """Settings of one member; all times in ms.
+
+    ``parked_commit_after_ms``: under at-least-once, how long a JoinGroup must have been parked
+    before commits go on with the old generation; None keeps the strict gate (exactly-once).
+    ``first_nonce`` must differ between two processes with the same static id, wall-clock time will
+    do. ``jitter`` spreads the back-offs of members.
+    """
+
+    group: str
+    instance_id: str | None = None
+    session_timeout_ms: int = 10_000
+    heartbeat_interval_ms: int = 250
+    rebalance_timeout_ms: int = 60_000
+    max_poll_interval_ms: int = 300_000
+    commit_timeout_ms: int = 5_000
+    hold_timeout_ms: int = 10_000
+    request_timeout_ms: int = 5_000
+    leave_timeout_ms: int = 3_000
+    backoff_ms: int = 50
+    backoff_max_ms: int = 1_000
+    size_backoff_max_ms: int = 30_000
+    reduced_for_ms: int = 600_000
+    parked_commit_after_ms: int | None = 1_000
+    first_nonce: int = 0
+    jitter: int = 0
+
+    @classmethod
+    def at_least_once(cls, group: str, *, commit_interval_ms: int = 1_000) -> MembershipConfig:
+        """Defaults, with commits going on once a join is parked for longer than an interval."""
+        return cls(group, parked_commit_after_ms=max(500, commit_interval_ms))
+
+    def __attrs_post_init__(self) -> None:
+        longest = self.hold_timeout_ms + self.commit_timeout_ms + JOIN_MARGIN_MS
+        if longest > self.rebalance_timeout_ms:
+            raise ValueError(
+                f"rebalance.timeout.ms {self.rebalance_timeout_ms} is too short:"
+                f" a member may take {longest} ms to finish a commit before it joins"
+            )
+        if self.heartbeat_interval_ms * 2 > self.session_timeout_ms:
+            raise ValueError(
+                f"heartbeat.interval.ms {self.heartbeat_interval_ms} must be at most half of"
+                f" session.timeout.ms {self.session_timeout_ms}"
+            )
