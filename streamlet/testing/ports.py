@@ -1,0 +1,346 @@
+"""A broker's log in memory, behind the ports of ``kafka.ports``; for tests without a broker.
+
+It keeps what the runtime can observe of a real log: offsets that never come back, gaps left by
+compaction and transaction markers, topic ids that change with a topic's re-creation, a start that
+moves up. It keeps no replicas, no transactions, no groups, and it answers at once: nothing here
+waits, whatever the timeout.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
+from typing import NamedTuple
+
+import attrs
+
+from streamlet.clock import Clock, ManualClock
+from streamlet.errors import BrokerError, DeliveryError, MissingTopicError
+from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch, TopicInfo
+from streamlet.testing.murmur2 import partition_of
+from streamlet.types import TopicPartition
+
+
+class Record(NamedTuple):
+    """One record as the log keeps it."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers | None
+
+
+@attrs.define
+class _Partition:
+    records: list[Record] = attrs.field(factory=list)  # ascending offsets, with gaps
+    start: int = 0
+    end: int = 0
+
+
+@attrs.define
+class _Topic:
+    topic_id: str
+    config: dict[str, str]
+    partitions: list[_Partition]
+
+
+class MemoryLog:
+    """The topics of a broker. Safe to use from several threads."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or ManualClock()
+        self._topics: dict[str, _Topic] = {}
+        self._made = 0
+        self._lock = threading.RLock()
+
+    def create(
+        self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Make a topic with a new id; one that exists is left as it is."""
+        with self._lock:
+            if topic not in self._topics:
+                self._made += 1
+                rows = [_Partition() for _ in range(partitions)]
+                self._topics[topic] = _Topic(f"id-{self._made}", dict(config or {}), rows)
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic with its records; an unknown one is ignored."""
+        with self._lock:
+            self._topics.pop(topic, None)
+
+    def append(
+        self,
+        partition: TopicPartition,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int] | None = None,
+        headers: Sequence[Headers | None] | None = None,
+    ) -> int:
+        """Append records and return the end offset behind them."""
+        times = repeat(self._clock.wall_ms()) if timestamps is None else timestamps
+        heads = repeat(None) if headers is None else headers
+        with self._lock:
+            row = self._row(partition)
+            offsets = range(row.end, row.end + len(keys))
+            columns = zip(offsets, keys, values, times, heads, strict=False)
+            row.records.extend(map(Record._make, columns))
+            row.end = offsets.stop
+            return row.end
+
+    def gap(self, partition: TopicPartition, count: int = 1) -> None:
+        """Use up offsets without a record, as transaction markers do."""
+        with self._lock:
+            self._row(partition).end += count
+
+    def compact(self, partition: TopicPartition, drop_tombstones: bool = False) -> None:
+        """Keep each key's last record only, as the cleaner does to everything at once."""
+        with self._lock:
+            row = self._row(partition)
+            last = {record.key: record.offset for record in row.records}
+            row.records = [
+                r
+                for r in row.records
+                if last[r.key] == r.offset and not (drop_tombstones and r.value is None)
+            ]
+
+    def lose_tail(self, partition: TopicPartition, end: int) -> None:
+        """Forget the records from ``end`` on, as an unclean leader election does."""
+        with self._lock:
+            row = self._row(partition)
+            row.records = [r for r in row.records if r.offset < end]
+            row.end = end
+
+    def records(self, partition: TopicPartition) -> list[Record]:
+        """All records of a partition."""
+        with self._lock:
+            return list(self._row(partition).records)
+
+    def infos(self) -> dict[str, TopicInfo]:
+        """All topics by name."""
+        with self._lock:
+            return {
+                name: TopicInfo(name, len(topic.partitions), topic.topic_id)
+                for name, topic in sorted(self._topics.items())
+            }
+
+    def config(self, topic: str) -> dict[str, str]:
+        """The settings a topic was created with."""
+        with self._lock:
+            return dict(self._topics[topic].config)
+
+    def start(self, partition: TopicPartition) -> int:
+        """First offset that may still be read."""
+        with self._lock:
+            return self._row(partition).start
+
+    def end(self, partition: TopicPartition) -> int:
+        """Offset the next record will get."""
+        with self._lock:
+            return self._row(partition).end
+
+    def raise_start(self, partition: TopicPartition, start: int) -> None:
+        """Drop the records below ``start``."""
+        with self._lock:
+            row = self._row(partition)
+            row.start = max(row.start, min(start, row.end))
+            row.records = row.records[bisect_left(row.records, (row.start,)) :]
+
+    def read(self, partition: TopicPartition, offset: int, limit: int) -> tuple[list[Record], int]:
+        """Up to ``limit`` records from ``offset`` on, and the offset to go on from.
+
+        Raises:
+            BrokerError: the offset is out of range, or there is no such partition.
+        """
+        with self._lock:
+            row = self._row(partition)
+            if not row.start <= offset <= row.end:
+                raise BrokerError(f"reading {partition}: offset {offset} is out of range")
+            first = bisect_left(row.records, (offset,))
+            found = row.records[first : first + limit]
+            done = first + limit >= len(row.records)
+            return found, row.end if done else found[-1].offset + 1
+
+    def _row(self, partition: TopicPartition) -> _Partition:
+        topic = self._topics.get(partition.topic)
+        if topic is None or partition.partition >= len(topic.partitions):
+            raise MissingTopicError(f"there is no partition {partition}")
+        return topic.partitions[partition.partition]
+
+
+class MemorySource:
+    """A ``RecordSource`` over a ``MemoryLog``; partitions take turns, also within one poll."""
+
+    def __init__(self, log: MemoryLog, headers: bool = False) -> None:
+        self._log = log
+        self._headers = headers
+        self._positions: dict[TopicPartition, int] = {}  # in the order of their next turn
+        self._paused: set[TopicPartition] = set()
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Add partitions, or move them."""
+        self._positions.update(positions)
+        self._paused -= set(positions)
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Stop partitions."""
+        for partition in partitions:
+            self._positions.pop(partition, None)
+            self._paused.discard(partition)
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Return no more of these."""
+        self._paused.update(partitions)
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        """Return these again."""
+        self._paused -= set(partitions)
+
+    def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where each is: behind gaps too, once there is no record before the end."""
+        return {partition: self._positions[partition] for partition in partitions}
+
+    def known_end(self, partition: TopicPartition) -> int | None:
+        """End of the partition."""
+        return self._log.end(partition)
+
+    def poll(self, max_records: int, timeout_ms: int) -> list[PartitionBatch]:
+        """What is there, an equal share of each partition's first; returns at once."""
+        open_ = [p for p in self._positions if p not in self._paused]
+        batches = []
+        left = max_records
+        for turn, partition in enumerate(open_):
+            share = max(1, left // (len(open_) - turn))
+            records, self._positions[partition] = self._log.read(
+                partition, self._positions[partition], min(share, left)
+            )
+            if records:
+                left -= len(records)
+                batches.append(self._columns(partition, records))
+                self._positions[partition] = self._positions.pop(partition)
+            if not left:
+                break
+        return batches
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._positions.clear()
+
+    def _columns(self, partition: TopicPartition, records: list[Record]) -> PartitionBatch:
+        offsets, keys, values, timestamps, headers = map(list, zip(*records, strict=True))
+        whole = range(records[0].offset, records[-1].offset + 1)
+        return PartitionBatch(
+            partition.topic,
+            partition.partition,
+            whole if len(whole) == len(records) else offsets,
+            keys,
+            values,
+            timestamps,
+            headers if self._headers else None,
+        )
+
+
+class MemorySink:
+    """A ``RecordSink`` over a ``MemoryLog``.
+
+    Records are in the log at once; with ``hold`` they wait for ``flush`` or ``deliver``, as those
+    in a producer's queue do, and are lost with the sink.
+    """
+
+    def __init__(
+        self,
+        log: MemoryLog,
+        hold: bool = False,
+        partitioner: Callable[[bytes, int], int] = partition_of,
+    ) -> None:
+        self._log = log
+        self._hold = hold
+        self._partitioner = partitioner
+        self._queue: list[tuple[TopicPartition, Record]] = []
+        self._failure: str | None = None
+
+    def fail(self, reason: str | None) -> None:
+        """Let every ``flush`` fail for this reason, and deliver nothing, until told None."""
+        self._failure = reason
+
+    def send(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int] | None = None,
+        partitions: Sequence[int] | int | None = None,
+        headers: Sequence[Headers | None] | None = None,
+    ) -> None:
+        """Queue records; a null key goes to partition 0."""
+        count = self._log.infos().get(topic)
+        if count is None:
+            raise DeliveryError(f"there is no topic {topic}")
+        for i, (key, value) in enumerate(zip(keys, values, strict=True)):
+            if partitions is None:
+                number = 0 if key is None else self._partitioner(key, count.partitions)
+            else:
+                number = partitions if isinstance(partitions, int) else partitions[i]
+            time = -1 if timestamps is None else timestamps[i]
+            record = Record(-1, key, value, time, None if headers is None else headers[i])
+            self._queue.append((TopicPartition(topic, number), record))
+        if not self._hold and self._failure is None:
+            self.deliver()
+
+    def deliver(self, count: int | None = None) -> None:
+        """Put the first ``count`` queued records into the log, or all."""
+        ready = self._queue[:count]
+        del self._queue[:count]
+        for partition, record in ready:
+            times = None if record.timestamp < 0 else [record.timestamp]
+            self._log.append(partition, [record.key], [record.value], times, [record.headers])
+
+    def flush(self, timeout_ms: int) -> None:
+        """Deliver everything, or raise what ``fail`` was told."""
+        if self._failure is not None:
+            self._queue.clear()
+            raise DeliveryError(self._failure)
+        self.deliver()
+
+    def close(self) -> None:
+        """Lose what is still queued."""
+        self._queue.clear()
+
+
+class MemoryAdmin:
+    """An ``Admin`` over a ``MemoryLog``."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+
+    def topics(self) -> dict[str, TopicInfo]:
+        """All topics by name."""
+        return self._log.infos()
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """Create what is missing."""
+        for topic in topics:
+            self._log.create(topic.name, topic.partitions, dict(topic.config))
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete what is there."""
+        for name in names:
+            self._log.delete(name)
+
+    def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """First offsets."""
+        return {partition: self._log.start(partition) for partition in partitions}
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """End offsets."""
+        return {partition: self._log.end(partition) for partition in partitions}
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Raise the starts."""
+        for partition, offset in before.items():
+            self._log.raise_start(partition, offset)
+
+    def close(self) -> None:
+        """Nothing to free."""
