@@ -1,0 +1,294 @@
+"""What a changelog record looks like, and which records a reader may believe.
+
+A record's value is two varints, the epoch and the commit number of its writer, and then the value's
+bytes; a tombstone has no value to put them in front of and bears them in the header ``s``. All
+records of one flush belong to one commit and so share one prefix.
+
+Under at_least_once the broker fences no producer, so a changelog holds records that must not
+count:
+
+- A process that lost its task may still write. Its epoch is below that of its successor, and a
+  reader skips every record below the highest epoch it met.
+- A process that dies between its flush and its commit leaves records whose input will be read
+  again. Their number is beyond that of the last commit, and a reader that starts from a commit
+  skips them.
+
+A skipped record may be the only one that compaction leaves of its key. The reader therefore keeps
+the keys it skipped, and the next owner writes them again, from its store, with its first flush.
+
+Pure: no store, no client, no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from streamlet.errors import StateError
+from streamlet.kafka.ports import Headers
+from streamlet.types import NO_STATE, StateNumber
+
+#: Header of a tombstone; its value is the prefix that other records have before their value.
+NUMBER_HEADER = "s"
+
+_FIRST_RUN = 512
+_SHORTEST_RUN = 16
+_LONGEST_VARINT = 10
+
+
+def prefix_of(state: StateNumber) -> bytes:
+    """Both numbers as varints: seven bits a byte, lowest first, the high bit set if more follow."""
+    out = bytearray()
+    for number in state:
+        assert number >= 0, state
+        while number > 0x7F:
+            out.append(number & 0x7F | 0x80)
+            number >>= 7
+        out.append(number)
+    return bytes(out)
+
+
+def encode_column(
+    state: StateNumber, values: Sequence[bytes | None]
+) -> tuple[list[bytes | None], list[Headers | None] | None]:
+    """Values as changelog records of commit ``state``, and their headers.
+
+    The headers are None if there is no tombstone among the values.
+    """
+    prefix = prefix_of(state)
+    if None not in values:
+        return [prefix + value for value in values], None  # type: ignore[operator]
+    mark: Headers = ((NUMBER_HEADER, prefix),)
+    return (
+        [None if value is None else prefix + value for value in values],
+        [mark if value is None else None for value in values],
+    )
+
+
+def decode(value: bytes | None, headers: Headers | None) -> tuple[StateNumber, bytes | None]:
+    """Number and value of one record.
+
+    Raises:
+        ValueError: the record was not written by ``encode_column``.
+    """
+    if value is None:
+        mark = _mark_of(headers)
+        return _number_of(mark)[0], None
+    state, length = _number_of(value)
+    return state, value[length:]
+
+
+def _mark_of(headers: Headers | None) -> bytes:
+    for name, mark in headers or ():
+        if name == NUMBER_HEADER and mark is not None:
+            return mark
+    raise ValueError(f"a tombstone without the header {NUMBER_HEADER!r}")
+
+
+def _number_of(data: bytes) -> tuple[StateNumber, int]:
+    """The two varints at the start of the bytes, and how long they are together."""
+    epoch, at = _varint(data, 0)
+    number, at = _varint(data, at)
+    return StateNumber(epoch, number), at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    result = 0
+    for i, byte in enumerate(data[at : at + _LONGEST_VARINT]):
+        result |= (byte & 0x7F) << 7 * i
+        if byte < 0x80:
+            return result, at + i + 1
+    raise ValueError("no epoch and commit number before the value")
+
+
+class Reader(Protocol):
+    """Turns records of one changelog partition, in order, into entries for a store."""
+
+    #: Highest epoch met, and the highest number that was let through.
+    highest: int
+    newest: StateNumber
+    #: Keys whose last record was skipped, with that record's offset, in the order of offsets.
+    skipped: dict[bytes, int]
+
+    def read(
+        self,
+        offsets: Sequence[int],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[Headers | None] | None,
+    ) -> tuple[list[bytes], list[bytes | None]]:
+        """Keys and values (None: delete) to apply, in order.
+
+        Raises:
+            StateError: a record that streamlet did not write.
+        """
+        ...
+
+    def position(self, position: int) -> int:
+        """The position that may be written down when everything before ``position`` was read."""
+        ...
+
+
+class ChangelogReader:
+    """Reads one partition of a changelog that streamlet writes.
+
+    Args:
+        name: the partition, for messages.
+        limit: apply records up to this number: the state of the commit that the reader starts from.
+            None applies all: nobody committed yet. (A standby, which must hold back the newest
+            number until it knows that it counts, has its place here.)
+        highest: highest epoch met before the position that reading starts from.
+    """
+
+    def __init__(self, name: str, limit: StateNumber | None, highest: int = 0) -> None:
+        self._name = name
+        self._limit = limit
+        self.highest = highest
+        self.newest = NO_STATE
+        self.skipped: dict[bytes, int] = {}
+
+    def position(self, position: int) -> int:
+        """``position``, but not past the first record of ``skipped``.
+
+        Were it written down further on, a crash would forget which keys are to be written again,
+        and a later restore from zero, on a host that never saw them skipped, could find nothing but
+        the skipped record of such a key.
+        """
+        return min(position, next(iter(self.skipped.values()), position))
+
+    def read(
+        self,
+        offsets: Sequence[int],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[Headers | None] | None,
+    ) -> tuple[list[bytes], list[bytes | None]]:
+        """Keys and values to apply, in order. Tombstones need their headers.
+
+        Raises:
+            StateError: a record that streamlet did not write.
+        """
+        # Records of one flush are neighbours and share their prefix, so the work is done by runs of
+        # one prefix. Their length is found by doubling: a run costs twice its length at most.
+        out_keys: list[bytes] = []
+        out_values: list[bytes | None] = []
+        start, guess = 0, _FIRST_RUN
+        while start < len(keys):
+            state, prefix = self._number_at(start, offsets, values, headers)
+            stop = min(start + guess, len(keys))
+            heads = _heads(values, headers, start, stop, len(prefix))
+            length = stop - start
+            if heads.count(prefix) != length:
+                length = next(i for i, head in enumerate(heads) if head != prefix)
+                stop = start + length
+            guess = max(_SHORTEST_RUN, 2 * length)
+            run = keys[start:stop]
+            if None in run:
+                raise StateError(f"{self._name}: a record without a key near {offsets[start]}")
+            if self._accepts(state):
+                self._apply(run, values[start:stop], len(prefix), out_keys, out_values)  # type: ignore[arg-type]
+            else:
+                self._skip(run, offsets[start:stop])  # type: ignore[arg-type]
+            start = stop
+        return out_keys, out_values
+
+    def _number_at(
+        self,
+        i: int,
+        offsets: Sequence[int],
+        values: Sequence[bytes | None],
+        headers: Sequence[Headers | None] | None,
+    ) -> tuple[StateNumber, bytes]:
+        value = values[i]
+        try:
+            data = _mark_of(headers[i] if headers else None) if value is None else value
+            state, length = _number_of(data)
+        except ValueError as error:
+            raise StateError(
+                f"{self._name}: the record at offset {offsets[i]} is not streamlet's: {error}"
+            ) from error
+        return state, data[:length]
+
+    def _accepts(self, state: StateNumber) -> bool:
+        if state.epoch < self.highest:
+            return False
+        self.highest = state.epoch
+        if self._limit is not None and state > self._limit:
+            return False
+        self.newest = max(self.newest, state)
+        return True
+
+    def _apply(
+        self,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        length: int,
+        out_keys: list[bytes],
+        out_values: list[bytes | None],
+    ) -> None:
+        out_keys += keys
+        if None in values:
+            out_values += [None if value is None else value[length:] for value in values]
+        else:
+            out_values += [value[length:] for value in values]  # type: ignore[index]
+        if self.skipped:  # a good record after a skipped one is the last of its key again
+            for key in keys:
+                self.skipped.pop(key, None)
+
+    def _skip(self, keys: Sequence[bytes], offsets: Sequence[int]) -> None:
+        for key, offset in zip(keys, offsets, strict=True):
+            self.skipped.pop(key, None)  # to the end of the order
+            self.skipped[key] = offset
+
+
+def _heads(
+    values: Sequence[bytes | None],
+    headers: Sequence[Headers | None] | None,
+    start: int,
+    stop: int,
+    length: int,
+) -> list[bytes]:
+    """What stands where a prefix of this length would; of a tombstone its whole mark."""
+    run = values[start:stop]
+    if None not in run:
+        return [value[:length] for value in run]  # type: ignore[index]
+    if headers is None:
+        return [b"" if value is None else value[:length] for value in run]
+    return [
+        _mark_or_nothing(header) if value is None else value[:length]
+        for value, header in zip(run, headers[start:stop], strict=True)
+    ]
+
+
+def _mark_or_nothing(headers: Headers | None) -> bytes:
+    """The mark, or bytes that are no prefix: the record then ends the run and comes first next."""
+    try:
+        return _mark_of(headers)
+    except ValueError:
+        return b""
+
+
+class PlainReader:
+    """Reads a source topic that is the changelog of its table: no numbers, everything counts."""
+
+    def __init__(self) -> None:
+        self.highest = 0
+        self.newest = NO_STATE
+        self.skipped: dict[bytes, int] = {}
+
+    def position(self, position: int) -> int:
+        """``position`` itself."""
+        return position
+
+    def read(
+        self,
+        offsets: Sequence[int],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[Headers | None] | None,
+    ) -> tuple[list[bytes], list[bytes | None]]:
+        """The same columns, without records that have no key: a table drops those."""
+        if None in keys:
+            kept = [(k, v) for k, v in zip(keys, values, strict=True) if k is not None]
+            return [k for k, _ in kept], [v for _, v in kept]
+        return list(keys), list(values)  # type: ignore[arg-type]

@@ -1,0 +1,197 @@
+"""Which changelog records count: epochs (C1), commit numbers (N3), and keys left behind (C2)."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamlet.errors import StateError
+from streamlet.state.changelog import (
+    ChangelogReader,
+    PlainReader,
+    decode,
+    encode_column,
+    prefix_of,
+)
+from streamlet.types import NO_STATE, StateNumber
+
+states = st.builds(
+    StateNumber,
+    st.one_of(st.integers(0, 3), st.integers(0, 1 << 63)),
+    st.one_of(st.integers(0, 300), st.integers(0, 1 << 63)),
+)
+cells = st.one_of(st.none(), st.binary(max_size=8))
+
+
+class Log:
+    """A changelog partition being written, flush by flush."""
+
+    def __init__(self) -> None:
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes | None] = []
+        self.headers: list[Any] = []
+
+    def flush(self, epoch: int, number: int, **entries: bytes | None) -> "Log":
+        return self.flush_all(
+            StateNumber(epoch, number), {k.encode(): v for k, v in entries.items()}
+        )
+
+    def flush_all(self, state: StateNumber, entries: dict[bytes, bytes | None]) -> "Log":
+        values, headers = encode_column(state, list(entries.values()))
+        self.keys += entries
+        self.values += values
+        self.headers += headers or [None] * len(values)
+        return self
+
+    def read(self, reader: ChangelogReader, start: int = 0) -> dict[bytes, bytes | None]:
+        """What the store holds after the reader read all from ``start``."""
+        offsets = range(start, len(self.keys))
+        headers = self.headers[start:]
+        return dict(
+            zip(*reader.read(offsets, self.keys[start:], self.values[start:], headers), strict=True)
+        )
+
+
+def reader(limit: tuple[int, int] | None = None, highest: int = 0) -> ChangelogReader:
+    return ChangelogReader("st-changelog-0", StateNumber(*limit) if limit else None, highest)
+
+
+@given(states, st.lists(cells))
+def test_what_was_encoded_is_decoded(state: StateNumber, values: list[bytes | None]) -> None:
+    encoded, headers = encode_column(state, values)
+    back = [decode(v, h) for v, h in zip(encoded, headers or [None] * len(values), strict=True)]
+    assert back == [(state, v) for v in values]
+    assert (headers is None) == (None not in values)
+
+
+def test_a_prefix_is_two_varints() -> None:
+    assert prefix_of(StateNumber(1, 127)) == b"\x01\x7f"
+    assert prefix_of(StateNumber(300, 128)) == b"\xac\x02\x80\x01"
+
+
+def test_records_of_an_older_epoch_are_skipped_whatever_their_number() -> None:
+    """V6: a process that was replaced writes behind its successor."""
+    log = Log().flush(1, 7, a=b"1", b=b"1").flush(2, 1, a=b"2").flush(1, 8, a=b"old", c=b"old")
+    r = reader()
+    assert log.read(r) == {b"a": b"2", b"b": b"1"}
+    assert r.skipped == {b"a": 3, b"c": 4}
+    assert (r.highest, r.newest) == (2, StateNumber(2, 1))
+
+
+def test_records_beyond_the_commit_are_skipped() -> None:
+    """N3: flushed, but the process died before the commit; the input will be read again."""
+    log = Log().flush(1, 1, a=b"1", b=b"1").flush(1, 2, a=b"2", b=None)
+    assert log.read(reader(limit=(1, 1))) == {b"a": b"1", b"b": b"1"}
+    assert log.read(reader(limit=(1, 2))) == {b"a": b"2", b"b": None}
+
+
+def test_a_flush_of_the_dead_epoch_is_skipped_and_the_rewrite_counts_again() -> None:
+    log = Log().flush(1, 1, a=b"1").flush(1, 2, a=b"lost", x=b"lost")
+    before = reader(limit=(1, 1))
+    log.read(before)
+    assert before.skipped == {b"a": 1, b"x": 2}
+    log.flush(2, 1, a=b"1", x=None)  # the next owner writes both again
+    after = reader(limit=(2, 1))
+    assert log.read(after) == {b"a": b"1", b"x": None}
+    assert after.skipped == {}
+
+
+def test_the_position_stays_at_the_first_record_still_skipped() -> None:
+    log = Log().flush(1, 1, a=b"1").flush(1, 2, b=b"2", a=b"2")
+    r = reader(limit=(1, 1))
+    log.read(r)
+    assert (r.position(1), r.position(3)) == (1, 1)
+    again = reader(limit=(1, 1), highest=r.highest)
+    log.read(again, start=1)
+    assert again.skipped == r.skipped, "a second read from that position skips the same keys"
+
+
+def test_the_position_moves_on_when_the_first_skipped_key_got_a_good_record() -> None:
+    log = Log().flush(2, 1, z=b"0").flush(1, 5, a=b"old").flush(1, 6, b=b"old").flush(2, 2, a=b"1")
+    r = reader()
+    log.read(r)
+    assert r.skipped == {b"b": 2}
+    assert r.position(4) == 2
+
+
+def test_a_reader_that_starts_late_needs_the_highest_epoch_met_before() -> None:
+    log = Log().flush(2, 1, a=b"2").flush(1, 9, a=b"old")
+    assert log.read(reader(highest=2), start=1) == {}
+    assert log.read(reader(highest=0), start=1) == {b"a": b"old"}, "which is why it is kept"
+
+
+@pytest.mark.parametrize("value", [b"", b"\x80", b"\x01", b"\xff" * 12])
+def test_a_value_without_numbers_is_refused_by_offset(value: bytes) -> None:
+    with pytest.raises(StateError, match=r"st-changelog-0: the record at offset 41 is not"):
+        reader().read([40, 41], [b"a", b"b"], [b"\x01\x01v", value], None)
+
+
+def test_a_tombstone_without_its_header_is_refused_by_offset() -> None:
+    with pytest.raises(StateError, match=r"offset 1 .*'s'"):
+        reader().read([0, 1], [b"a", b"b"], [b"\x01\x01v", None], None)
+    with pytest.raises(StateError, match=r"offset 0 .*'s'"):
+        reader().read([0, 1], [b"a", b"b"], [None, b"\x01\x01v"], [(("t", b""),), None])
+
+
+def test_a_null_key_is_refused() -> None:
+    with pytest.raises(StateError, match="without a key"):
+        reader().read([0], [None], [b"\x01\x01v"], None)
+
+
+flushes = st.lists(
+    st.tuples(
+        st.tuples(st.integers(1, 3), st.integers(1, 3)),
+        st.dictionaries(st.sampled_from([b"a", b"b", b"c", b"d"]), cells, max_size=4),
+    ),
+    max_size=8,
+)
+
+
+@given(flushes, st.one_of(st.none(), st.tuples(st.integers(0, 3), st.integers(0, 3))), st.data())
+def test_reading_by_columns_equals_reading_record_by_record(
+    written: list[tuple[tuple[int, int], dict[bytes, bytes | None]]],
+    limit: tuple[int, int] | None,
+    data: st.DataObject,
+) -> None:
+    log = Log()
+    for state, entries in written:
+        log.flush_all(StateNumber(*state), entries)
+    wanted: dict[bytes, bytes | None] = {}
+    skipped: dict[bytes, int] = {}
+    highest = 0
+    for offset, (key, value, headers) in enumerate(
+        zip(log.keys, log.values, log.headers, strict=True)
+    ):
+        state, plain = decode(value, headers)
+        assert key is not None
+        if state.epoch < highest or (limit is not None and state > limit):
+            skipped[key] = offset
+        else:
+            wanted[key] = plain
+            skipped.pop(key, None)
+        highest = max(highest, state.epoch)
+    r = reader(limit)
+    got: dict[bytes, bytes | None] = {}
+    cut = data.draw(st.integers(0, len(log.keys)))
+    for part in (slice(0, cut), slice(cut, None)):
+        keys, values = r.read(
+            range(len(log.keys))[part], log.keys[part], log.values[part], log.headers[part]
+        )
+        got.update(zip(keys, values, strict=True))
+    assert (got, r.skipped, r.highest) == (wanted, skipped, highest)
+    assert list(r.skipped.values()) == sorted(r.skipped.values())
+
+
+def test_long_runs_of_one_flush_come_out_whole() -> None:
+    entries: dict[bytes, bytes | None] = {b"%d" % i: b"v%d" % i for i in range(3000)}
+    entries[b"2500"] = None
+    log = Log().flush_all(StateNumber(1, 1), entries).flush_all(StateNumber(1, 2), {b"0": b"x"})
+    assert log.read(reader()) == {**entries, b"0": b"x"}
+
+
+def test_a_source_topic_is_read_as_it_is_but_for_null_keys() -> None:
+    r = PlainReader()
+    assert r.read([0, 1], [b"a", b"b"], [b"1", None], None) == ([b"a", b"b"], [b"1", None])
+    assert r.read([2, 3], [None, b"b"], [b"1", b"2"], None) == ([b"b"], [b"2"])
+    assert (r.position(4), r.newest, r.skipped) == (4, NO_STATE, {})
