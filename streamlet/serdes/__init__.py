@@ -1,0 +1,12 @@
+"""How keys and values become bytes: Python types are serdes.
+
+``serde(T)`` finds the serde of a type; ``json`` and ``avro`` make one explicitly. Nothing here
+knows topics, stores or batches.
+"""
+
+from streamlet.serdes.avro import avro
+from streamlet.serdes.json_serde import json
+from streamlet.serdes.resolve import SerdeLike, serde
+from streamlet.serdes.serde import ColumnError, Serde
+
+__all__ = ["ColumnError", "Serde", "SerdeLike", "avro", "json", "serde"]

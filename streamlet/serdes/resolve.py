@@ -1,0 +1,79 @@
+"""From a Python type to its serde: the one function behind ``key=`` and ``value=``."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, overload
+
+from streamlet.errors import SerdeError
+from streamlet.serdes.basic import BY_TYPE, custom
+from streamlet.serdes.json_serde import document, json, type_name
+from streamlet.serdes.serde import Serde
+
+T = TypeVar("T")
+
+#: What users may give for a key or a value. None stands for "always null", as Kafka's VoidSerde.
+SerdeLike: TypeAlias = Serde[T] | type[T] | tuple[Callable[[T], bytes], Callable[[bytes], T]] | None
+
+
+@overload
+def serde(of: Serde[T]) -> Serde[T]: ...
+@overload
+def serde(of: None) -> Serde[None]: ...
+@overload
+def serde(of: type[T]) -> Serde[T]: ...
+@overload
+def serde(of: tuple[Callable[[T], bytes], Callable[[bytes], T]]) -> Serde[T]: ...
+def serde(of: Any) -> Serde[Any]:
+    """The serde of a Python type.
+
+    ``str int float bool uuid.UUID bytes None`` are written as Kafka's own serdes write them,
+    ``dict`` and ``list`` as JSON, and a dataclass, an attrs class, a ``msgspec.Struct`` or a typed
+    container such as ``dict[str, int]`` as JSON checked against the type (see ``json``). A pair of
+    functions ``(encode, decode)`` and a ready ``Serde`` are taken as they are.
+
+    ``Optional[X]`` is refused: null is a tombstone in Kafka, never a value; ask for ``X``, and null
+    is None anyway.
+
+    Raises:
+        SerdeError: there is no serde for it; the message says what to use instead.
+    """
+    if isinstance(of, Serde):
+        return of
+    if isinstance(of, tuple):
+        return _pair(of)
+    if _is_plain(of):
+        return BY_TYPE[of]()
+    _refuse_optional(of)
+    if of is dict or of is list:
+        return document(of)
+    if of is Any or of is object:
+        raise SerdeError(f"no serde for {type_name(of)}: use json() for documents of any shape")
+    if not isinstance(of, type) and get_origin(of) is None:
+        raise SerdeError(
+            f"no serde for {of!r}: expected a type, a Serde or a pair (encode, decode)"
+        )
+    return json(of)
+
+
+def _is_plain(of: Any) -> bool:
+    # Asked by identity: `of in BY_TYPE` would need a hash, which not everything has.
+    return any(of is kind for kind in BY_TYPE)
+
+
+def _pair(of: tuple[Any, ...]) -> Serde[Any]:
+    if len(of) != 2 or not all(map(callable, of)):
+        raise SerdeError(f"no serde for {of!r}: a pair must be two functions (encode, decode)")
+    name = getattr(of[1], "__qualname__", type(of[1]).__name__)
+    return custom(of[0], of[1], name=f"custom({name})")
+
+
+def _refuse_optional(of: Any) -> None:
+    if get_origin(of) not in (Union, types.UnionType) or types.NoneType not in get_args(of):
+        return
+    rest = " | ".join(type_name(part) for part in get_args(of) if part is not types.NoneType)
+    raise SerdeError(
+        f"no serde for {type_name(of)}: null is a tombstone, not a value; use {rest}, "
+        "and a null key or value is None without asking"
+    )

@@ -1,0 +1,243 @@
+"""A serde turns values into bytes and back, one by one or a column at a time.
+
+This file knows what a serde is and how columns with gaps and failures go through it. It knows no
+format: those are in ``basic``, ``json_serde`` and ``avro``; ``resolve`` finds the one for a type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import NoneType
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from streamlet.errors import SerdeError
+
+T = TypeVar("T")
+
+_SHOWN_BYTES = 48
+_SHOWN_CHARACTERS = 60
+
+
+class ColumnError(SerdeError):
+    """The entry at ``index`` of a column failed; ``cause`` says why.
+
+    ``done`` holds the results for the entries before it, so that the caller can send those on,
+    apply the error policy to the one that failed and continue behind it.
+    """
+
+    def __init__(self, index: int, done: list[Any], cause: SerdeError) -> None:
+        super().__init__(f"entry {index}: {cause}")
+        self.index = index
+        self.done = done
+        self.cause = cause
+
+
+@attrs.frozen(eq=False, repr=False, slots=True)
+class Serde(Generic[T]):
+    """How values of one type become bytes and return.
+
+    ``encode`` and ``decode`` take one value and raise ``SerdeError``; neither ever sees None, which
+    is a null key or a tombstone and stays None in both directions.
+
+    ``exact`` is the Python type that ``decode`` always returns if two values of that type are equal
+    exactly when their bytes are equal (str, int and bytes only): such a value can stand for its
+    bytes as a key of a dict. ``immutable`` means that a value cannot change in place, so that
+    nobody needs to copy it. ``accepts`` are the only types that ``encode`` takes; empty means any.
+
+    ``encode_all`` and ``decode_all`` are the fast way for a whole column without None. They may
+    raise anything: the column is then done again entry by entry, to find the one at fault.
+    """
+
+    name: str
+    encode: Callable[[T], bytes]
+    decode: Callable[[bytes], T]
+    exact: type | None = None
+    immutable: bool = False
+    accepts: frozenset[type] = frozenset()
+    encode_all: Callable[[list[T]], list[bytes]] | None = None
+    decode_all: Callable[[list[bytes]], list[T]] | None = None
+
+    def __repr__(self) -> str:
+        return f"Serde({self.name})"
+
+    def decode_column(self, column: list[bytes | None]) -> list[T | None]:
+        """The values of a column of bytes; None stays None.
+
+        The result may be the given list itself where bytes are the values: do not change it.
+
+        Raises:
+            ColumnError: an entry could not be decoded.
+        """
+        # all() is the cheapest question that rules out None; empty bytes make it answer no as well,
+        # which costs the second look but not correctness.
+        if all(column) or None not in column:
+            return _whole(column, self.decode_all, self.decode, "decode", self.name)
+        present = [raw for raw in column if raw is not None]
+        return _with_gaps(column, present, self.decode_all, self.decode, "decode", self.name)
+
+    def encode_column(self, column: list[T | None]) -> list[bytes | None]:
+        """The bytes of a column of values; None stays None.
+
+        Raises:
+            ColumnError: an entry could not be encoded, or is of the wrong type.
+        """
+        # Types, not values, are asked: `None in column` would call a value's own __eq__.
+        types = set(map(type, column))
+        gaps = NoneType in types
+        types.discard(NoneType)
+        fast = None if self.accepts and not types <= self.accepts else self.encode_all
+        if not gaps:
+            return _whole(column, fast, self.encode, "encode", self.name)
+        present = [value for value in column if value is not None]
+        return _with_gaps(column, present, fast, self.encode, "encode", self.name)
+
+    def copy(self, value: T) -> T:
+        """A value that shares nothing mutable with the given one.
+
+        Raises:
+            SerdeError: the value cannot be encoded.
+        """
+        return value if self.immutable else self.decode(self.encode(value))
+
+
+def _whole(
+    column: Any,
+    fast: Callable[[Any], list[Any]] | None,
+    one: Callable[[Any], Any],
+    verb: str,
+    name: str,
+) -> list[Any]:
+    """A column without None: all at once, and entry by entry where that did not work."""
+    if fast is not None:
+        try:
+            out = fast(column)
+        except Exception:  # the slow way below finds the entry and raises for it
+            out = []
+        if len(out) == len(column):
+            return out
+    out = []
+    failure: Exception | None = None
+    try:
+        out.extend(map(one, column))
+    except Exception as error:  # a user's function may raise anything
+        failure = error
+    if failure is None and len(out) == len(column):
+        return out
+    # A StopIteration out of a user's function ends the map without a sound: a failure as well.
+    cause = _as_serde_error(failure or StopIteration(), verb, name, column[len(out)])
+    raise ColumnError(len(out), out, cause) from (failure or cause)
+
+
+def _with_gaps(
+    column: list[Any],
+    present: list[Any],
+    fast: Callable[[Any], list[Any]] | None,
+    one: Callable[[Any], Any],
+    verb: str,
+    name: str,
+) -> list[Any]:
+    """A column with None in it: the rest is done as one column, then spread out again."""
+    try:
+        results = iter(_whole(present, fast, one, verb, name) if present else ())
+    except ColumnError as error:
+        done = iter(error.done)
+        index = _nth_present(column, error.index)
+        spread = [None if entry is None else next(done) for entry in column[:index]]
+        raise ColumnError(index, spread, error.cause) from error.cause
+    return [None if entry is None else next(results) for entry in column]
+
+
+def _nth_present(column: Iterable[Any], count: int) -> int:
+    """Where in the column its entry number ``count`` that is not None lies."""
+    places = (index for index, entry in enumerate(column) if entry is not None)
+    return next(place for number, place in enumerate(places) if number == count)
+
+
+def _as_serde_error(error: Exception, verb: str, name: str, entry: Any) -> SerdeError:
+    if isinstance(error, SerdeError):
+        return error
+    wrapped = (
+        decode_error(name, entry, error) if verb == "decode" else encode_error(name, entry, error)
+    )
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def decode_error(name: str, raw: Any, why: object) -> SerdeError:
+    """The error for bytes that are not what the serde writes: its name and the first bytes."""
+    if not isinstance(raw, bytes):
+        return SerdeError(f"{name}: expected bytes, got {type(raw).__name__}")
+    shown = repr(raw[:_SHOWN_BYTES])
+    rest = f"… ({len(raw)} bytes)" if len(raw) > _SHOWN_BYTES else ""
+    return SerdeError(f"{name}: cannot decode {shown}{rest}: {_reason(why)}")
+
+
+def encode_error(name: str, value: object, why: object) -> SerdeError:
+    """The error for a value of the right type that has no bytes."""
+    return SerdeError(f"{name}: cannot encode {_shown(value)}: {_reason(why)}")
+
+
+def wrong_type(name: str, accepts: Iterable[type], value: object) -> SerdeError:
+    """The error for a value of a type that the serde does not take."""
+    expected = " or ".join(sorted(kind.__name__ for kind in accepts))
+    got = type(value).__name__
+    return SerdeError(f"{name}: expected {expected}, got {got} {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception as error:  # a broken repr must not hide the real error
+        return f"<repr failed: {type(error).__name__}>"
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def _reason(why: object) -> str:
+    if isinstance(why, BaseException):
+        return f"{type(why).__name__}: {why}" if str(why) else type(why).__name__
+    return str(why)
+
+
+def build(
+    name: str,
+    encode: Callable[[T], bytes],
+    decode: Callable[[bytes], T],
+    *,
+    accepts: frozenset[type] = frozenset(),
+    exact: type | None = None,
+    immutable: bool = False,
+    encode_all: Callable[[list[T]], list[bytes]] | None = None,
+    decode_all: Callable[[list[bytes]], list[T]] | None = None,
+) -> Serde[T]:
+    """A serde out of bare functions: failures get its name, types are checked."""
+
+    def encode_one(value: T) -> bytes:
+        if accepts and type(value) not in accepts:
+            raise wrong_type(name, accepts, value)
+        try:
+            return encode(value)
+        except SerdeError:
+            raise
+        except Exception as error:
+            raise encode_error(name, value, error) from error
+
+    def decode_one(raw: bytes) -> T:
+        try:
+            return decode(raw)
+        except SerdeError:
+            raise
+        except Exception as error:
+            raise decode_error(name, raw, error) from error
+
+    return Serde(
+        name=name,
+        encode=encode_one,
+        decode=decode_one,
+        exact=exact,
+        immutable=immutable,
+        accepts=accepts,
+        encode_all=encode_all or (lambda column: list(map(encode, column))),
+        decode_all=decode_all or (lambda column: list(map(decode, column))),
+    )
