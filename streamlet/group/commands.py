@@ -90,7 +90,7 @@ class NeedMetadata:
 
 @attrs.frozen
 class RunAssignor:
-    """We lead: plan ``generation`` off the I/O thread; AssignmentsReady or AssignorFailed answer."""
+    """We lead: plan ``generation`` off the I/O thread; AssignmentsReady answers."""
 
     generation: int
     members: tuple[JoinedMember, ...]

@@ -97,10 +97,15 @@ class RejoinWanted:
 
 @attrs.frozen
 class CommitWanted:
-    """Commit ``offsets`` (offset, metadata text); one ``CommitResult`` with the token answers."""
+    """Commit ``offsets`` (offset, metadata text); one ``CommitResult`` with the token answers.
+
+    ``hold`` is the token of the granted ``HoldWanted`` this commit belongs to: such a commit is
+    begun even though a rebalance is due, because the JoinGroup waits for it.
+    """
 
     token: int
     offsets: dict[TopicPartition, tuple[int, str]]
+    hold: int | None = None
 
 
 @attrs.frozen

@@ -1,0 +1,238 @@
+"""What each error code of each request of a group means for a member: one table, one rule for the rest.
+
+Kafka documents the codes with the responses (``JoinGroupResponse`` and kin) and in its protocol
+guide. ``COMMIT`` differs from the others: only codes that the coordinator gives before it writes
+anything are definite; those that it also gives when replication fails after the write (15, 16, 7,
+-1) leave the outcome unknown.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+import attrs
+
+
+class RequestKind(enum.StrEnum):
+    """The requests of a classic group, and the look-up of its coordinator."""
+
+    FIND = "FindCoordinator"
+    JOIN = "JoinGroup"
+    SYNC = "SyncGroup"
+    HEARTBEAT = "Heartbeat"
+    LEAVE = "LeaveGroup"
+    COMMIT = "OffsetCommit"
+    FETCH = "OffsetFetch"
+
+
+class Remedy(enum.StrEnum):
+    """What to do about an answer."""
+
+    PROCEED = "proceed"  # no error
+    RETRY = "retry"  # nothing happened: back off, ask again
+    REFIND = "refind"  # not the coordinator: look it up, ask again
+    IDENTIFY = "identify"  # join again with the member id just given
+    REJOIN = "rejoin"  # join again under the same member id, claims stay
+    SHRINK = "shrink"  # the group's state is too large to store: less bytes, then rejoin
+    UNSTABLE = "unstable"  # a transaction is open on these positions: ask again soon
+    REFUSED = "refused"  # definite, and repeating cannot help
+    UNKNOWN = "unknown"  # may have happened or not (M6)
+    STALE = "stale"  # the generation is not the group's: expected switch, or tasks lost (M1)
+    RESET = "reset"  # the member id is gone, and with it every claim (M1)
+    FATAL = "fatal"  # membership cannot go on
+    FENCED = "fenced"  # another process has our static id
+
+
+#: Kafka's names of the codes these requests are answered with.
+NAMES: dict[int, str] = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    0: "NONE",
+    3: "UNKNOWN_TOPIC_OR_PARTITION",
+    7: "REQUEST_TIMED_OUT",
+    12: "OFFSET_METADATA_TOO_LARGE",
+    13: "NETWORK_EXCEPTION",
+    14: "COORDINATOR_LOAD_IN_PROGRESS",
+    15: "COORDINATOR_NOT_AVAILABLE",
+    16: "NOT_COORDINATOR",
+    17: "INVALID_TOPIC_EXCEPTION",
+    22: "ILLEGAL_GENERATION",
+    23: "INCONSISTENT_GROUP_PROTOCOL",
+    24: "INVALID_GROUP_ID",
+    25: "UNKNOWN_MEMBER_ID",
+    26: "INVALID_SESSION_TIMEOUT",
+    27: "REBALANCE_IN_PROGRESS",
+    28: "INVALID_COMMIT_OFFSET_SIZE",
+    29: "TOPIC_AUTHORIZATION_FAILED",
+    30: "GROUP_AUTHORIZATION_FAILED",
+    31: "CLUSTER_AUTHORIZATION_FAILED",
+    34: "ILLEGAL_SASL_STATE",
+    35: "UNSUPPORTED_VERSION",
+    42: "INVALID_REQUEST",
+    58: "SASL_AUTHENTICATION_FAILED",
+    69: "GROUP_ID_NOT_FOUND",
+    72: "LISTENER_NOT_FOUND",
+    79: "MEMBER_ID_REQUIRED",
+    81: "GROUP_MAX_SIZE_REACHED",
+    82: "FENCED_INSTANCE_ID",
+    88: "UNSTABLE_OFFSET_COMMIT",
+    89: "THROTTLING_QUOTA_EXCEEDED",
+    100: "UNKNOWN_TOPIC_ID",
+    110: "FENCED_MEMBER_EPOCH",
+    111: "UNRELEASED_INSTANCE_ID",
+    113: "STALE_MEMBER_EPOCH",
+}
+
+_EVERYWHERE: dict[int, Remedy] = {
+    -1: Remedy.RETRY,
+    0: Remedy.PROCEED,
+    7: Remedy.RETRY,
+    13: Remedy.REFIND,
+    14: Remedy.RETRY,
+    15: Remedy.REFIND,
+    16: Remedy.REFIND,
+    24: Remedy.FATAL,
+    30: Remedy.FATAL,
+    31: Remedy.FATAL,
+    34: Remedy.FATAL,
+    35: Remedy.FATAL,
+    42: Remedy.FATAL,
+    58: Remedy.FATAL,
+    89: Remedy.RETRY,
+}
+
+_OWN: dict[RequestKind, dict[int, Remedy]] = {
+    RequestKind.FIND: {
+        15: Remedy.RETRY,  # __consumer_offsets is just being made, or its leader elected
+        16: Remedy.RETRY,
+        13: Remedy.RETRY,
+        72: Remedy.RETRY,
+    },
+    RequestKind.JOIN: {
+        22: Remedy.REJOIN,
+        23: Remedy.FATAL,  # the group has another protocol type, or no protocol in common with us
+        25: Remedy.RESET,
+        26: Remedy.FATAL,
+        27: Remedy.RETRY,
+        79: Remedy.IDENTIFY,
+        81: Remedy.FATAL,
+        82: Remedy.FENCED,
+        111: Remedy.RETRY,  # a static predecessor's place is about to be free
+    },
+    RequestKind.SYNC: {
+        -1: Remedy.SHRINK,
+        22: Remedy.REJOIN,
+        23: Remedy.FATAL,
+        25: Remedy.RESET,
+        27: Remedy.REJOIN,
+        82: Remedy.FENCED,
+    },
+    RequestKind.HEARTBEAT: {
+        22: Remedy.STALE,
+        25: Remedy.RESET,
+        27: Remedy.REJOIN,
+        69: Remedy.RESET,
+        82: Remedy.FENCED,
+    },
+    RequestKind.LEAVE: {
+        25: Remedy.PROCEED,
+        69: Remedy.PROCEED,
+        82: Remedy.PROCEED,
+    },
+    RequestKind.COMMIT: {
+        -1: Remedy.UNKNOWN,
+        3: Remedy.REFUSED,
+        7: Remedy.UNKNOWN,
+        12: Remedy.REFUSED,
+        13: Remedy.UNKNOWN,
+        15: Remedy.UNKNOWN,
+        16: Remedy.UNKNOWN,
+        17: Remedy.REFUSED,
+        22: Remedy.STALE,
+        25: Remedy.RESET,
+        27: Remedy.REJOIN,
+        28: Remedy.REFUSED,
+        29: Remedy.REFUSED,
+        69: Remedy.RESET,
+        82: Remedy.FENCED,
+        100: Remedy.REFUSED,
+        110: Remedy.RESET,
+        113: Remedy.RESET,
+    },
+    RequestKind.FETCH: {
+        3: Remedy.REFUSED,
+        17: Remedy.REFUSED,
+        25: Remedy.REFUSED,
+        29: Remedy.REFUSED,
+        69: Remedy.REFUSED,
+        88: Remedy.UNSTABLE,
+        100: Remedy.REFUSED,
+        113: Remedy.REFUSED,
+    },
+}
+
+#: Every documented code of every request.
+TABLE: dict[tuple[RequestKind, int], Remedy] = {
+    (kind, code): remedy
+    for kind in RequestKind
+    for code, remedy in sorted({**_EVERYWHERE, **_OWN[kind]}.items())
+}
+
+#: Codes that no table knows: a commit may have happened, everything else is asked again.
+_UNKNOWN_CODE: dict[RequestKind, Remedy] = {RequestKind.COMMIT: Remedy.UNKNOWN}
+
+#: Of several partitions' answers the worst counts; earlier is worse.
+_WORST_FIRST = (
+    Remedy.FENCED,
+    Remedy.RESET,
+    Remedy.STALE,
+    Remedy.FATAL,
+    Remedy.UNKNOWN,
+    Remedy.REFUSED,
+    Remedy.REFIND,
+    Remedy.REJOIN,
+    Remedy.RETRY,
+    Remedy.UNSTABLE,
+    Remedy.PROCEED,
+)
+
+
+@attrs.frozen
+class Verdict:
+    """A remedy and the code it comes from."""
+
+    remedy: Remedy
+    code: int
+
+    def __str__(self) -> str:
+        return name_of(self.code)
+
+
+def name_of(code: int) -> str:
+    """Kafka's name of an error code, or the number where we have none."""
+    return NAMES.get(code, f"error code {code}")
+
+
+def remedy_for(kind: RequestKind, code: int) -> Remedy:
+    """Look a code up; unknown ones are asked again, but for a commit, which may have happened."""
+    return TABLE.get((kind, code), _UNKNOWN_CODE.get(kind, Remedy.RETRY))
+
+
+def judge(kind: RequestKind, codes: Iterable[int]) -> Verdict:
+    """Make one verdict of the codes of one answer (one per partition); the worst counts.
+
+    A commit that was accepted for some partitions and deferred for others has an unknown outcome:
+    all partitions of a task bear the same metadata or none (W1).
+    """
+    verdicts = [Verdict(remedy_for(kind, code), code) for code in codes]
+    if not verdicts:
+        return Verdict(Remedy.PROCEED, 0)
+    worst = min(verdicts, key=lambda v: (_WORST_FIRST.index(v.remedy), v.code))
+    mixed = any(v.remedy is Remedy.PROCEED for v in verdicts)
+    if (
+        kind is RequestKind.COMMIT
+        and mixed
+        and worst.remedy in (Remedy.RETRY, Remedy.REJOIN, Remedy.REFIND)
+    ):
+        return Verdict(Remedy.UNKNOWN, worst.code)
+    return worst
