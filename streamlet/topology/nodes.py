@@ -45,12 +45,13 @@ class SourceNode:
 
 @attrs.frozen(eq=False)
 class ProcessorNode:
-    """One operator with the stores it touches."""
+    """One operator with the stores it touches; ``reads`` are those of them it never writes."""
 
     name: str
     parents: tuple[str, ...]
     factory: OperatorFactory
     stores: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
 
 
 @attrs.frozen(eq=False)

@@ -1,0 +1,88 @@
+"""Finds where order inside a batch can be seen from outside, so that the batch must be cut there.
+
+The task sends a whole batch through one child of a node before the next. Record by record would be: each
+record through all children, then the next record. Nobody sees the difference unless two ways of a record
+meet again: in a node (a merge), in an output topic, or in a store that one of them writes.
+
+    fork ─┬─ map ────┐            fork: cut, `merge` must see a1 b1 a2 b2, not a1 a2 b1 b2
+          └─ filter ─┴─ merge
+
+    source ── table ── join       source: cut, `join` reads the store that `table` writes; with a
+                                  batch, it would see the table as it is behind the batch
+
+A cut node hands its output on in batches of one record.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import attrs
+
+from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from streamlet.topology.subtopologies import Node, Subtopology
+
+
+@attrs.frozen
+class _Reach:
+    """What records of a node can get to, the node itself included."""
+
+    nodes: frozenset[str]
+    topics: frozenset[str]
+    stores: frozenset[str]
+    written: frozenset[str]
+
+    def __or__(self, other: _Reach) -> _Reach:
+        return _Reach(
+            self.nodes | other.nodes,
+            self.topics | other.topics,
+            self.stores | other.stores,
+            self.written | other.written,
+        )
+
+    def meets(self, other: _Reach) -> bool:
+        """Whether the order of two records that go different ways can be seen."""
+        return bool(
+            self.nodes & other.nodes or self.topics & other.topics or self.shares_store(other)
+        )
+
+    def shares_store(self, other: _Reach) -> bool:
+        """Whether one writes a store that the other reads or writes."""
+        return bool(self.written & other.stores or other.written & self.stores)
+
+
+def forks_to_cut(part: Subtopology) -> frozenset[str]:
+    """Names of the nodes whose output must go on record by record."""
+    nodes: tuple[Node, ...] = (*part.sources, *part.processors, *part.sinks)
+    reach: dict[str, _Reach] = {}
+    by_name = {node.name: node for node in nodes}
+    for node in nodes:
+        _reach(part, by_name, node.name, reach)
+    cut: set[str] = set()
+    for node in nodes:
+        below = [reach[child] for child in part.children(node.name)]
+        if any(one.meets(other) for one, other in combinations(below, 2)):
+            cut.add(node.name)
+        own = _own(node)
+        if not isinstance(node, SourceNode) and any(own.shares_store(other) for other in below):
+            cut.update(node.parents)
+    return frozenset(cut)
+
+
+def _reach(
+    part: Subtopology, by_name: dict[str, Node], name: str, reach: dict[str, _Reach]
+) -> _Reach:
+    if name not in reach:
+        whole = _own(by_name[name])
+        for child in part.children(name):
+            whole |= _reach(part, by_name, child, reach)
+        reach[name] = whole
+    return reach[name]
+
+
+def _own(node: Node) -> _Reach:
+    none: frozenset[str] = frozenset()
+    topics = frozenset({node.topic}) if isinstance(node, SinkNode) else none
+    stores = frozenset(node.stores) if isinstance(node, ProcessorNode) else none
+    written = stores - set(node.reads) if isinstance(node, ProcessorNode) else none
+    return _Reach(frozenset({node.name}), topics, stores, written)
