@@ -1,0 +1,206 @@
+"""Operators that fold a stream into a table: count, reduce, aggregate.
+
+They work on the store's own dict; per record there is one look-up, one user function and one
+assignment.
+
+Who may touch which object, for values that can change in place:
+
+- an aggregator gets a *copy* of the stored object, so it may change and return it: what was sent
+  before stays as it was then, and a failure half-way leaves the store untouched;
+- what it returns is stored and sent on; where a user function downstream may change it, a copy is
+sent;
+- the record's own value belongs to the stream: it is stored only as a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.uses import TableUse
+from streamlet.errors import SerdeError, StateError
+from streamlet.serdes import ColumnError, Serde
+
+Function = Callable[..., Any]
+
+
+class HotStore(Protocol):
+    """What operators use of a task's store (``state.store.CachedStore``)."""
+
+    cache: dict[Any, Any]
+
+    def ckeys(self, keys: list[Any]) -> list[Any]:
+        """The cache's keys for a column of keys."""
+        ...
+
+    def load(self, ckey: Any) -> Any | None:
+        """The value of a cache key from the cache, else from the store behind it."""
+        ...
+
+    def mark(self, ckeys: Any) -> None:
+        """Say that the cache's values of these were changed."""
+        ...
+
+
+@attrs.frozen
+class Count:
+    """Number of records per key so far, in each record's place."""
+
+    store: HotStore
+    use: TableUse
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` for a key that the store's serde refuses."""
+        batch, ckeys, error = keyed(self.store, batch)
+        cache, load = self.store.cache, self.store.load
+        get = cache.get
+        out: list[int] = []
+        append = out.append
+        for ckey in ckeys:
+            count = get(ckey)
+            if count is None:
+                count = load(ckey) or 0
+            cache[ckey] = count = count + 1
+            append(count)
+        self.store.mark(ckeys)
+        olds = [count - 1 or None for count in out] if self.use.olds else None
+        return finished(batch.with_values(out, olds), error)
+
+
+@attrs.frozen
+class Aggregate:
+    """``aggregator(key, value, aggregate)`` per key, beginning with ``initializer()``."""
+
+    store: HotStore
+    initializer: Function
+    aggregator: Function
+    value: Serde[Any]
+    use: TableUse
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when a function fails or returns what the serde refuses."""
+        batch, ckeys, error = keyed(self.store, batch)
+        cache, load = self.store.cache, self.store.load
+        initializer, aggregator = self.initializer, self.aggregator
+        get, check, copy = cache.get, accepting(self.value), copier(self.value)
+        send = copy if self.use.shown else None
+        out: list[Any] = []
+        olds: list[Any] = []
+        try:
+            for key, ckey, value in zip(batch.keys, ckeys, batch.values, strict=True):
+                old = get(ckey)
+                if old is None:
+                    old = load(ckey)
+                mine = initializer() if old is None else copy(old) if copy else old
+                new = aggregator(key, value, mine)
+                check(new)
+                if copy and new is value:
+                    new = copy(value)
+                out.append(send(new) if send else new)
+                olds.append(old)
+                cache[ckey] = new
+        except StateError:
+            raise
+        except Exception as failure:
+            error = failure
+        return stored(self.store, self.use, batch, ckeys, out, olds, error)
+
+
+@attrs.frozen
+class Reduce:
+    """``reducer(aggregate, value)`` per key, beginning with the first value as it is."""
+
+    store: HotStore
+    reducer: Function
+    value: Serde[Any]
+    use: TableUse
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the reducer fails or returns what the serde refuses."""
+        batch, ckeys, error = keyed(self.store, batch)
+        cache, load, reducer = self.store.cache, self.store.load, self.reducer
+        get, check, copy = cache.get, accepting(self.value), copier(self.value)
+        send = copy if self.use.shown else None
+        out: list[Any] = []
+        olds: list[Any] = []
+        try:
+            for ckey, value in zip(ckeys, batch.values, strict=True):
+                old = get(ckey)
+                if old is None:
+                    old = load(ckey)
+                new = value if old is None else reducer(copy(old) if copy else old, value)
+                check(new)
+                if copy and new is value:
+                    new = copy(value)
+                out.append(send(new) if send else new)
+                olds.append(old)
+                cache[ckey] = new
+        except StateError:
+            raise
+        except Exception as failure:
+            error = failure
+        return stored(self.store, self.use, batch, ckeys, out, olds, error)
+
+
+def stored(
+    store: HotStore,
+    use: TableUse,
+    batch: Batch,
+    ckeys: list[Any],
+    out: list[Any],
+    olds: list[Any],
+    error: Exception | None,
+) -> Batch:
+    """The output for the records whose new values ``out`` are in the store, or the failure."""
+    store.mark(ckeys if len(out) == len(ckeys) else ckeys[: len(out)])
+    del olds[len(out) :]
+    part = batch if len(out) == len(batch) else batch.slice(0, len(out))
+    return finished(part.with_values(out, olds if use.olds else None), error)
+
+
+def keyed(store: HotStore, batch: Batch) -> tuple[Batch, list[Any], Exception | None]:
+    """The batch with its cache keys, cut before the first key that the store's serde refuses."""
+    try:
+        return batch, store.ckeys(batch.keys), None
+    except ColumnError as failed:
+        part = batch.slice(0, failed.index)
+        return part, store.ckeys(part.keys) if failed.index else [], failed.cause
+
+
+def finished(done: Batch, error: Exception | None) -> Batch:
+    """The operator's output, or its failure on the record behind it.
+
+    Raises:
+        OperatorFailed: there is an error.
+    """
+    if error is not None:
+        raise OperatorFailed(len(done), done) from error
+    return done
+
+
+def copier(serde: Serde[Any]) -> Callable[[Any], Any] | None:
+    """A function that copies a value (None stays None); None if nobody ever needs one."""
+    if serde.immutable:
+        return None
+    copy = serde.copy
+    return lambda value: None if value is None else copy(value)
+
+
+def accepting(serde: Serde[Any]) -> Callable[[Any], None]:
+    """A check that the serde takes a value, made before the store has it.
+
+    Without it the mistake would come to light at the commit, and no record could be named.
+    """
+    accepts = serde.accepts
+    if not accepts:
+        return lambda value: None
+    expected = " or ".join(sorted(kind.__name__ for kind in accepts))
+
+    def check(value: Any) -> None:
+        if type(value) not in accepts and value is not None:
+            raise SerdeError(f"{serde.name}: expected {expected}, got {type(value).__name__}")
+
+    return check

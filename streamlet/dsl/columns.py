@@ -1,0 +1,48 @@
+"""User functions over columns: one pass in C, and what came before a failure is kept.
+
+Nothing here knows streams, tables or stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
+from operator import is_, is_not
+from typing import Any
+
+
+def collect(results: Iterable[Any], expected: int) -> tuple[list[Any], Exception | None]:
+    """All results, or those before the first failure together with the failure.
+
+    ``results`` is lazy (a ``map``): ``list.extend`` keeps what it took before an exception, so the
+    number of results is the index of the record that failed.
+    """
+    out: list[Any] = []
+    try:
+        out.extend(results)
+    except Exception as error:  # a user function may raise anything; the policy decides
+        return out, error
+    if len(out) != expected:
+        # A StopIteration from inside ends a map without a sound.
+        return out, RuntimeError("the function raised StopIteration")
+    return out, None
+
+
+def has_null(column: Iterable[Any]) -> bool:
+    """Whether there is a None; asks identity, a value's own ``__eq__`` is never called."""
+    return any(map(is_, column, repeat(None)))
+
+
+def not_null(column: Iterable[Any]) -> list[bool]:
+    """Mask of the entries that are not None."""
+    return list(map(is_not, column, repeat(None)))
+
+
+def spread(column: Sequence[Any], counts: Iterable[int]) -> list[Any]:
+    """Each entry repeated its count of times."""
+    return list(chain.from_iterable(map(repeat, column, counts)))
+
+
+def over_values(function: Callable[..., Any], takes: int, keys: Any, values: Any) -> map[Any]:
+    """A function of ``(value)`` or ``(key, value)`` over a batch, lazily."""
+    return map(function, values) if takes == 1 else map(function, keys, values)

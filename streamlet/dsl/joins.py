@@ -1,0 +1,94 @@
+"""The operator that joins a stream with a table: one look-up per record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.aggregations import HotStore, keyed
+from streamlet.dsl.columns import collect, has_null, not_null
+
+Function = Callable[..., Any]
+
+#: ``(key, value or None) -> value or None``: what a table without a store of its own makes of the
+#: row of the table it comes from.
+View = Callable[[Any, Any], Any]
+
+
+@attrs.frozen
+class StreamTableJoin:
+    """``joiner(value, row)`` or ``joiner(key, value, row)`` for each record.
+
+    Without a row an inner join leaves the record out and a left join gives the joiner None.
+    """
+
+    store: HotStore
+    views: tuple[View, ...]
+    joiner: Function
+    takes: int
+    left: bool
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the joiner or a view fails."""
+        batch, ckeys, error = keyed(self.store, batch)
+        rows, error = self._rows(batch, ckeys, error)
+        if len(rows) < len(batch):
+            batch = batch.slice(0, len(rows))
+        mask: list[bool] | None = None
+        part = batch
+        if not self.left and has_null(rows):
+            mask = not_null(rows)
+            part = batch.select(mask)
+            rows = [row for row in rows if row is not None]
+        columns = (part.values, rows) if self.takes == 2 else (part.keys, part.values, rows)
+        out, failure = collect(map(self.joiner, *columns), len(part))
+        if failure is None:
+            done = part.with_values(out)
+            if error is not None:
+                raise OperatorFailed(len(batch), done) from error
+            return done
+        index = len(out) if mask is None else _nth(mask, len(out))
+        raise OperatorFailed(index, part.slice(0, len(out)).with_values(out)) from failure
+
+    def _rows(
+        self, batch: Batch, ckeys: list[Any], error: Exception | None
+    ) -> tuple[list[Any], Exception | None]:
+        """Each record's row, as the views show it."""
+        load = self.store.load
+        rows = list(map(self.store.cache.get, ckeys))
+        if has_null(rows):
+            rows = [
+                load(ckey) if row is None else row for ckey, row in zip(ckeys, rows, strict=True)
+            ]
+        for view in self.views:
+            rows, failure = collect(map(view, batch.keys, rows), len(rows))
+            error = failure or error
+        return rows, error
+
+
+def filter_view(function: Function, keep: bool) -> View:
+    """The rows of a filtered table."""
+
+    def view(key: Any, row: Any) -> Any:
+        return row if row is not None and bool(function(key, row)) is keep else None
+
+    return view
+
+
+def map_values_view(function: Function, takes: int) -> View:
+    """The rows of a table with mapped values."""
+
+    def view(key: Any, row: Any) -> Any:
+        if row is None:
+            return None
+        return function(row) if takes == 1 else function(key, row)
+
+    return view
+
+
+def _nth(mask: list[bool], count: int) -> int:
+    """Where entry number ``count`` of those that are set lies."""
+    return [index for index, kept in enumerate(mask) if kept][count]

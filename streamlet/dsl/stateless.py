@@ -1,0 +1,196 @@
+"""Operators on streams that keep nothing. Null keys and values go to user functions as None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from operator import not_, truth
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.columns import collect, has_null, not_null, over_values, spread
+from streamlet.topology.operator import TaskContext
+
+Function = Callable[..., Any]
+
+
+@attrs.frozen
+class Filter:
+    """Keeps records for which ``function(key, value)`` is true (``keep``) or false."""
+
+    function: Function
+    keep: bool
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function, or the truth of its answer, fails."""
+        answers = map(self.function, batch.keys, batch.values)
+        mask, error = collect(map(truth if self.keep else not_, answers), len(batch))
+        if error is not None:
+            done = batch.slice(0, len(mask)).select(mask)
+            raise OperatorFailed(len(mask), done) from error
+        return batch if all(mask) else batch.select(mask)
+
+
+@attrs.frozen
+class MapValues:
+    """Replaces values by ``function(value)`` or ``function(key, value)``."""
+
+    function: Function
+    takes: int
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails."""
+        results = over_values(self.function, self.takes, batch.keys, batch.values)
+        out, error = collect(results, len(batch))
+        if error is not None:
+            raise OperatorFailed(len(out), batch.slice(0, len(out)).with_values(out)) from error
+        return batch.with_values(out)
+
+
+@attrs.frozen
+class SelectKey:
+    """Replaces keys by ``function(key, value)``."""
+
+    function: Function
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails."""
+        out, error = collect(map(self.function, batch.keys, batch.values), len(batch))
+        if error is not None:
+            raise OperatorFailed(len(out), batch.slice(0, len(out)).with_keys(out)) from error
+        return batch.with_keys(out)
+
+
+@attrs.frozen
+class Map:
+    """Replaces records by the pairs that ``function(key, value)`` returns."""
+
+    function: Function
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails or returns no pair."""
+        pairs = map(_pair, map(self.function, batch.keys, batch.values))
+        out, error = collect(pairs, len(batch))
+        if error is not None:
+            raise OperatorFailed(len(out), _with_pairs(batch.slice(0, len(out)), out)) from error
+        return _with_pairs(batch, out)
+
+
+@attrs.frozen
+class FlatMapValues:
+    """One record for each value in what ``function`` returns; keys and times are repeated."""
+
+    function: Function
+    takes: int
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails or returns nothing iterable."""
+        results = over_values(self.function, self.takes, batch.keys, batch.values)
+        groups, error = collect(map(tuple, results), len(batch))
+        if error is not None:
+            done = _expanded(batch.slice(0, len(groups)), groups)
+            raise OperatorFailed(len(groups), done) from error
+        return _expanded(batch, groups)
+
+
+@attrs.frozen
+class FlatMap:
+    """One record for each ``(key, value)`` in what ``function(key, value)`` returns."""
+
+    function: Function
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails or yields something else than pairs."""
+        groups, error = collect(
+            map(_pairs, map(self.function, batch.keys, batch.values)), len(batch)
+        )
+        part = batch if error is None else batch.slice(0, len(groups))
+        expanded = _expanded(part, groups)
+        out = _with_pairs(expanded, expanded.values)
+        if error is not None:
+            raise OperatorFailed(len(groups), out) from error
+        return out
+
+
+@attrs.frozen
+class Peek:
+    """Calls ``function(key, value)`` and hands the records on."""
+
+    function: Function
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails."""
+        out, error = collect(map(self.function, batch.keys, batch.values), len(batch))
+        if error is not None:
+            raise OperatorFailed(len(out), batch.slice(0, len(out))) from error
+        return batch
+
+
+@attrs.frozen
+class Foreach:
+    """Calls ``function(key, value)`` and ends the stream."""
+
+    function: Function
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails."""
+        out, error = collect(map(self.function, batch.keys, batch.values), len(batch))
+        if error is not None:
+            raise OperatorFailed(len(out), batch.slice(0, 0)) from error
+        return batch.slice(0, 0)
+
+
+@attrs.frozen
+class PassOn:
+    """Hands records on as they are (a merge, a repartition asked for by name)."""
+
+    def process(self, batch: Batch) -> Batch:
+        """The batch itself."""
+        return batch
+
+
+@attrs.frozen
+class DropNullKeys:
+    """Leaves out records without a key before they are partitioned by it, and counts them."""
+
+    name: str
+    context: TaskContext
+
+    def process(self, batch: Batch) -> Batch:
+        """The records with a key."""
+        if not has_null(batch.keys):
+            return batch
+        mask = not_null(batch.keys)
+        self.context.dropped(self.name, len(mask) - sum(mask))
+        return batch.select(mask)
+
+
+def _pair(result: Any) -> tuple[Any, Any]:
+    if type(result) is not tuple or len(result) != 2:
+        raise TypeError(f"expected a pair (key, value), got {result!r}")
+    return result
+
+
+def _pairs(results: Any) -> tuple[tuple[Any, Any], ...]:
+    return tuple(map(_pair, results))
+
+
+def _with_pairs(batch: Batch, pairs: list[Any]) -> Batch:
+    return attrs.evolve(
+        batch, keys=[key for key, _ in pairs], values=[value for _, value in pairs], olds=None
+    )
+
+
+def _expanded(batch: Batch, groups: list[tuple[Any, ...]]) -> Batch:
+    counts = list(map(len, groups))
+    return attrs.evolve(
+        batch,
+        offsets=spread(batch.offsets, counts),
+        keys=spread(batch.keys, counts),
+        values=list(chain.from_iterable(groups)),
+        timestamps=spread(batch.timestamps, counts),
+        headers=None if batch.headers is None else spread(batch.headers, counts),
+        olds=None,
+    )

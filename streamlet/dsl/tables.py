@@ -1,0 +1,124 @@
+"""Operators on tables. A None value is a tombstone; user functions never see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import not_, truth
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.aggregations import HotStore, copier, finished, keyed
+from streamlet.dsl.columns import collect, has_null, over_values
+from streamlet.dsl.uses import TableUse
+from streamlet.serdes import Serde
+
+Function = Callable[..., Any]
+
+
+@attrs.frozen
+class TableSource:
+    """Puts a topic's records into the table's store; a tombstone deletes."""
+
+    store: HotStore
+    value: Serde[Any]
+    use: TableUse
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` for a key that the store's serde refuses."""
+        batch, ckeys, error = keyed(self.store, batch)
+        cache, copy = self.store.cache, copier(self.value)
+        values = batch.values
+        # The records' own objects go on to other readers of the topic: the store keeps copies.
+        kept = list(map(copy, values)) if copy else values
+        olds: list[Any] | None = None
+        if self.use.olds:
+            olds = []
+            for ckey, value in zip(ckeys, kept, strict=True):
+                old = cache.get(ckey)
+                olds.append(self.store.load(ckey) if old is None else old)
+                cache[ckey] = value
+        else:
+            cache.update(zip(ckeys, kept, strict=True))
+        self.store.mark(ckeys)
+        return finished(batch.with_values(values, olds), error)
+
+
+@attrs.frozen
+class TableFilter:
+    """Keeps rows for which ``function(key, value)`` is true (``keep``) or false.
+
+    A row that passes no more becomes a tombstone; one that neither passed nor passes is left out.
+    """
+
+    function: Function
+    keep: bool
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function, or the truth of its answer, fails."""
+        out, error = self._passing(batch.keys, batch.values)
+        if batch.olds is None:
+            return finished(_first(batch, len(out)).with_values(out), error)
+        olds, old_error = self._passing(batch.keys[: len(out)], batch.olds[: len(out)])
+        done = _first(batch, len(olds)).with_values(out[: len(olds)], olds)
+        seen = [v is not None or old is not None for v, old in zip(done.values, olds, strict=True)]
+        result = done if all(seen) else done.select(seen)
+        if old_error is not None or error is not None:
+            raise OperatorFailed(len(olds), result) from (old_error or error)
+        return result
+
+    def _passing(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], Exception | None]:
+        test = truth if self.keep else not_
+        function = self.function
+        if has_null(values):
+            pairs = zip(keys, values, strict=True)
+            answers = (value is not None and test(function(key, value)) for key, value in pairs)
+            mask, error = collect(answers, len(values))
+        else:
+            mask, error = collect(map(test, map(function, keys, values)), len(values))
+        kept = zip(values, mask, strict=False)
+        return [value if passes else None for value, passes in kept], error
+
+
+@attrs.frozen
+class TableMapValues:
+    """Replaces values by ``function(value)`` or ``function(key, value)``; tombstones stay."""
+
+    function: Function
+    takes: int
+    use: TableUse
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails."""
+        out, error = self._mapped(batch.keys, batch.values)
+        if batch.olds is None or not self.use.olds:
+            return finished(_first(batch, len(out)).with_values(out), error)
+        olds, old_error = self._mapped(batch.keys[: len(out)], batch.olds[: len(out)])
+        done = _first(batch, len(olds)).with_values(out[: len(olds)], olds)
+        return finished(done, old_error or error)
+
+    def _mapped(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], Exception | None]:
+        if not has_null(values):
+            return collect(over_values(self.function, self.takes, keys, values), len(values))
+        one = self.function if self.takes == 2 else _without_key(self.function)
+        pairs = zip(keys, values, strict=True)
+        results = (None if value is None else one(key, value) for key, value in pairs)
+        return collect(results, len(values))
+
+
+@attrs.frozen
+class ToStream:
+    """Hands changes on as records; previous values end here."""
+
+    def process(self, batch: Batch) -> Batch:
+        """The batch without previous values."""
+        return batch if batch.olds is None else batch.with_values(batch.values)
+
+
+def _first(batch: Batch, count: int) -> Batch:
+    return batch if count == len(batch) else batch.slice(0, count)
+
+
+def _without_key(function: Function) -> Function:
+    return lambda key, value: function(value)
