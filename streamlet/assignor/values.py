@@ -1,7 +1,8 @@
 """What the assignor is given and what it answers; values only.
 
-``GroupState`` is all that a leader knows in one generation: the tasks there are, and what each member said of itself.
-``Plan`` is who shall do what in this generation. Both are free of Kafka, time and bytes.
+``GroupState`` is all that a leader knows in one generation: the tasks there are, and what each
+member said of itself. ``Plan`` is who shall do what in this generation. Both are free of Kafka,
+time and bytes.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ class Role(enum.StrEnum):
 class Copy:
     """One task as its holder describes it.
 
-    ``generation`` is that of the assignment an ``active`` or ``pending`` claim comes from, -1 otherwise.
-    ``lag`` is in changelog records, None when unknown; ``ready`` says that it is acceptable.
+    ``generation`` is that of the assignment an ``active`` or ``pending`` claim comes from, -1
+    otherwise. ``lag`` is in changelog records, None when unknown; ``ready`` says that it is
+    acceptable.
     """
 
     role: Role
@@ -59,8 +61,9 @@ class TaskInfo:
 class MemberState:
     """One member as its subscription describes it.
 
-    ``sort_key`` is the static id where there is one, else the member id; ``runs`` tells which subtopologies it can
-    run (number and hash match the leader's). ``joined_generation`` -1: new in this generation.
+    ``sort_key`` is the static id where there is one, else the member id; ``runs`` tells which
+    subtopologies it can run (number and hash match the leader's). ``joined_generation`` -1: new in
+    this generation.
     """
 
     member_id: str
@@ -75,6 +78,11 @@ class MemberState:
     learners: bool = True
     joined_generation: int = -1
     deferral_deadline_ms: int | None = None
+
+    @property
+    def sort_key(self) -> str:
+        """What the member is sorted by: its static id where it has one, else its member id."""
+        return self.member_id if self.instance_id is None else self.instance_id
 
 
 @attrs.frozen
@@ -111,7 +119,16 @@ class GroupState:
 
 @attrs.frozen
 class MemberPlan:
-    """One member's part of the plan; fields as in ``group.values.Assignment``."""
+    """One member's part of the plan; fields as in ``group.values.Assignment``.
+
+    ``active``, ``release``, ``revoke``, ``pending`` and ``learner`` have no task in common. A task
+    that the member ran and finds in none of ``active``, ``release`` and ``revoke`` is dropped
+    without a commit (somebody else owns it). ``revoke``: stop it, commit, declare it ``released``
+    and rejoin; nobody else gets it in this round. A task in both ``release`` and ``standby``: once
+    released, its copy goes on as a standby. ``being_learned``: tasks of ``active`` that somebody
+    learns; under handover ``surrender`` the member stops and commits these before each JoinGroup
+    and declares them ``released``.
+    """
 
     active: frozenset[TaskId] = frozenset()
     learner: frozenset[TaskId] = frozenset()
@@ -120,14 +137,17 @@ class MemberPlan:
     pending: dict[TaskId, str] = attrs.field(factory=dict)
     revoke: frozenset[TaskId] = frozenset()
     leave: bool = False
+    being_learned: frozenset[TaskId] = frozenset()
 
 
 @attrs.frozen
 class Plan:
     """The answer of ``assign``.
 
-    ``follow_up_ms``: wall-clock time of the next rebalance the plan itself needs, None for none; 0 means at once.
-    ``out_of_band`` names instances whose load cannot be brought inside the band.
+    ``follow_up_ms``: wall-clock time of the next rebalance the plan itself needs, None for none; 0
+    means at once, and is brought about by the members with something to revoke, which rejoin as
+    soon as they have given it up. ``out_of_band`` names instances whose load cannot be brought
+    inside the band.
     """
 
     members: dict[str, MemberPlan]

@@ -1,0 +1,30 @@
+"""How many moves one round may begin (design III): every so many, at every so often."""
+
+from __future__ import annotations
+
+import attrs
+
+from streamlet.assignor.values import Rules
+
+
+@attrs.define
+class Allowance:
+    """Moves left in this round; None: as many as there are. ``refused`` counts what must wait."""
+
+    left: int | None
+    refused: int = 0
+
+    @classmethod
+    def of(cls, rules: Rules) -> Allowance:
+        """A full allowance."""
+        return cls(rules.max_moves or None)
+
+    def take(self) -> bool:
+        """Begin one move, if there is one left."""
+        if self.left is None:
+            return True
+        if self.left == 0:
+            self.refused += 1
+            return False
+        self.left -= 1
+        return True

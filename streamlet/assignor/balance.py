@@ -1,0 +1,201 @@
+"""Bringing every instance into its band by as few moves as there must be.
+
+First the instances above their band give, to those below theirs while there are any; then those
+still below take from the fullest. Each move must lower the total excess, so it ends.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+import attrs
+
+from streamlet.assignor.order import NOBODY
+from streamlet.assignor.target import Likes, Sheet
+
+#: What tasks of one instance have in common as far as choosing among them goes:
+#: weight, subtopology, owning member.
+_Sort = tuple[int, int, int]
+
+
+@attrs.frozen
+class _Move:
+    """A task that may go from one instance to another, and by how much that lowers the excess."""
+
+    gain: int
+    liked: bool
+    task: int
+    source: int
+    target: int
+
+
+def balance(sheet: Sheet, movable: Mapping[int, int], likes: Likes) -> list[int]:
+    """Move tasks until every instance is in its band or no move helps; tells which moved.
+
+    ``movable`` says which tasks may move and which member owns each.
+    """
+    market = _Market(sheet, movable, likes)
+    moved: list[int] = []
+    instances = range(len(sheet.view.instances))
+    sources = sorted(instances, key=lambda i: (-sheet.ledger.relative(i), i))
+    takers = _Queue(sheet, lambda i: sheet.ledger.room(i) > 0, market.rank_as_taker)
+    for source in sources:
+        with_skipped: list[int] = []
+        while sheet.ledger.over(source) and (
+            move := market.best_from(source, takers.walk(with_skipped))
+        ):
+            moved.append(market.carry_out(move))
+            takers.changed(move.target)
+        takers.restore(with_skipped)
+    targets = sorted(instances, key=lambda i: (sheet.ledger.relative(i), i))
+    givers = _Queue(sheet, market.may_give, market.rank_as_giver)
+    for target in targets:
+        with_skipped = []
+        while sheet.ledger.under(target) and (
+            move := market.best_to(target, givers.walk(with_skipped))
+        ):
+            moved.append(market.carry_out(move))
+            givers.changed(move.source)
+        givers.changed(target)
+        givers.restore(with_skipped)
+    return moved
+
+
+class _Queue:
+    """Instances in an order that changes as loads change; stale entries are passed over."""
+
+    def __init__(
+        self, sheet: Sheet, fits: Callable[[int], bool], rank: Callable[[int], tuple[int, ...]]
+    ) -> None:
+        self._fits = fits
+        self._rank = rank
+        self._heap: list[tuple[int, ...]] = []
+        for instance, stays in enumerate(sheet.ledger.stays):
+            if stays:
+                self.changed(instance)
+
+    def changed(self, instance: int) -> None:
+        """The instance's load has changed."""
+        if self._fits(instance):
+            heapq.heappush(self._heap, self._rank(instance))
+
+    def walk(self, skipped: list[int]) -> Iterable[int]:
+        """The instances, best first; those the caller passes over are collected in ``skipped``."""
+        while self._heap:
+            entry = self._heap[0]
+            instance = entry[-1]
+            if entry == self._rank(instance) and self._fits(instance):
+                yield instance
+                # Asked for the next one: this one is of no use to the caller.
+                skipped.append(instance)
+            heapq.heappop(self._heap)
+
+    def restore(self, skipped: Iterable[int]) -> None:
+        """Offer to the next caller what this one passed over."""
+        for instance in skipped:
+            self.changed(instance)
+
+
+class _Market:
+    """Who could give which task to whom, and which of these moves is the best."""
+
+    def __init__(self, sheet: Sheet, movable: Mapping[int, int], likes: Likes) -> None:
+        self._sheet = sheet
+        self._owner = movable
+        self._pools: list[dict[_Sort, list[int]]] = [{} for _ in sheet.view.instances]
+        self._member_load: Counter[int] = Counter()
+        self._liked: list[dict[int, dict[_Sort, list[int]]]] = [{} for _ in sheet.view.instances]
+        self._sources: list[set[int]] = [set() for _ in sheet.view.instances]
+        for task in sorted(movable, reverse=True):  # the lowest is popped first
+            source = sheet.home[task]
+            self._pools[source].setdefault(self._sort(task), []).append(task)
+            self._member_load[movable[task]] += sheet.view.tasks[task].weight
+            for target in likes.get(task, ()):
+                if target != source:
+                    liked = self._liked[source].setdefault(target, {})
+                    liked.setdefault(self._sort(task), []).append(task)
+                    self._sources[target].add(source)
+
+    def rank_as_taker(self, instance: int) -> tuple[int, ...]:
+        """Those below their band first, then newcomers, then the emptiest."""
+        ledger = self._sheet.ledger
+        return (
+            int(ledger.under(instance) == 0),
+            int(not self._sheet.view.instances[instance].newcomer),
+            ledger.relative(instance),
+            instance,
+        )
+
+    def rank_as_giver(self, instance: int) -> tuple[int, ...]:
+        """The fullest first."""
+        return (-self._sheet.ledger.relative(instance), instance)
+
+    def may_give(self, instance: int) -> bool:
+        """Whether giving can help at all: who is at its lower end would only miss it."""
+        ledger = self._sheet.ledger
+        return ledger.load[instance] > ledger.bands[instance].low
+
+    def best_from(self, source: int, takers: Iterable[int]) -> _Move | None:
+        """The best move out of an instance."""
+        moves = [self._best(source, target, liked=True) for target in self._liked[source]]
+        moves.append(next(filter(None, (self._best(source, t) for t in takers)), None))
+        helpful = [move for move in moves if move is not None]
+        return min(
+            helpful,
+            key=lambda m: (-m.gain, not m.liked, self.rank_as_taker(m.target)),
+            default=None,
+        )
+
+    def best_to(self, target: int, givers: Iterable[int]) -> _Move | None:
+        """The best move into an instance."""
+        moves = [self._best(source, target, liked=True) for source in sorted(self._sources[target])]
+        moves.append(next(filter(None, (self._best(s, target) for s in givers)), None))
+        helpful = [move for move in moves if move is not None]
+        return min(
+            helpful,
+            key=lambda m: (-m.gain, not m.liked, self.rank_as_giver(m.source)),
+            default=None,
+        )
+
+    def carry_out(self, move: _Move) -> int:
+        """Move the task; it does not move again in this plan."""
+        task = move.task
+        self._member_load[self._owner[task]] -= self._sheet.view.tasks[task].weight
+        self._sheet.put(task, move.target)
+        return task
+
+    def _best(self, source: int, target: int, *, liked: bool = False) -> _Move | None:
+        """The task to move from here to there, None if none lowers the excess."""
+        if source == target or not self._sheet.ledger.stays[target]:
+            return None
+        pools = self._liked[source].get(target, {}) if liked else self._pools[source]
+        best: tuple[int, ...] | None = None
+        for task in self._one_of_each(pools, source, target):
+            weight, subtopology, member = self._sort(task)
+            gain = self._sheet.ledger.gain(source, target, weight)
+            spread = self._sheet.spread
+            rank = (
+                gain,
+                self._member_load[member],
+                spread[source][subtopology] - spread[target][subtopology],
+                -task,
+            )
+            if gain > 0 and (best is None or rank > best):
+                best = rank
+        return None if best is None else _Move(best[0], liked, -best[-1], source, target)
+
+    def _one_of_each(
+        self, pools: dict[_Sort, list[int]], source: int, target: int
+    ) -> Iterable[int]:
+        """The first task of each sort that the target can run; all of a sort are alike."""
+        for pool in pools.values():
+            while pool and self._sheet.home[pool[-1]] != source:
+                pool.pop()  # it has moved since
+            if pool and self._sheet.view.instance_can_run(target, pool[-1]):
+                yield pool[-1]
+
+    def _sort(self, task: int) -> _Sort:
+        info = self._sheet.view.tasks[task]
+        return (info.weight, info.task.subtopology, self._owner.get(task, NOBODY))

@@ -1,0 +1,81 @@
+"""Spreading an instance's tasks over its members.
+
+A task moves between the members of one instance without its state being copied: the state folder
+is the instance's. So an instance is chosen first, by copies and load, and a member then by load.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import attrs
+
+from streamlet.assignor.order import NOBODY, View
+
+
+@attrs.define
+class Bench:
+    """The load of every member for one kind of task, tasks on their way to it included."""
+
+    view: View
+    load: Counter[int] = attrs.field(factory=Counter)
+
+    def seat(self, task: int, member: int) -> None:
+        """Count a task for a member."""
+        self.load[member] += self.view.tasks[task].weight
+
+    def rise(self, task: int, member: int) -> None:
+        """No longer count a task for a member."""
+        self.load[member] -= self.view.tasks[task].weight
+
+    def emptiest(self, task: int, instance: int) -> int:
+        """The member of the instance that can run the task and has least to do."""
+        runners = self.view.runners(instance, task)
+        return min(runners, key=lambda m: (self.load[m], m), default=NOBODY)
+
+    def choose(self, task: int, instance: int, holder: int = NOBODY) -> int:
+        """The member that holds the copy, unless that would leave the members uneven."""
+        emptiest = self.emptiest(task, instance)
+        if holder == NOBODY or emptiest == NOBODY or not self.view.member_can_run(holder, task):
+            return emptiest
+        return holder if self.load[holder] <= self.load[emptiest] else emptiest
+
+
+def uneven(bench: Bench, instance: int, owned: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Moves within an instance, (task, new member), until its members are even.
+
+    ``owned`` are (task, member) pairs that may move. Even is: no two members differ by more than
+    the heaviest of these tasks, or by more than one task if all weigh 1.
+    """
+    view = bench.view
+    members = view.instances[instance].members
+    by_member: dict[int, list[int]] = {member: [] for member in members}
+    for task, member in sorted(owned):
+        by_member[member].append(task)
+    heaviest = max(
+        (view.tasks[task].weight for tasks in by_member.values() for task in tasks), default=0
+    )
+    moves: list[tuple[int, int]] = []
+    while True:
+        fullest = max(members, key=lambda m: (bench.load[m], -m))
+        move = None
+        if bench.load[fullest] - min(bench.load[m] for m in members) > heaviest:
+            move = _helpful(bench, by_member[fullest], instance, fullest)
+        if move is None:
+            return moves
+        task, target = move
+        by_member[fullest].remove(task)
+        bench.rise(task, fullest)
+        bench.seat(task, target)
+        moves.append(move)
+
+
+def _helpful(bench: Bench, tasks: list[int], instance: int, fullest: int) -> tuple[int, int] | None:
+    """The first task whose move leaves the two members closer than they were."""
+    for task in tasks:
+        target = bench.emptiest(task, instance)
+        weight = bench.view.tasks[task].weight
+        if target != NOBODY and bench.load[target] + weight < bench.load[fullest]:
+            return task, target
+    return None

@@ -1,0 +1,126 @@
+"""Moving without learning: revoke in one round, assign in the next (design I).
+
+So move stateless tasks always, and stateful ones where nobody learns. Only the tasks that move
+stop. A task is given to nobody in the round in which its owner is asked to give it up; in the next
+it is unowned and placed like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamlet.assignor.allowance import Allowance
+from streamlet.assignor.balance import balance
+from streamlet.assignor.claims import Claim
+from streamlet.assignor.copies import best_first
+from streamlet.assignor.draft import Draft
+from streamlet.assignor.members import Bench, uneven
+from streamlet.assignor.order import NOBODY, View
+from streamlet.assignor.target import Sheet, place
+
+
+def move_in_two_rounds(
+    draft: Draft,
+    claims: Sequence[Claim],
+    tasks: Sequence[int],
+    allowance: Allowance,
+    *,
+    calm: bool = False,
+) -> Sheet:
+    """Assign what is free, revoke what must move; with ``calm`` nothing is moved for balance."""
+    view = draft.view
+    sheet = Sheet.of(view, tasks)
+    kept, free, leaving = _sorted_by_claim(view, claims, tasks)
+    for task in kept:
+        sheet.put(task, view.instance_of[claims[task].owner])
+    likes = {task: _likes(view, task) for task in tasks}
+    place(sheet, free, likes)
+    place(sheet, leaving, likes)
+    if not calm:
+        movable = {task: claims[task].owner for task in kept if not claims[task].outright}
+        balance(sheet, movable, likes)
+    bench = Bench(view)
+    _keep_or_revoke(draft, claims, bench, sheet, kept + leaving, allowance)
+    _give(draft, bench, sheet, free)
+    if not calm:
+        _even_out(draft, bench, tasks, allowance)
+    return sheet
+
+
+def _sorted_by_claim(
+    view: View, claims: Sequence[Claim], tasks: Sequence[int]
+) -> tuple[list[int], list[int], list[int]]:
+    """Tasks whose owner stays, tasks without an owner, tasks whose owner leaves or cannot run."""
+    kept: list[int] = []
+    free: list[int] = []
+    leaving: list[int] = []
+    for task in tasks:
+        owner = claims[task].owner
+        if owner == NOBODY:
+            free.append(task)
+        elif view.instances[view.instance_of[owner]].stays and view.member_can_run(owner, task):
+            kept.append(task)
+        else:
+            leaving.append(task)
+    return kept, free, leaving
+
+
+def _likes(view: View, task: int) -> list[int]:
+    """Instances with a copy that may gain the task, the best copy first."""
+    instances = dict.fromkeys(view.instance_of[member] for member, _ in best_first(view, task))
+    return [instance for instance in instances if view.instances[instance].stays]
+
+
+def _keep_or_revoke(
+    draft: Draft,
+    claims: Sequence[Claim],
+    bench: Bench,
+    sheet: Sheet,
+    owned: Sequence[int],
+    allowance: Allowance,
+) -> None:
+    view = draft.view
+    for task in owned:
+        owner = claims[task].owner
+        home = sheet.home.get(task, NOBODY)
+        stays = home == view.instance_of[owner]
+        if not view.member_can_run(owner, task):
+            draft.members[owner].revoke.add(task)  # its topology has no such task any more
+        elif stays or home == NOBODY or not allowance.take():
+            draft.members[owner].active.add(task)
+            bench.seat(task, owner)
+        else:
+            draft.members[owner].revoke.add(task)
+
+
+def _give(draft: Draft, bench: Bench, sheet: Sheet, free: Sequence[int]) -> None:
+    view = draft.view
+    for task in free:
+        home = sheet.home.get(task, NOBODY)
+        if home == NOBODY:
+            draft.unassigned.add(task)
+            continue
+        holders = [m for m, _ in best_first(view, task) if view.instance_of[m] == home]
+        member = bench.choose(task, home, holders[0] if holders else NOBODY)
+        draft.members[member].active.add(task)
+        bench.seat(task, member)
+
+
+def _even_out(draft: Draft, bench: Bench, tasks: Sequence[int], allowance: Allowance) -> None:
+    """Revoke what makes the members of one instance uneven; the next round spreads it."""
+    view = draft.view
+    kind = set(tasks)
+    for number, instance in enumerate(view.instances):
+        if len(instance.members) == 1 or not instance.stays:
+            continue
+        owned = [
+            (task, member)
+            for member in instance.members
+            for task in draft.members[member].active
+            if task in kind and any(held == member for held, _ in view.holders[task])
+        ]
+        for task, _ in uneven(bench, number, owned):
+            owner = next(m for t, m in owned if t == task)
+            if allowance.take():
+                draft.members[owner].active.discard(task)
+                draft.members[owner].revoke.add(task)

@@ -1,0 +1,129 @@
+"""Where each task of one kind should end: sticky, weighted, inside the band.
+
+A sheet starts from where the tasks are (or are already on their way to). Tasks without a home are
+placed where they are needed most; then, while an instance is outside its band, the task goes over
+that lowers the excess most. With unit weights each such step lowers it as far as one task can, so
+the number of moves is the smallest there is; inside the band nothing moves.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from streamlet.assignor.loads import Ledger
+from streamlet.assignor.order import NOBODY, View
+
+#: Instances that hold a copy of a task, the best copy first.
+Likes = Mapping[int, Sequence[int]]
+
+
+@attrs.define
+class Sheet:
+    """The homes of the tasks of one kind, while the target is being found.
+
+    ``spread`` counts, per instance, the tasks of each subtopology.
+    """
+
+    view: View
+    ledger: Ledger
+    home: dict[int, int]
+    spread: list[Counter[int]]
+
+    @classmethod
+    def of(cls, view: View, tasks: Iterable[int]) -> Sheet:
+        """An empty sheet whose bands are those of the given tasks."""
+        total = sum(view.tasks[task].weight for task in tasks)
+        return cls(view, Ledger.open(view, total), {}, [Counter() for _ in view.instances])
+
+    def put(self, task: int, instance: int) -> None:
+        """Let a task be at home there, and nowhere else."""
+        info = self.view.tasks[task]
+        before = self.home.pop(task, NOBODY)
+        if before != NOBODY:
+            self.ledger.load[before] -= info.weight
+            self.spread[before][info.task.subtopology] -= 1
+        if instance != NOBODY:
+            self.home[task] = instance
+            self.ledger.load[instance] += info.weight
+            self.spread[instance][info.task.subtopology] += 1
+
+    def outside(self) -> list[int]:
+        """Instances whose load is outside their band."""
+        bands, load = self.ledger.bands, self.ledger.load
+        return [i for i in range(len(load)) if self.ledger.stays[i] and bands[i].excess(load[i])]
+
+
+def place(sheet: Sheet, tasks: Sequence[int], likes: Likes) -> None:
+    """Give each homeless task a home: where a copy is if the band allows, else where it is needed.
+
+    A task may go where it is liked only as long as enough others are left to fill what is missing
+    elsewhere, or a fuller instance would have to give something up for it later.
+    """
+    view, ledger = sheet.view, sheet.ledger
+    missing = sum(ledger.under(i) for i in range(len(view.instances)) if ledger.stays[i])
+    spare = sum(view.tasks[task].weight for task in tasks) - missing
+    neediest = _Neediest(sheet)
+    for task in tasks:
+        weight = view.tasks[task].weight
+        instance = NOBODY
+        for liked in likes.get(task, ()):
+            wasted = weight - min(weight, ledger.under(liked))
+            if wasted <= max(spare, 0) and weight <= ledger.room(liked):
+                instance = liked
+                break
+        if instance == NOBODY:
+            instance = neediest.for_task(task)
+        if instance == NOBODY:
+            continue
+        spare -= weight - min(weight, ledger.under(instance))
+        sheet.put(task, instance)
+        neediest.changed(instance)
+
+
+class _Neediest:
+    """Finds the instance with the lowest load relative to capacity, those under their band first.
+
+    Ties go to the instance with the fewest tasks of the same subtopology, then by order.
+    """
+
+    def __init__(self, sheet: Sheet) -> None:
+        self._sheet = sheet
+        self._subtopology = NOBODY
+        self._heap: list[tuple[bool, int, int, int]] = []
+
+    def for_task(self, task: int) -> int:
+        view = self._sheet.view
+        subtopology = view.tasks[task].task.subtopology
+        if subtopology != self._subtopology:
+            self._subtopology = subtopology
+            self._heap = [
+                self._key(instance)
+                for instance, stays in enumerate(self._sheet.ledger.stays)
+                if stays and view.instance_can_run(instance, task)
+            ]
+            heapq.heapify(self._heap)
+        while self._heap:
+            key = self._heap[0]
+            if key == self._key(key[-1]):
+                return key[-1]
+            heapq.heappop(self._heap)  # its load has changed since; a newer entry is there
+        return NOBODY
+
+    def changed(self, instance: int) -> None:
+        if self._sheet.view.instances[instance].runs is None or (
+            self._subtopology in (self._sheet.view.instances[instance].runs or ())
+        ):
+            heapq.heappush(self._heap, self._key(instance))
+
+    def _key(self, instance: int) -> tuple[bool, int, int, int]:
+        ledger = self._sheet.ledger
+        return (
+            ledger.under(instance) == 0,
+            ledger.relative(instance),
+            self._sheet.spread[instance][self._subtopology],
+            instance,
+        )
