@@ -1,8 +1,8 @@
 """The unit of flow: decoded records of one source partition, in columns.
 
 Everything between a source and a sink takes and returns a ``Batch``; the columns are plain lists of
-equal length, so that an operator is one C-level pass over one of them. Where a record came from stays with
-it (``topic``, ``partition``, ``offsets``), for error messages and dead letters.
+equal length, so that an operator is one C-level pass over one of them. Where a record came from
+stays with it (``topic``, ``partition``, ``offsets``), for error messages and dead letters.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Operating errors are raised where they are known, bear Kafka's names where it has one, and are
 handled in one place, the worker. A programming error of ours is an ``AssertionError``.
-Foreign exceptions become one of these at the edge that met them (``kafka/client``, ``group/session``,
-``state/rocksdb``, ``serdes``).
+Foreign exceptions become one of these at the edge that met them (``kafka/client``,
+``group/session``, ``state/rocksdb``, ``serdes``).
 """
 
 from __future__ import annotations
@@ -69,6 +69,17 @@ class MissingTopicError(BrokerError):
 
 class DeliveryError(BrokerError):
     """A produced record was not delivered; nothing after it was committed."""
+
+
+class RecordRefusedError(DeliveryError):
+    """The producer refuses one record as it is (too large, no such topic or partition).
+
+    ``index`` is its place in the columns that were sent; the records before it were taken.
+    """
+
+    def __init__(self, reason: str, index: int) -> None:
+        super().__init__(reason)
+        self.index = index
 
 
 class SerdeError(StreamletError):

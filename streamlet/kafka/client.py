@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from confluent_kafka.admin import NewTopic as RawTopic  # type: ignore[attr-defined]
 
 from streamlet.clock import Clock, SystemClock
-from streamlet.errors import BrokerError, DeliveryError, TimedOutError
+from streamlet.errors import BrokerError, DeliveryError, RecordRefusedError, TimedOutError
 from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch, TopicInfo
 from streamlet.types import TopicPartition
 
@@ -207,7 +207,8 @@ def _split(messages: list[Message], topics: int) -> list[tuple[str, int, list[Me
 
 
 class KafkaSink:
-    """A ``RecordSink``: one idempotent producer. Failures are noticed, good deliveries cost nothing.
+    """A ``RecordSink``: one idempotent producer. Failures are noticed, good deliveries cost
+    nothing.
 
     Args:
         bootstrap_servers: ``host:port,…``.
@@ -280,13 +281,13 @@ class KafkaSink:
             try:
                 rows = islice(zip(keys, values, times, strict=False), done, None)
                 for key, value, time in rows:
-                    produce(topic, value, key, partition, None, None, None, time)
+                    produce(topic, value, key, partition, None, None, time)
                     done += 1
                 return
             except BufferError:
                 self._wait_for_room()
             except KafkaException as error:
-                raise _delivery_error(topic, error) from error
+                raise _refused(topic, done, error) from error
 
     def _send_rows(
         self,
@@ -301,9 +302,8 @@ class KafkaSink:
         where = repeat(-1) if partitions is None else partitions
         where = repeat(where) if isinstance(where, int) else where
         extra: Iterable[Headers | None] = repeat(None) if headers is None else headers
-        for key, value, time, partition, head in zip(
-            keys, values, times, where, extra, strict=False
-        ):
+        rows = zip(keys, values, times, where, extra, strict=False)
+        for index, (key, value, time, partition, head) in enumerate(rows):
             more: dict[str, Any] = {"headers": list(head)} if head else {}
             while True:
                 try:
@@ -312,7 +312,7 @@ class KafkaSink:
                     self._wait_for_room()
                     continue
                 except KafkaException as error:
-                    raise _delivery_error(topic, error) from error
+                    raise _refused(topic, index, error) from error
                 break
 
     def flush(self, timeout_ms: int) -> None:
@@ -343,9 +343,9 @@ class KafkaSink:
             raise DeliveryError(f"{len(failed)} records not delivered, first to {where}: {why}")
 
 
-def _delivery_error(topic: str, error: KafkaException) -> DeliveryError:
+def _refused(topic: str, index: int, error: KafkaException) -> RecordRefusedError:
     cause = error.args[0]
-    return DeliveryError(f"a record to {topic} was refused: {cause.str()}")
+    return RecordRefusedError(f"a record to {topic} was refused: {cause.str()}", index)
 
 
 def _broker_error(error: KafkaException) -> BrokerError:

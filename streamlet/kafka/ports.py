@@ -93,7 +93,8 @@ class RecordSink(Protocol):
         Blocks while the queue is full.
 
         Raises:
-            DeliveryError: a record queued earlier failed, or one of these is refused (too large).
+            RecordRefusedError: one of these is refused (too large); those before it were taken.
+            DeliveryError: a record queued earlier failed.
         """
         ...
 

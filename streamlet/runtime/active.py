@@ -1,0 +1,129 @@
+"""One active task of a worker, from the order to run it to the last commit.
+
+```
+ RESTORING ──> RUNNING ──> STOPPED ──> CLOSED
+     │            │                      ^
+     └────────────┴──────────────────────┘   lost, failed
+```
+RESTORING: its folder is open, its stores are brought up to the committed state. RUNNING: it
+    processes;
+until its first commit, the claim, is accepted it writes nothing to its changelogs. STOPPED: it
+processes nothing more and waits for its last commit. CLOSED: gone, its folder stays as a dormant
+copy.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.runtime.task import Task
+from streamlet.state.task_state import TaskState
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
+
+
+class Stage(enum.StrEnum):
+    """Where an active task is in its life."""
+
+    RESTORING = "restoring"
+    RUNNING = "running"
+    STOPPED = "stopped"
+    CLOSED = "closed"
+
+
+#: Legal moves.
+MOVES: dict[Stage, frozenset[Stage]] = {
+    Stage.RESTORING: frozenset({Stage.RUNNING, Stage.CLOSED}),
+    Stage.RUNNING: frozenset({Stage.STOPPED, Stage.CLOSED}),
+    Stage.STOPPED: frozenset({Stage.RUNNING, Stage.CLOSED}),
+    Stage.CLOSED: frozenset(),
+}
+
+
+@attrs.define(eq=False)
+class ActiveTask:
+    """An active period of one task, in the sense of the commit numbers.
+
+    Attributes:
+        fetched: committed offset of each input partition as read when the period began; -1 where
+            none.
+        contained: commit number that the committed offsets contain; a claim carries the old one on.
+        epoch: of this period; every changelog record and commit bears it.
+        number: of the last accepted commit of this period, 0 after the claim.
+        claimed: whether the claim was accepted.
+        committed: input offsets of the last accepted commit.
+        ends: end of each changelog partition as of our last flush.
+    """
+
+    task: TaskId
+    subtopology: Subtopology
+    state: TaskState
+    stage: Stage = Stage.RESTORING
+    fetched: dict[TopicPartition, int] = attrs.field(factory=dict)
+    contained: StateNumber = NO_STATE
+    epoch: int = 0
+    number: int = 0
+    claimed: bool = False
+    committed: dict[TopicPartition, int] = attrs.field(factory=dict)
+    ends: dict[TopicPartition, int] = attrs.field(factory=dict)
+    processor: Task | None = None
+
+    def move_to(self, stage: Stage) -> None:
+        """Enter another stage."""
+        assert stage in MOVES[self.stage], f"{self.task}: {self.stage} -> {stage}"
+        self.stage = stage
+
+    @property
+    def inputs(self) -> tuple[TopicPartition, ...]:
+        """Its input partitions."""
+        topics = sorted(self.subtopology.input_topics)
+        return tuple(TopicPartition(topic, self.task.partition) for topic in topics)
+
+    def changelog(self, store: str) -> TopicPartition | None:
+        """The changelog partition that this task writes for a store; None if it writes none."""
+        spec = self.subtopology.store(store)
+        topic = self.subtopology.changelog_topic(store)
+        if topic is None or spec.source_topic is not None:
+            return None
+        return TopicPartition(topic, self.task.partition)
+
+    @property
+    def changelogs(self) -> tuple[TopicPartition, ...]:
+        """The changelog partitions it writes."""
+        found = (self.changelog(spec.name) for spec in self.subtopology.stores)
+        return tuple(tp for tp in found if tp is not None)
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """What a commit would write now: offsets behind the last processed records."""
+        return self.committed if self.processor is None else self.processor.positions
+
+    @property
+    def changed(self) -> bool:
+        """Whether a commit has anything to say."""
+        return self.positions != self.committed or self.state.dirty_bytes() > 0
+
+    def metadata(
+        self,
+        member_id: str,
+        generation: int,
+        contained: StateNumber,
+        ends: dict[TopicPartition, int],
+    ) -> str:
+        """What goes beside the offsets of a commit."""
+        return CommitMetadata(
+            epoch=self.epoch, by=member_id, generation=generation, ends=ends, state=contained
+        ).to_text()
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError where the period contradicts itself."""
+        if self.stage in (Stage.RUNNING, Stage.STOPPED):
+            assert self.processor is not None, self.task
+            assert self.epoch > 0, self.task
+        assert self.claimed or self.number == 0, self.task
+        assert self.state.state <= self.contained, (
+            f"{self.task}: local store {self.state.state} is ahead of commit {self.contained}"
+        )

@@ -1,0 +1,242 @@
+"""Commits under at-least-once: nothing lost, a task's state exact with its committed positions.
+
+The order is the whole point. First everything written so far is delivered: outputs, and the stores'
+dirty entries as changelog records that bear the commit's number. Then the input positions are
+committed through our membership, so that a process that lost its tasks is refused. Only when that
+is accepted are the entries written to the local store. A crash at any point leaves a store that is
+never ahead of the commit, and changelog records that the next owner knows not to count.
+
+One commit is under way at most. While the coordinator answers, processing goes on; the entries of
+the commit stay readable in the cache. After an unknown outcome the very same commit is repeated, in
+a new generation, before the next one begins.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import attrs
+
+from streamlet.clock import Clock
+from streamlet.errors import BrokerError, TaskMigratedError
+from streamlet.group.commands import CommitOutcome
+from streamlet.kafka.ports import Admin, RecordSink
+from streamlet.runtime.active import ActiveTask, Stage
+from streamlet.state.changelog import encode_column
+from streamlet.state.task_state import Drained
+from streamlet.types import StateNumber, TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class CommitGroup(Protocol):
+    """What a commit asks of the membership (``group.session``)."""
+
+    @property
+    def member_id(self) -> str:
+        """Our id in the group."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """The last synced generation."""
+        ...
+
+    @property
+    def gated(self) -> bool:
+        """Whether a commit would be turned away because a join is under way."""
+        ...
+
+    def commit(self, token: int, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Send; the answer comes as an event with the token."""
+        ...
+
+    def alive(self) -> bool:
+        """Whether a heartbeat was answered within the session timeout; if not, one is tried now."""
+        ...
+
+
+@attrs.define(eq=False)
+class Part:
+    """One task's share of a commit. ``drained`` is None in a claim."""
+
+    active: ActiveTask
+    number: int
+    offsets: dict[TopicPartition, int]
+    contained: StateNumber
+    drained: Drained | None = None
+    ends: dict[TopicPartition, int] = attrs.field(factory=dict)
+
+
+class AtLeastOnceCommit:
+    """The commit port of the worker.
+
+    Args:
+        group: our membership.
+        sink: where outputs and changelog records go, one queue for both.
+        admin: tells where changelogs end.
+        clock: for measuring.
+        flush_timeout_ms: how long delivery may take.
+    """
+
+    def __init__(
+        self,
+        group: CommitGroup,
+        sink: RecordSink,
+        admin: Admin,
+        clock: Clock,
+        *,
+        flush_timeout_ms: int,
+    ) -> None:
+        self._group = group
+        self._sink = sink
+        self._admin = admin
+        self._clock = clock
+        self._flush_timeout_ms = flush_timeout_ms
+        self._token = 0
+        #: The one commit under way: prepared, and perhaps sent. Empty when there is none.
+        self._parts: list[Part] = []
+        self._delivered = False
+        self._sent = False
+        #: Commits accepted so far, and nanoseconds their flushes took, for metrics.
+        self.accepted = 0
+        self.flush_ns = 0
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a commit is prepared and not yet accepted."""
+        return bool(self._parts)
+
+    @property
+    def sent(self) -> bool:
+        """Whether the coordinator owes an answer."""
+        return self._sent
+
+    def begin(self, tasks: Iterable[ActiveTask]) -> None:
+        """Prepare and send a commit of every task that has something to say, claims included.
+
+        With one under way, that one is sent again if it was turned away.
+
+        Raises:
+            TaskMigratedError: our last heartbeat is too old and the group does not know us any
+                more.
+            DeliveryError: something was not delivered; nothing was committed.
+            BrokerError: the broker does not answer just now; call again.
+        """
+        if self._group.gated:
+            return
+        if not self._parts:
+            self._parts = self._prepare(list(tasks))
+        if self._parts and not self._delivered:
+            self._deliver()
+        if self._parts and not self._sent:
+            self._send()
+
+    def done(self, token: int, outcome: CommitOutcome, code: int) -> list[ActiveTask]:
+        """Take the coordinator's answer; the tasks whose commit was accepted.
+
+        Raises:
+            BrokerError: the coordinator will never accept it.
+        """
+        if token != self._token or not self._sent:
+            return []
+        self._sent = False
+        match outcome:
+            case CommitOutcome.ACCEPTED:
+                return self._accepted()
+            case CommitOutcome.REFUSED:
+                raise BrokerError(f"the group coordinator refused a commit (error {code})")
+            case CommitOutcome.LOST:
+                self.abort()
+        return []  # turned away or unknown: the same again later
+
+    def forget(self, active: ActiveTask) -> None:
+        """Leave a lost task out of the commit under way."""
+        self._parts = [part for part in self._parts if part.active is not active]
+
+    def abort(self) -> None:
+        """Drop the commit under way."""
+        self._parts = []
+        self._sent = False
+
+    def _prepare(self, tasks: Sequence[ActiveTask]) -> list[Part]:
+        """Send everything a commit covers; what is dirty from now on belongs to the next one."""
+        running = [t for t in tasks if t.stage in (Stage.RUNNING, Stage.STOPPED)]
+        claims = [_claim(t) for t in running if not t.claimed]
+        changed = [t for t in running if t.claimed and t.changed]
+        if changed and not self._group.alive():
+            raise TaskMigratedError("no heartbeat was answered for a session timeout")
+        self._delivered = not changed
+        return claims + [self._flush_state(active) for active in changed]
+
+    def _deliver(self) -> None:
+        """Wait until all of it is delivered, and note where the changelogs end."""
+        started = self._clock.now_ns()
+        self._sink.flush(self._flush_timeout_ms)
+        self._read_ends([part for part in self._parts if part.drained is not None])
+        self._delivered = True
+        self.flush_ns += self._clock.now_ns() - started
+
+    def _flush_state(self, active: ActiveTask) -> Part:
+        """Send the dirty entries of a task's stores to their changelogs."""
+        assert active.processor is not None
+        number = active.number + 1
+        contained = StateNumber(active.epoch, number)
+        drained = active.state.drain()
+        for store, (keys, values) in drained.columns.items():
+            changelog = active.changelog(store)
+            if changelog is None or not keys:
+                continue
+            encoded, headers = encode_column(contained, values)
+            self._sink.send(
+                changelog.topic, keys, encoded, partitions=changelog.partition, headers=headers
+            )
+        return Part(active, number, dict(active.processor.positions), contained, drained)
+
+    def _read_ends(self, parts: Sequence[Part]) -> None:
+        """One request for the ends of all changelogs just written; the others have not moved."""
+        wanted = [tp for part in parts for tp in part.active.changelogs]
+        ends = self._admin.end_offsets(wanted)
+        for part in parts:
+            part.ends = {tp: ends[tp] for tp in part.active.changelogs}
+
+    def _send(self) -> None:
+        member_id, generation = self._group.member_id, self._group.generation
+        offsets: dict[TopicPartition, tuple[int, str]] = {}
+        for part in self._parts:
+            text = part.active.metadata(member_id, generation, part.contained, part.ends)
+            offsets |= {tp: (offset, text) for tp, offset in part.offsets.items()}
+        self._token += 1
+        self._sent = True
+        self._group.commit(self._token, offsets)
+
+    def _accepted(self) -> list[ActiveTask]:
+        parts, self._parts = self._parts, []
+        for part in parts:
+            active = part.active
+            active.committed = part.offsets
+            active.contained = part.contained
+            active.claimed = True
+            active.number = part.number
+            if part.drained is not None:
+                active.ends = part.ends
+                active.state.write(part.drained, part.contained, _local_positions(part))
+        self.accepted += 1
+        return [part.active for part in parts]
+
+
+def _claim(active: ActiveTask) -> Part:
+    """The first commit of an active period: the offsets it found, under its own epoch."""
+    return Part(active, 0, dict(active.committed), active.contained, None, dict(active.ends))
+
+
+def _local_positions(part: Part) -> dict[TopicPartition, int]:
+    """How far the store has each changelog: ours to their ends, source topics as committed."""
+    positions = dict(part.ends)
+    for spec in part.active.subtopology.stores:
+        if spec.source_topic is not None:
+            tp = TopicPartition(spec.source_topic, part.active.task.partition)
+            positions[tp] = part.offsets[tp]
+    return positions

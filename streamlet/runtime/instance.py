@@ -1,0 +1,272 @@
+"""The supervisor: one instance, n worker processes.
+
+Workers are new interpreters, never forks: a fork after librdkafka or RocksDB started their threads
+hangs. Each has a pipe to us; when it closes, because we died, the worker stops by itself. Workers
+do not see the terminal's Ctrl-C: the supervisor does, and tells them. A worker that fails is
+started again with a growing pause; one that keeps failing, or fails for a reason that starting
+again cannot mend, ends the instance.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import attrs
+
+from streamlet.clock import Clock
+
+log = logging.getLogger(__name__)
+
+#: Exit codes that a restart cannot mend: usage, not found, refused, fenced.
+FINAL_CODES = frozenset({2, 3, 5, 6})
+
+
+@attrs.frozen
+class RestartPolicy:
+    """Pauses between restarts of a worker, ms, doubling.
+
+    After ``most`` failures ``within_ms`` it is over.
+    """
+
+    first_ms: int = 500
+    longest_ms: int = 30_000
+    most: int = 6
+    within_ms: int = 300_000
+
+
+@attrs.define(eq=False)
+class WorkerProcess:
+    """One worker's process, or the wait for its restart."""
+
+    member: int
+    process: subprocess.Popen[bytes] | None = None
+    events: int = -1  # read end of the pipe its events come through
+    unread: bytes = b""
+    failures: list[int] = attrs.field(factory=list)
+    start_at_ms: int = 0
+    exit_code: int | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process is not None and self.process.poll() is None
+
+
+class Instance:
+    """Runs workers until they are told to stop, or are done by themselves.
+
+    Args:
+        command: the command line of a worker.
+        orders: what each worker is told first, a JSON object; ``member`` is added.
+        count: how many workers.
+        clock: for restarts.
+        on_event: gets ``(member, event)`` for everything a worker reports.
+        restart: when to give up.
+        stop_timeout_ms: how long a graceful stop may take before the workers are killed.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        orders: dict[str, Any],
+        count: int,
+        *,
+        clock: Clock,
+        on_event: Callable[[int, dict[str, Any]], None],
+        restart: RestartPolicy | None = None,
+        stop_timeout_ms: int = 90_000,
+    ) -> None:
+        self._command = list(command)
+        self._orders = orders
+        self._clock = clock
+        self._on_event = on_event
+        self._restart = restart or RestartPolicy()
+        self._stop_timeout_ms = stop_timeout_ms
+        self._workers = [WorkerProcess(member) for member in range(count)]
+        self._stopping_since: int | None = None
+        self._interrupts = 0
+        self._wake_read, self._wake_write = os.pipe()
+
+    def run(self) -> int:
+        """Run to the end; the exit code for the command line.
+
+        The first SIGINT or SIGTERM stops gracefully, a second SIGINT at once (130).
+        """
+        with self._signals():
+            try:
+                while not self._finished():
+                    self._start_due()
+                    self._wait()
+                    self._reap()
+                    self._check_stop()
+            finally:
+                self._kill_all()
+        if self._interrupts > 1:
+            return 130
+        return max((worker.exit_code or 0 for worker in self._workers), default=0)
+
+    def stop(self) -> None:
+        """Ask for a graceful stop; safe from a signal handler or another thread."""
+        os.write(self._wake_write, b"s")
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the workers that run."""
+        return [w.process.pid for w in self._workers if w.process is not None and w.alive]
+
+    # Signals.
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        def interrupted(number: int, frame: FrameType | None) -> None:
+            os.write(self._wake_write, b"i" if number == signal.SIGINT else b"s")
+
+        old = {n: signal.signal(n, interrupted) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in old.items():
+                signal.signal(number, handler)
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+
+    def _signalled(self) -> None:
+        for mark in os.read(self._wake_read, 64):
+            if mark == ord("i"):
+                self._interrupts += 1
+            if self._interrupts > 1:
+                log.warning("stopping now: nothing since the last commit is kept")
+                self._kill_all()
+            elif self._stopping_since is None:
+                log.info("stopping: finishing the batch, committing, leaving the group")
+                self._begin_stop()
+
+    def _begin_stop(self) -> None:
+        self._stopping_since = self._clock.now_ms()
+        for worker in self._workers:
+            self._tell(worker, {"stop": "graceful"})
+
+    def _check_stop(self) -> None:
+        since = self._stopping_since
+        if since is not None and self._clock.now_ms() - since > self._stop_timeout_ms:
+            log.error("workers did not stop in %d ms, killing them", self._stop_timeout_ms)
+            self._kill_all()
+
+    # Processes.
+
+    def _finished(self) -> bool:
+        if self._stopping_since is not None:
+            return not any(worker.alive for worker in self._workers)
+        return all(worker.exit_code is not None for worker in self._workers)
+
+    def _start_due(self) -> None:
+        if self._stopping_since is not None:
+            return
+        now = self._clock.now_ms()
+        for worker in self._workers:
+            if worker.process is None and worker.exit_code is None and worker.start_at_ms <= now:
+                self._start(worker)
+
+    def _start(self, worker: WorkerProcess) -> None:
+        read, write = os.pipe()
+        worker.process = subprocess.Popen(
+            [*self._command, "--events-fd", str(write)],
+            stdin=subprocess.PIPE,
+            pass_fds=(write,),
+            start_new_session=True,
+        )
+        os.close(write)
+        worker.events, worker.unread = read, b""
+        self._tell(worker, {**self._orders, "member": worker.member})
+        log.info("worker %d started (pid %d)", worker.member, worker.process.pid)
+
+    def _tell(self, worker: WorkerProcess, order: dict[str, Any]) -> None:
+        if worker.process is None or worker.process.stdin is None:
+            return
+        with contextlib.suppress(BrokenPipeError):  # it is gone; _reap() sees why
+            worker.process.stdin.write(json.dumps(order).encode() + b"\n")
+            worker.process.stdin.flush()
+
+    def _wait(self) -> None:
+        """Sleep until a signal, an event, the end of a worker, or the next restart."""
+        pipes = [worker.events for worker in self._workers if worker.events >= 0]
+        now = self._clock.now_ms()
+        due = [w.start_at_ms - now for w in self._workers if w.process is None]
+        timeout = min([1_000, *(max(0, ms) for ms in due)]) / 1000
+        readable, _, _ = select.select([self._wake_read, *pipes], [], [], timeout)
+        if self._wake_read in readable:
+            self._signalled()
+        for worker in self._workers:
+            if worker.events in readable:
+                self._read_events(worker)
+
+    def _read_events(self, worker: WorkerProcess) -> None:
+        chunk = os.read(worker.events, 65_536)
+        if not chunk:
+            os.close(worker.events)
+            worker.events = -1
+            if worker.process is not None:
+                worker.process.wait()
+            return
+        *lines, worker.unread = (worker.unread + chunk).split(b"\n")
+        for line in lines:
+            self._on_event(worker.member, json.loads(line))
+
+    def _reap(self) -> None:
+        for worker in self._workers:
+            process = worker.process
+            if process is None or process.poll() is None:
+                continue
+            if worker.events >= 0:  # say what it said last before saying that it ended
+                self._read_events(worker)
+                continue
+            if process.stdin is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.close()
+            worker.process = None
+            self._ended(worker, process.returncode)
+
+    def _ended(self, worker: WorkerProcess, code: int) -> None:
+        now = self._clock.now_ms()
+        if code == 0 or code in FINAL_CODES or self._stopping_since is not None:
+            worker.exit_code = 1 if code < 0 else code
+            if code in FINAL_CODES and self._stopping_since is None:
+                self._begin_stop()
+            return
+        recent = [at for at in worker.failures if now - at < self._restart.within_ms]
+        worker.failures = [*recent, now]
+        what = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+        if len(worker.failures) >= self._restart.most:
+            log.error(
+                "worker %d failed %d times (%s), giving up",
+                worker.member,
+                len(worker.failures),
+                what,
+            )
+            worker.exit_code = 1
+            self._begin_stop()
+            return
+        pause = min(self._restart.first_ms << len(recent), self._restart.longest_ms)
+        worker.start_at_ms = now + pause
+        log.warning("worker %d ended (%s), starting it again in %d ms", worker.member, what, pause)
+
+    def _kill_all(self) -> None:
+        for worker in self._workers:
+            if worker.process is not None and worker.alive:
+                worker.process.kill()
+                worker.process.wait()
+
+
+def worker_command() -> list[str]:
+    """The command line of a worker process of this installation."""
+    return [sys.executable, "-m", "streamlet.process"]

@@ -1,0 +1,437 @@
+"""The task: raw batches of its input partitions in, encoded output columns out.
+
+Sans-IO. It knows its subtopology and its stores, no client, no thread, no clock; the worker, the
+TopologyTestDriver and Spark drive the same class. Nodes are compiled once into functions that hand
+batches to their children, depth first and in order of creation, so that within one key things
+happen in the order in which Kafka Streams would let them happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.errors import ProcessingError
+from streamlet.kafka.ports import Headers, PartitionBatch
+from streamlet.runtime.inputs import Inputs, KnownEnd
+from streamlet.runtime.policy import ErrorPolicy, reason_headers
+from streamlet.serdes import ColumnError
+from streamlet.state.task_state import TaskState
+from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from streamlet.topology.operator import Operator
+from streamlet.topology.order import forks_to_cut
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import TaskId, TopicPartition
+
+Step: TypeAlias = Callable[[Batch], None]
+
+
+@attrs.define(slots=True)
+class Output:
+    """Encoded records for one topic, in columns; without partitions the key decides (murmur2)."""
+
+    topic: str
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    timestamps: list[int]
+    partitions: list[int] | None = None
+    headers: list[Headers | None] | None = None
+    #: Where runs of these records come from: how many, of which partition, at which offsets.
+    origins: list[tuple[int, TopicPartition, Sequence[int]]] = attrs.field(factory=list)
+    #: Whether the lists are this output's own and may grow.
+    owned: bool = False
+
+    def extend(self, more: Output) -> None:
+        """Append another output of the same shape."""
+        if not self.owned:
+            self.keys, self.values = list(self.keys), list(self.values)
+            self.timestamps = list(self.timestamps)
+            self.partitions = None if self.partitions is None else list(self.partitions)
+            self.headers = None if self.headers is None else list(self.headers)
+            self.owned = True
+        self.keys += more.keys
+        self.values += more.values
+        self.timestamps += more.timestamps
+        self.origins = self.origins + more.origins
+        if self.partitions is not None and more.partitions is not None:
+            self.partitions += more.partitions
+        if self.headers is not None and more.headers is not None:
+            self.headers += more.headers
+
+    def origin(self, index: int) -> tuple[TopicPartition, int]:
+        """Partition and offset of the input record that led to the record at ``index``."""
+        for count, partition, offsets in self.origins:
+            if index < count:
+                return partition, offsets[index]
+            index -= count
+        raise AssertionError(f"no origin for record {index} to {self.topic}")
+
+    def behind(self, index: int) -> Output:
+        """The records behind the one at ``index``."""
+        start = index + 1
+        origins, skip = [], start
+        for count, partition, offsets in self.origins:
+            if skip < count:
+                origins.append((count - skip, partition, offsets[skip:]))
+            skip = max(0, skip - count)
+        return attrs.evolve(
+            self,
+            keys=self.keys[start:],
+            values=self.values[start:],
+            timestamps=self.timestamps[start:],
+            partitions=None if self.partitions is None else self.partitions[start:],
+            headers=None if self.headers is None else self.headers[start:],
+            origins=origins,
+        )
+
+    def same_shape(self, other: Output) -> bool:
+        """Whether ``extend`` would keep every column whole."""
+        return (
+            self.topic == other.topic
+            and (self.partitions is None) == (other.partitions is None)
+            and (self.headers is None) == (other.headers is None)
+        )
+
+
+@attrs.define
+class TaskCounters:
+    """What a task counted since it was made."""
+
+    records: int = 0
+    dropped: int = 0  # by rule: null keys, negative timestamps
+    skipped: int = 0  # by error policy, dead letters included
+
+
+class Task:
+    """One partition of one subtopology.
+
+    Args:
+        task: which.
+        subtopology: what it does.
+        state: its stores, open and restored.
+        positions: its input partitions with the offset each starts from.
+        policy: what becomes of records that fail.
+        partition_counts: of topics written with a partitioner of the user's.
+        idle_ms: ``max.task.idle.ms``.
+    """
+
+    def __init__(
+        self,
+        task: TaskId,
+        subtopology: Subtopology,
+        state: TaskState,
+        positions: Mapping[TopicPartition, int],
+        *,
+        policy: ErrorPolicy | None = None,
+        partition_counts: Mapping[str, int] | None = None,
+        idle_ms: int = 0,
+    ) -> None:
+        self.task = task
+        self.application = subtopology.application
+        self.subtopology = subtopology
+        self.state = state
+        self.counters = TaskCounters()
+        #: Highest timestamp met, ms since the epoch; -1 before the first record.
+        self.stream_time = -1
+        #: Offset behind the last processed record of each input partition: what a commit writes.
+        self.positions = dict(positions)
+        self._policy = policy or ErrorPolicy()
+        self._partition_counts = dict(partition_counts or {})
+        self._outputs: list[Output] = []
+        #: Batches as read, for dead letters; only those that may still be needed.
+        self._raws: list[PartitionBatch] = []
+        self._inputs = Inputs(dict(positions), idle_ms) if len(positions) > 1 else None
+        self._cut = forks_to_cut(subtopology)
+        self._compiled: dict[str, Step] = {}
+        self._sources = {
+            topic: (source, self._forward(source.name))
+            for source in subtopology.sources
+            for topic in source.topics
+        }
+
+    # What operators may ask (topology.operator.TaskContext).
+
+    def store(self, name: str) -> Any:
+        """The task's own store of that name."""
+        return self.state.stores[name]
+
+    def dropped(self, operator: str, count: int) -> None:
+        """Count records left out by rule."""
+        self.counters.dropped += count
+
+    # What the driver asks.
+
+    def process(
+        self, raw: PartitionBatch, now_ms: int = 0, known_end: KnownEnd | None = None
+    ) -> list[Output]:
+        """Process a raw batch; outputs of what could be processed by now.
+
+        A task with several input partitions may keep records back until it knows which is next;
+        ``known_end`` tells where a partition ends, None means: nothing more is coming, do not wait.
+
+        Raises:
+            ProcessingError: a record failed under the policy ``fail``. The task must then be
+                dropped without a commit: its stores may already hold later records.
+        """
+        if self._inputs is None:
+            source, forward = self._sources[raw.topic]
+            self._run(forward, self._decode(source, raw))
+            self.positions[TopicPartition(raw.topic, raw.partition)] = raw.offsets[-1] + 1
+            return self._take_outputs()
+        source, _ = self._sources[raw.topic]
+        self._inputs.add(self._decode(source, raw), raw.offsets[-1] + 1)
+        return self.resume(now_ms, known_end)
+
+    def resume(self, now_ms: int, known_end: KnownEnd | None = None) -> list[Output]:
+        """Process what waited for another partition and need not any more."""
+        if self._inputs is None:
+            return []
+        for batch in self._inputs.ready(now_ms, known_end or (lambda _: 0)):
+            _, forward = self._sources[batch.topic]
+            self._run(forward, batch)
+            self.positions[TopicPartition(batch.topic, batch.partition)] = batch.offsets[-1] + 1
+        self.positions |= self._inputs.drained()
+        return self._take_outputs()
+
+    @property
+    def received(self) -> dict[TopicPartition, int]:
+        """Offset behind the last record taken of each input partition, processed or waiting."""
+        return self.positions if self._inputs is None else self._inputs.received()
+
+    def buffered(self) -> dict[TopicPartition, int]:
+        """Records kept back, per input partition; empty for a task with one."""
+        return {} if self._inputs is None else self._inputs.buffered()
+
+    def _run(self, forward: Step, batch: Batch) -> None:
+        if not len(batch):
+            return
+        self.counters.records += len(batch)
+        self.stream_time = max(self.stream_time, max(batch.timestamps))
+        forward(batch)
+
+    def _take_outputs(self) -> list[Output]:
+        outputs, self._outputs = self._outputs, []
+        if self._raws:
+            self._raws = [raw for raw in self._raws if raw.offsets[-1] >= self._position(raw)]
+        return outputs
+
+    def _position(self, raw: PartitionBatch) -> int:
+        return self.positions[TopicPartition(raw.topic, raw.partition)]
+
+    # Decoding.
+
+    def _decode(self, source: SourceNode, raw: PartitionBatch) -> Batch:
+        if self._policy.topic is not None:
+            self._raws.append(raw)
+        try:
+            keys = source.key.decode_column(raw.keys)
+            values = source.value.decode_column(raw.values)
+        except ColumnError:
+            return self._decode_one_by_one(source, raw)
+        return self._timed(
+            source,
+            Batch(raw.topic, raw.partition, raw.offsets, keys, values, raw.timestamps, raw.headers),
+        )
+
+    def _decode_one_by_one(self, source: SourceNode, raw: PartitionBatch) -> Batch:
+        """The slow way through a batch with a record that cannot be decoded."""
+        good: list[int] = []
+        keys: list[Any] = []
+        values: list[Any] = []
+        for i, (key, value) in enumerate(zip(raw.keys, raw.values, strict=True)):
+            try:
+                keys += source.key.decode_column([key])
+                values += source.value.decode_column([value])
+                good.append(i)
+            except ColumnError as failed:
+                del keys[len(values) :]
+                where = TopicPartition(raw.topic, raw.partition)
+                self._failed("undecodable record", where, raw.offsets[i], source.name, failed.cause)
+        return self._timed(
+            source,
+            Batch(
+                raw.topic,
+                raw.partition,
+                [raw.offsets[i] for i in good],
+                keys,
+                values,
+                [raw.timestamps[i] for i in good],
+                None if raw.headers is None else [raw.headers[i] for i in good],
+            ),
+        )
+
+    def _timed(self, source: SourceNode, batch: Batch) -> Batch:
+        """Give records the time the user's extractor reads; a negative one drops the record."""
+        if source.timestamp is not None:
+            times: list[int] = []
+            kept = batch
+            while len(times) < len(kept):
+                at = len(times)
+                try:
+                    rest = zip(kept.keys[at:], kept.values[at:], kept.timestamps[at:], strict=True)
+                    for key, value, time in rest:
+                        times.append(source.timestamp(key, value, time))
+                except Exception as error:
+                    bad = len(times)
+                    where = TopicPartition(batch.topic, batch.partition)
+                    self._failed("no timestamp", where, kept.offsets[bad], source.name, error)
+                    kept = kept.select([i != bad for i in range(len(kept))])
+            batch = attrs.evolve(kept, timestamps=times)
+        if len(batch) and min(batch.timestamps) < 0:
+            self.dropped(source.name, sum(time < 0 for time in batch.timestamps))
+            batch = batch.select([time >= 0 for time in batch.timestamps])
+        return batch
+
+    # Compiling.
+
+    def _forward(self, name: str) -> Step:
+        """What happens to the output of a node: its children, in order of creation."""
+        steps = [self._step(child) for child in self.subtopology.children(name)]
+        if not steps:
+            return _nothing
+        if len(steps) == 1:
+            return steps[0]
+        if name in self._cut:
+            return _record_by_record(steps)
+
+        def forward(batch: Batch) -> None:
+            for step in steps:
+                step(batch)
+
+        return forward
+
+    def _step(self, name: str) -> Step:
+        step = self._compiled.get(name)
+        if step is None:
+            node = self.subtopology.node(name)
+            assert not isinstance(node, SourceNode), name
+            step = self._sink(node) if isinstance(node, SinkNode) else self._processor(node)
+            self._compiled[name] = step
+        return step
+
+    def _processor(self, node: ProcessorNode) -> Step:
+        operator: Operator = node.factory(self)
+        process = operator.process
+        forward = self._forward(node.name)
+
+        def step(batch: Batch) -> None:
+            while len(batch):
+                try:
+                    out = process(batch)
+                except OperatorFailed as failed:
+                    if len(failed.done):
+                        forward(failed.done)
+                    self._record_failed(batch, failed.index, node.name, failed.__cause__)
+                    batch = batch.slice(failed.index + 1, len(batch))
+                    continue
+                if len(out):
+                    forward(out)
+                return
+
+        return step
+
+    def _sink(self, node: SinkNode) -> Step:
+        count = self._partition_counts.get(node.topic, 0)
+
+        def step(batch: Batch) -> None:
+            while len(batch):
+                try:
+                    self._emit(self._encode(node, batch, count))
+                    return
+                except OperatorFailed as failed:
+                    if failed.index:
+                        self._emit(self._encode(node, failed.done, count))
+                    self._record_failed(batch, failed.index, node.name, failed.__cause__)
+                    batch = batch.slice(failed.index + 1, len(batch))
+
+        return step
+
+    def _encode(self, node: SinkNode, batch: Batch, count: int) -> Output:
+        partitions: list[int] | None = None
+        try:
+            keys = node.key.encode_column(batch.keys)
+            values = node.value.encode_column(batch.values)
+        except ColumnError as failed:
+            done = batch.slice(0, failed.index)
+            raise OperatorFailed(failed.index, done) from failed.cause
+        if node.partitioner is not None:
+            partitions = []
+            try:
+                for key, value in zip(batch.keys, batch.values, strict=True):
+                    partitions.append(node.partitioner(key, value, count))
+            except Exception as error:
+                done = batch.slice(0, len(partitions))
+                raise OperatorFailed(len(partitions), done) from error
+        origin = (len(batch), TopicPartition(batch.topic, batch.partition), batch.offsets)
+        return Output(
+            node.topic, keys, values, batch.timestamps, partitions, batch.headers, [origin]
+        )
+
+    def _emit(self, output: Output) -> None:
+        """Queue an output, joined with the one before where that changes no order."""
+        if self._outputs and self._outputs[-1].same_shape(output):
+            self._outputs[-1].extend(output)
+        else:
+            self._outputs.append(output)
+
+    # Failing.
+
+    def _record_failed(
+        self, batch: Batch, index: int, operator: str, cause: BaseException | None
+    ) -> None:
+        where = TopicPartition(batch.topic, batch.partition)
+        self._failed("a record failed", where, batch.offsets[index], operator, cause)
+
+    def _failed(
+        self,
+        reason: str,
+        where: TopicPartition,
+        offset: int,
+        operator: str,
+        cause: BaseException | None,
+    ) -> None:
+        """Apply the error policy to one record.
+
+        Raises:
+            ProcessingError: under ``fail``.
+        """
+        detail = f"{reason} ({type(cause).__name__}: {cause})"
+        error = ProcessingError(detail, where.topic, where.partition, offset, operator)
+        error.__cause__ = cause
+        if self._policy.action == "fail":
+            raise error
+        self.counters.skipped += 1
+        if self._policy.topic is not None:
+            key, value, time = self._as_read(where, offset)
+            letter = reason_headers(error, self.application)
+            origin = (1, where, [offset])
+            self._emit(Output(self._policy.topic, [key], [value], [time], None, [letter], [origin]))
+
+    def _as_read(
+        self, where: TopicPartition, offset: int
+    ) -> tuple[bytes | None, bytes | None, int]:
+        """The record as it came from the topic, for its dead letter."""
+        for raw in self._raws:
+            if (raw.topic, raw.partition) == where and offset in raw.offsets:
+                i = raw.offsets.index(offset)
+                return raw.keys[i], raw.values[i], raw.timestamps[i]
+        raise AssertionError(f"no raw record for {where} offset {offset}")
+
+
+def _nothing(batch: Batch) -> None:
+    """The end of a branch."""
+
+
+def _record_by_record(steps: Sequence[Step]) -> Step:
+    """Where two branches meet again the second must not see what the first did to later records."""
+
+    def forward(batch: Batch) -> None:
+        for i in range(len(batch)):
+            one = batch.slice(i, i + 1)
+            for step in steps:
+                step(one)
+
+    return forward

@@ -1,0 +1,99 @@
+"""Merging a task's input partitions by timestamp."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamlet.batch import Batch
+from streamlet.runtime.inputs import Inputs
+from streamlet.types import TopicPartition
+
+LEFT, RIGHT = TopicPartition("left", 0), TopicPartition("right", 0)
+
+
+def records(partition: TopicPartition, times: list[int], first: int = 0) -> Batch:
+    offsets = range(first, first + len(times))
+    return Batch(partition.topic, partition.partition, offsets, list(times), list(times), times)
+
+
+def inputs(idle_ms: int = 0) -> Inputs:
+    return Inputs({LEFT: 0, RIGHT: 0}, idle_ms)
+
+
+def taken(buffers: Inputs, now_ms: int = 0, ends: dict[TopicPartition, int] | None = None) -> str:
+    """The timestamps that came out, with the partition's initial, e.g. ``l1 r2``."""
+    known = (ends or {}).get
+    return " ".join(
+        f"{run.topic[0]}{time}" for run in buffers.ready(now_ms, known) for time in run.timestamps
+    )
+
+
+def test_records_come_out_in_the_order_of_their_timestamps() -> None:
+    buffers = inputs()
+    buffers.add(records(LEFT, [1, 4, 5, 9]), 4)
+    buffers.add(records(RIGHT, [2, 3, 7]), 3)
+    assert taken(buffers, ends={LEFT: 4, RIGHT: 3}) == "l1 r2 r3 l4 l5 r7 l9"
+
+
+def test_an_empty_partition_with_more_to_come_is_waited_for() -> None:
+    buffers = inputs()
+    buffers.add(records(LEFT, [1, 4]), 2)
+    assert taken(buffers, ends={LEFT: 2, RIGHT: 1}) == ""
+    buffers.add(records(RIGHT, [2]), 1)
+    assert taken(buffers, ends={LEFT: 2, RIGHT: 1}) == "l1 r2 l4"
+
+
+def test_a_partition_whose_end_is_not_known_yet_is_waited_for() -> None:
+    buffers = inputs()
+    buffers.add(records(LEFT, [1]), 1)
+    assert taken(buffers, ends={LEFT: 1}) == ""
+    assert taken(buffers, ends={LEFT: 1, RIGHT: 0}) == "l1"
+
+
+def test_waiting_ends_with_the_idle_time() -> None:
+    buffers = inputs(idle_ms=100)
+    buffers.add(records(LEFT, [1]), 1)
+    assert taken(buffers, now_ms=1000, ends={RIGHT: 5}) == ""
+    assert taken(buffers, now_ms=1099, ends={RIGHT: 5}) == ""
+    assert taken(buffers, now_ms=1100, ends={RIGHT: 5}) == "l1"
+
+
+def test_records_dropped_while_decoding_count_as_received() -> None:
+    """An undecodable last record must not make the other partition wait for ever."""
+    buffers = inputs()
+    buffers.add(records(LEFT, [1]), 1)
+    buffers.add(records(RIGHT, []), 3)
+    assert taken(buffers, ends={LEFT: 1, RIGHT: 3}) == "l1"
+    assert buffers.received() == {LEFT: 1, RIGHT: 3}
+
+
+def test_what_waits_is_counted_per_partition() -> None:
+    buffers = inputs()
+    buffers.add(records(LEFT, [1, 2, 3]), 3)
+    assert buffers.buffered() == {LEFT: 3, RIGHT: 0}
+    assert buffers.drained() == {RIGHT: 0}
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=6), max_size=5),
+    st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=6), max_size=5),
+)
+def test_merging_keeps_each_partition_in_order_and_loses_nothing(
+    left: list[list[int]], right: list[list[int]]
+) -> None:
+    """Heads are compared one by one, as if records were taken singly from two queues."""
+    buffers = inputs()
+    flat = {LEFT: [t for run in left for t in run], RIGHT: [t for run in right for t in run]}
+    for partition, runs in ((LEFT, left), (RIGHT, right)):
+        received = 0
+        for run in runs:
+            received += len(run)
+            buffers.add(records(partition, run), received)
+    ends = {tp: len(times) for tp, times in flat.items()}
+    queues = {"l": list(flat[LEFT]), "r": list(flat[RIGHT])}
+    expected = []
+    while queues["l"] or queues["r"]:
+        side = min((queues[s][0], s) for s in queues if queues[s])[1]
+        expected.append(f"{side}{queues[side].pop(0)}")
+    assert taken(buffers, ends=ends) == " ".join(expected)
