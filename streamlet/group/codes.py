@@ -1,4 +1,4 @@
-"""What each error code of each request of a group means for a member: one table, one rule for the rest.
+"""What each error code of each request of a group means for a member, in one table.
 
 Kafka documents the codes with the responses (``JoinGroupResponse`` and kin) and in its protocol
 guide. ``COMMIT`` differs from the others: only codes that the coordinator gives before it writes

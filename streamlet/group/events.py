@@ -147,6 +147,11 @@ class LeaveWanted:
     quietly: bool = False
 
 
+#: What the worker wants or tells.
+Wish: TypeAlias = (
+    RejoinWanted | CommitWanted | FetchWanted | HoldWanted | HoldEnded | ProgressMade | LeaveWanted
+)
+
 Event: TypeAlias = (
     Start
     | CoordinatorFound
@@ -157,11 +162,5 @@ Event: TypeAlias = (
     | MetadataReady
     | AssignmentsReady
     | AssignorFailed
-    | RejoinWanted
-    | CommitWanted
-    | FetchWanted
-    | HoldWanted
-    | HoldEnded
-    | ProgressMade
-    | LeaveWanted
+    | Wish
 )

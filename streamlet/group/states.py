@@ -60,7 +60,7 @@ MOVES: dict[State, frozenset[State]] = {
     State.SYNCING: _FROM_ANYWHERE | {State.STABLE, State.PREPARING},
     State.STABLE: _FROM_ANYWHERE | {State.PREPARING},
     State.STALLED: frozenset({State.PREPARING, State.LEAVING, State.FAILED}),
-    State.LEAVING: frozenset({State.LEFT}),
+    State.LEAVING: frozenset({State.LEFT, State.FAILED}),
     State.LEFT: frozenset(),
     State.FAILED: frozenset(),
 }

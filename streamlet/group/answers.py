@@ -1,0 +1,277 @@
+"""What an answer, or the lack of one, does to a member; each looks its code up in ``codes``."""
+
+from __future__ import annotations
+
+from streamlet.errors import FatalGroupError, FencedError
+from streamlet.group.codes import Remedy, RequestKind, Verdict, judge, name_of
+from streamlet.group.commands import (
+    Abandon,
+    CommitOutcome,
+    CommitResult,
+    FetchOutcome,
+    FetchResult,
+    RunAssignor,
+)
+from streamlet.group.events import Failure
+from streamlet.group.flights import Flight
+from streamlet.group.member import MOST_REDUCED, Member
+from streamlet.group.messages import (
+    Heartbeat,
+    HeartbeatAnswer,
+    JoinGroup,
+    JoinGroupAnswer,
+    LeaveGroup,
+    LeaveGroupAnswer,
+    OffsetCommit,
+    OffsetCommitAnswer,
+    OffsetFetch,
+    OffsetFetchAnswer,
+    SyncGroup,
+    SyncGroupAnswer,
+)
+from streamlet.group.states import State
+
+_HINTS = {
+    23: "the group has members with another protocol type or without a protocol in common with us",
+    26: "see the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
+    30: "the broker's ACLs do not let us use this group",
+    35: "the broker is too old",
+    81: "the broker's group.max.size is reached",
+}
+
+#: The coordinator could not be asked, or did not say what it did.
+_LINK_CODES = frozenset({13, 15, 16})
+
+
+def refuse(member: Member, kind: RequestKind, verdict: Verdict) -> None:
+    """End the membership with the error that an answer stands for."""
+    group = member.config.group
+    if verdict.remedy is Remedy.FENCED:
+        member.fail(
+            FencedError(
+                f"{verdict}: another process joined group {group} with group.instance.id"
+                f" {member.config.instance_id}"
+            )
+        )
+        return
+    hint = f" ({_HINTS[verdict.code]})" if verdict.code in _HINTS else ""
+    member.fail(FatalGroupError(f"{kind} of group {group} was refused: {verdict}{hint}"))
+
+
+def on_join(member: Member, flight: Flight, answer: JoinGroupAnswer) -> None:
+    """Go on to SyncGroup, by way of the assignor if we lead, or join again."""
+    verdict = judge(RequestKind.JOIN, [answer.error])
+    match verdict.remedy:
+        case Remedy.PROCEED:
+            _joined(member, flight, answer)
+        case Remedy.IDENTIFY if answer.member_id:
+            member.member_id = answer.member_id
+            member.send_join()
+        case _:
+            _join_again(member, RequestKind.JOIN, verdict)
+
+
+def _joined(member: Member, flight: Flight, answer: JoinGroupAnswer) -> None:
+    # While parked we kept sending heartbeats if we had a generation, and those tell how old the
+    # session is; a member without one starts its session with this answer.
+    if member.newest < 0:
+        member.last_heartbeat_ms = member.now_ms
+    member.member_id = answer.member_id
+    member.newest = answer.generation
+    member.protocol_name = answer.protocol_name or ""
+    member.heartbeat_at_ms = member.now_ms + member.config.heartbeat_interval_ms
+    member.leads = answer.leader == answer.member_id
+    if member.leads and not answer.skip_assignment:
+        member.move_to(State.ASSIGNING)
+        member.out.append(RunAssignor(answer.generation, answer.members, member.reduced))
+    else:
+        member.send_sync(())
+
+
+def on_sync(member: Member, flight: Flight, answer: SyncGroupAnswer) -> None:
+    """Take the assignment, or join again."""
+    verdict = judge(RequestKind.SYNC, [answer.error])
+    if verdict.remedy is Remedy.PROCEED:
+        member.last_heartbeat_ms = max(member.last_heartbeat_ms, flight.sent_ms)
+        member.deliver(answer.assignment)
+    else:
+        _join_again(member, RequestKind.SYNC, verdict)
+
+
+def _join_again(member: Member, kind: RequestKind, verdict: Verdict) -> None:
+    problem = f"{kind}: {verdict}"
+    member.last_problem = problem
+    match verdict.remedy:
+        case Remedy.FATAL | Remedy.FENCED:
+            refuse(member, kind, verdict)
+        case Remedy.RESET:
+            member.forget_id(problem)
+            member.prepare(member.pause_ms())
+        case Remedy.REJOIN:
+            member.prepare(member.pause_ms())
+        case Remedy.SHRINK:
+            _shrink(member)
+        case Remedy.REFIND:
+            member.lose_link(problem)
+            member.prepare(member.backoff.next_ms())
+        case _:
+            member.prepare(member.backoff.next_ms())
+
+
+def _shrink(member: Member) -> None:
+    """The broker could not store the group: never the same bytes again, and not soon."""
+    member.reduced = min(member.reduced + 1, MOST_REDUCED)
+    member.reduced_until_ms = member.now_ms + member.config.reduced_for_ms
+    member.force = True
+    member.prepare(member.size_backoff.next_ms())
+
+
+def on_heartbeat(member: Member, flight: Flight, answer: HeartbeatAnswer) -> None:
+    """Note that we are alive, or learn of a rebalance or of the end of our membership."""
+    request = flight.request
+    assert isinstance(request, Heartbeat)
+    verdict = judge(RequestKind.HEARTBEAT, [answer.error])
+    current = request.generation == member.newest
+    match verdict.remedy:
+        case Remedy.PROCEED:
+            member.last_heartbeat_ms = max(member.last_heartbeat_ms, flight.sent_ms)
+        case Remedy.REJOIN:
+            member.last_heartbeat_ms = max(member.last_heartbeat_ms, flight.sent_ms)
+            if current:
+                member.want_join("rebalance in progress", force=False)
+        case Remedy.STALE:
+            # With a JoinGroup of ours out this is the expected switch. Without one the group went
+            # on without us (a static member that missed a rebalance), by claims older than ours.
+            if current and not member.join_sent:
+                member.lose_tasks(f"{RequestKind.HEARTBEAT}: {verdict}")
+                member.prepare(member.pause_ms())
+        case Remedy.RESET:
+            member.forget_id(f"{RequestKind.HEARTBEAT}: {verdict}")
+            member.prepare(member.pause_ms())
+        case Remedy.FATAL | Remedy.FENCED:
+            refuse(member, RequestKind.HEARTBEAT, verdict)
+        case Remedy.REFIND:
+            member.lose_link(f"{RequestKind.HEARTBEAT}: {verdict}")
+        case _:
+            member.last_problem = f"{RequestKind.HEARTBEAT}: {verdict}"
+
+
+def on_commit(member: Member, flight: Flight, answer: OffsetCommitAnswer) -> None:
+    """Tell what became of a commit; see ``CommitOutcome``."""
+    request = flight.request
+    assert isinstance(request, OffsetCommit)
+    # A partition left out of the answer tells nothing, which is what UNKNOWN_SERVER_ERROR says.
+    codes = [answer.errors.get(partition, -1) for partition in sorted(request.offsets)]
+    verdict = judge(RequestKind.COMMIT, codes)
+    if verdict.code in _LINK_CODES:
+        member.lose_link(f"{RequestKind.COMMIT}: {verdict}")
+    match verdict.remedy:
+        case Remedy.PROCEED:
+            _report(member, flight, CommitOutcome.ACCEPTED)
+        case Remedy.REFUSED:
+            _report(member, flight, CommitOutcome.REFUSED, verdict.code)
+        case Remedy.UNKNOWN:
+            commit_unknown(member, flight, verdict.code)
+        case Remedy.STALE if member.join_sent or request.generation != member.generation:
+            _report(member, flight, CommitOutcome.SWITCHED, verdict.code)
+        case Remedy.STALE:
+            member.lose_tasks(f"{RequestKind.COMMIT}: {verdict}")
+            _report(member, flight, CommitOutcome.LOST, verdict.code)
+            member.prepare(member.pause_ms())
+        case Remedy.RESET:
+            member.forget_id(f"{RequestKind.COMMIT}: {verdict}")
+            _report(member, flight, CommitOutcome.LOST, verdict.code)
+            member.prepare(member.pause_ms())
+        case Remedy.FATAL | Remedy.FENCED:
+            refuse(member, RequestKind.COMMIT, verdict)
+            _report(member, flight, CommitOutcome.LOST, verdict.code)
+        case _:
+            _report(member, flight, CommitOutcome.GATED, verdict.code)
+            if verdict.remedy is Remedy.REJOIN:
+                member.want_join(f"{RequestKind.COMMIT}: {verdict}", force=False)
+
+
+def _report(member: Member, flight: Flight, outcome: CommitOutcome, code: int = 0) -> None:
+    member.out.append(CommitResult(flight.token, outcome, code))
+
+
+def commit_unknown(member: Member, flight: Flight, code: int = 0) -> None:
+    """The commit may still arrive: no other in this generation, and a new generation soon (M6)."""
+    request = flight.request
+    assert isinstance(request, OffsetCommit)
+    _report(member, flight, CommitOutcome.UNKNOWN, code)
+    if request.generation == member.generation:
+        member.poisoned = member.generation
+        member.want_join("the outcome of a commit is unknown", force=False)
+        member.reason = "the outcome of a commit is unknown"
+
+
+def on_fetch(member: Member, flight: Flight, answer: OffsetFetchAnswer) -> None:
+    """Hand committed positions over when all of them could be read."""
+    request = flight.request
+    assert isinstance(request, OffsetFetch)
+    parts = [answer.committed[p].error for p in request.partitions if p in answer.committed]
+    # A partition left out of an answer without an error was not read: ask again.
+    missing = [] if answer.error or len(parts) == len(request.partitions) else [-1]
+    verdict = judge(RequestKind.FETCH, [answer.error, *parts, *missing])
+    outcome = FetchOutcome.RETRY
+    match verdict.remedy:
+        case Remedy.PROCEED:
+            found = {p: answer.committed[p] for p in request.partitions}
+            member.out.append(FetchResult(flight.token, FetchOutcome.FETCHED, found))
+            return
+        case Remedy.UNSTABLE:
+            outcome = FetchOutcome.UNSTABLE
+        case Remedy.REFUSED:
+            outcome = FetchOutcome.REFUSED
+        case Remedy.FATAL:
+            outcome = FetchOutcome.REFUSED
+            refuse(member, RequestKind.FETCH, verdict)
+        case Remedy.REFIND:
+            member.lose_link(f"{RequestKind.FETCH}: {verdict}")
+        case _:
+            pass
+    member.out.append(FetchResult(flight.token, outcome, code=verdict.code))
+
+
+def on_leave(member: Member, answer: LeaveGroupAnswer) -> None:
+    """End, unless the coordinator could not be asked and there is time to try again."""
+    if member.state is not State.LEAVING:
+        return  # the goodbye of a stalled member, which may be back already
+    verdict = judge(RequestKind.LEAVE, [answer.error])
+    if verdict.remedy in (Remedy.RETRY, Remedy.REFIND):
+        if verdict.remedy is Remedy.REFIND:
+            member.lose_link(f"{RequestKind.LEAVE}: {verdict}")
+        member.retry_at_ms = member.now_ms + member.backoff.next_ms()
+    else:
+        member.left()
+
+
+def on_find_failed(member: Member, error: int | None) -> None:
+    """Look again later, or give up if the broker will not tell us."""
+    if error is not None:
+        verdict = judge(RequestKind.FIND, [error])
+        if verdict.remedy is Remedy.FATAL:
+            refuse(member, RequestKind.FIND, verdict)
+            return
+    problem = "no broker answers" if error is None else name_of(error)
+    member.lose_link(f"{RequestKind.FIND}: {problem}")
+
+
+def on_failure(member: Member, flight: Flight, kind: Failure) -> None:
+    """A request got no answer: the coordinator is looked up again before anything else."""
+    if kind is Failure.TIMEOUT:
+        member.out.append(Abandon(flight.number, flight.connection))
+    request = flight.request
+    member.lose_link(f"{type(request).__name__}: {kind}")
+    match request:
+        case JoinGroup() | SyncGroup():
+            member.prepare(member.pause_ms())
+        case OffsetCommit():
+            commit_unknown(member, flight)
+        case OffsetFetch():
+            member.out.append(FetchResult(flight.token, FetchOutcome.RETRY))
+        case LeaveGroup() if member.state is State.LEAVING:
+            member.left()
+        case LeaveGroup() | Heartbeat():
+            pass

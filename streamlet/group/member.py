@@ -1,0 +1,308 @@
+"""What a member knows of itself and what can be done to it; ``answers`` decides which.
+
+Nothing here sends or waits: commands collect in ``out`` and time is told with every event.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from streamlet.errors import GroupError
+from streamlet.group.commands import (
+    Abandon,
+    Command,
+    CommitOutcome,
+    CommitResult,
+    Connection,
+    Deliver,
+    Fail,
+    FetchOutcome,
+    FetchResult,
+    Left,
+    LoseTasks,
+    NeedMetadata,
+)
+from streamlet.group.flights import Backoff, Flight, Flights
+from streamlet.group.link import Link, LinkState
+from streamlet.group.member_config import MembershipConfig
+from streamlet.group.messages import (
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    OffsetCommit,
+    OffsetFetch,
+    Request,
+    SyncGroup,
+)
+from streamlet.group.states import ENDED, LIVE, MOVES, IllegalMoveError, State
+
+#: A reduced description twice reduced has nothing left to leave out.
+MOST_REDUCED = 2
+
+
+@attrs.define(eq=False)
+class Member:
+    """One member of one group. All times are ms of one monotonic clock."""
+
+    config: MembershipConfig
+    state: State = State.NEW
+    #: Given by the coordinator; claims live exactly as long as it does (M1).
+    member_id: str = ""
+    #: Of the last assignment delivered under this member id; -1 means that nothing can be claimed.
+    generation: int = -1
+    #: Newest generation the coordinator told us under this member id, never below ``generation``.
+    #: Heartbeats bear it: after a failed SyncGroup the group is already there.
+    newest: int = -1
+    #: A JoinGroup went out since the last assignment, so the generation may change at any moment.
+    join_sent: bool = False
+    #: The generation in which a commit has an unknown outcome: no other may be begun in it (M6).
+    poisoned: int | None = None
+    #: Part of the metadata; higher in each JoinGroup that must not look like the one before.
+    nonce: int = attrs.field(init=False)
+    #: The next description must differ, because of something that happened since the last one.
+    force: bool = False
+    #: The last description differed on purpose, and no assignment has come of it yet.
+    forced: bool = False
+    #: Joined by static id as a new process and nothing delivered since.
+    restarted: bool = False
+    reason: str = "joining"
+    #: For people: the last thing that went wrong.
+    last_problem: str = ""
+    #: How much to leave out of descriptions, and until when: the broker could not store all.
+    reduced: int = 0
+    reduced_until_ms: int = 0
+    #: Units of stopping and committing that a JoinGroup waits for: token -> no longer than this.
+    holds: dict[int, int] = attrs.field(factory=dict)
+    description: int = 0  # number of the NeedMetadata last asked
+    metadata: tuple[str, tuple[tuple[str, bytes], ...]] = ("", ())
+    protocol_name: str = ""
+    leads: bool = False
+    quiet: bool = False
+    retry_at_ms: int = 0
+    leave_by_ms: int = 0
+    heartbeat_at_ms: int = 0
+    #: When the last heartbeat known to have arrived was sent: the coordinator keeps us for at least
+    #: ``session_timeout_ms`` from then. Looked at before a changelog flush (C4).
+    last_heartbeat_ms: int = 0
+    last_progress_ms: int = 0
+    now_ms: int = 0
+    link: Link = attrs.field(init=False)
+    backoff: Backoff = attrs.field(init=False)
+    size_backoff: Backoff = attrs.field(init=False)
+    flights: Flights = attrs.field(factory=Flights)
+    out: list[Command] = attrs.field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        """Set up what depends on the settings."""
+        c = self.config
+        self.nonce = c.first_nonce
+        self.link = Link(Backoff(c.backoff_ms, c.backoff_max_ms, c.jitter), c.request_timeout_ms)
+        self.backoff = Backoff(c.backoff_ms, c.backoff_max_ms, c.jitter)
+        self.size_backoff = Backoff(c.backoff_ms * 4, c.size_backoff_max_ms, c.jitter)
+
+    def move_to(self, state: State) -> None:
+        """Make a move the table allows.
+
+        Raises:
+            IllegalMoveError: if it does not; the state stays.
+        """
+        if state not in MOVES[self.state]:
+            raise IllegalMoveError(f"{self.state} -> {state} in generation {self.generation}")
+        self.state = state
+
+    def send(
+        self, request: Request, connection: Connection, timeout_ms: int, token: int = -1
+    ) -> None:
+        """Put a request on its way."""
+        self.out.append(self.flights.depart(request, connection, timeout_ms, self.now_ms, token))
+
+    def linked(self) -> bool:
+        """Say whether there is a coordinator to send to."""
+        return self.link.state is LinkState.FOUND
+
+    def lose_link(self, problem: str) -> None:
+        """Forget the coordinator; it is looked up again."""
+        self.last_problem = problem
+        self.link.lose(self.now_ms)
+
+    def drop(self, *kinds: type[Request]) -> list[Flight]:
+        """Stop waiting for all requests of some kinds."""
+        dropped = self.flights.of(*kinds)
+        for flight in dropped:
+            self.flights.land(flight.number)
+            self.out.append(Abandon(flight.number, flight.connection))
+        return dropped
+
+    def prepare(self, wait_ms: int) -> None:
+        """Give up a join under way, if any, and join again after ``wait_ms``; not when leaving."""
+        if self.state is State.LEAVING or self.state in ENDED:
+            return
+        self.drop(JoinGroup, SyncGroup)
+        self.force = self.force or self.forced
+        self.forced = False
+        self.retry_at_ms = self.now_ms + wait_ms
+        if self.state is not State.PREPARING:
+            self.move_to(State.PREPARING)
+
+    def pause_ms(self) -> int:
+        """Wait for what is expected to work at once: nothing the first time, then with back-off."""
+        wait_ms = self.backoff.next_ms()
+        return 0 if self.backoff.attempts == 1 else wait_ms
+
+    def want_join(self, reason: str, *, force: bool) -> None:
+        """Rejoin when stable; ``force``: a rebalance must come of it, after the present one too."""
+        if self.state not in LIVE:
+            return
+        self.force = self.force or force
+        if force or self.state is State.STABLE:
+            self.reason = reason
+        if self.state is State.STABLE:
+            self.prepare(0)
+
+    def describe(self) -> None:
+        """Ask for the metadata to join with."""
+        if self.now_ms >= self.reduced_until_ms:
+            self.reduced = 0
+        if self.force or self.poisoned is not None:
+            self.nonce += 1
+            self.force, self.forced = False, True
+        self.description += 1
+        self.move_to(State.DESCRIBING)
+        self.out.append(
+            NeedMetadata(
+                self.description, self.member_id, self.generation, self.nonce, self.reduced
+            )
+        )
+
+    def send_join(self) -> None:
+        """Send JoinGroup with the metadata at hand; no commit may be in flight (M2)."""
+        assert not self.flights.of(OffsetCommit), "JoinGroup beside a commit in flight"
+        c = self.config
+        protocol_type, protocols = self.metadata
+        self.move_to(State.JOINING)
+        self.join_sent = True
+        self.restarted = self.restarted or (c.instance_id is not None and not self.member_id)
+        request = JoinGroup(
+            c.group,
+            self.member_id,
+            c.instance_id,
+            protocol_type,
+            protocols,
+            c.session_timeout_ms,
+            c.rebalance_timeout_ms,
+            self.reason,
+        )
+        self.send(request, Connection.JOIN, c.rebalance_timeout_ms + c.request_timeout_ms)
+
+    def send_sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
+        """Send SyncGroup; a leader brings everybody's assignment."""
+        c = self.config
+        self.move_to(State.SYNCING)
+        request = SyncGroup(
+            c.group,
+            self.newest,
+            self.member_id,
+            c.instance_id,
+            self.metadata[0],
+            self.protocol_name,
+            assignments,
+        )
+        self.send(request, Connection.JOIN, c.rebalance_timeout_ms + c.request_timeout_ms)
+
+    def deliver(self, assignment: bytes) -> None:
+        """Take the assignment of the newest generation; join again if that was wanted meanwhile."""
+        self.generation = self.newest
+        self.join_sent = self.forced = False
+        self.backoff.reset()
+        self.size_backoff.reset()
+        self.heartbeat_at_ms = self.now_ms + self.config.heartbeat_interval_ms
+        self.move_to(State.STABLE)
+        self.out.append(
+            Deliver(assignment, self.generation, self.member_id, self.leads, self.restarted)
+        )
+        self.restarted = False
+        if self.poisoned != self.generation:
+            self.poisoned = None
+        if self.force or self.poisoned is not None:
+            self.want_join(self.reason, force=True)
+
+    def lose_tasks(self, reason: str) -> None:
+        """Give up every claim; commits in flight count as lost with it (M1)."""
+        self.last_problem = reason
+        if self.generation >= 0:
+            self.out.append(LoseTasks(reason))
+        for flight in self.drop(OffsetCommit):
+            self.out.append(CommitResult(flight.token, CommitOutcome.LOST))
+        self.generation = -1
+        self.poisoned = None
+        self.holds.clear()
+
+    def forget_id(self, reason: str) -> None:
+        """Give up the member id, and with it every claim."""
+        self.lose_tasks(reason)
+        self.drop(Heartbeat)
+        self.member_id = ""
+        self.newest = -1
+        self.join_sent = False
+
+    def stall(self, reason: str) -> None:
+        """Leave because the worker does; come back when it makes progress."""
+        self.drop(JoinGroup, SyncGroup)
+        self.lose_tasks(reason)
+        if self.member_id and self.linked():
+            self.send_leave(reason)
+        self.forget_id(reason)
+        self.move_to(State.STALLED)
+
+    def send_leave(self, reason: str) -> None:
+        """Send LeaveGroup for our member id."""
+        request = LeaveGroup(self.config.group, self.member_id, self.config.instance_id, reason)
+        self.send(request, Connection.MAIN, self.config.leave_timeout_ms)
+
+    def begin_leaving(self, reason: str, *, quiet: bool) -> None:
+        """Stop joining; LeaveGroup follows when the commits in flight are answered."""
+        self.drop(JoinGroup, SyncGroup)
+        self.reason, self.quiet = reason, quiet
+        self.leave_by_ms = self.now_ms + self.config.leave_timeout_ms
+        self.retry_at_ms = self.now_ms
+        self.move_to(State.LEAVING)
+
+    def fail(self, error: GroupError) -> None:
+        """End for a reason that trying again cannot mend."""
+        self.lose_tasks(str(error))
+        self._end(State.FAILED)
+        self.out.append(Fail(error))
+
+    def left(self) -> None:
+        """End as wanted."""
+        for flight in self.drop(OffsetCommit):
+            self.out.append(CommitResult(flight.token, CommitOutcome.UNKNOWN))
+        self._end(State.LEFT)
+        self.out.append(Left())
+
+    def _end(self, state: State) -> None:
+        for flight in self.drop(OffsetFetch):
+            self.out.append(FetchResult(flight.token, FetchOutcome.RETRY))
+        self.drop(JoinGroup, SyncGroup, Heartbeat, LeaveGroup)
+        self.generation = self.newest = -1
+        self.member_id = ""
+        self.join_sent = False
+        self.poisoned = None
+        self.holds.clear()
+        self.move_to(state)
+
+    def gate(self, hold: int | None) -> CommitOutcome | None:
+        """Say why no commit may be begun now, None if one may (M2, M6)."""
+        if self.generation < 0 or self.state is State.LEAVING or self.state in ENDED:
+            return CommitOutcome.LOST
+        if self.poisoned is not None or not self.linked():
+            return CommitOutcome.GATED
+        if self.state is State.STABLE or (self.state is State.PREPARING and hold in self.holds):
+            return None
+        return None if self._parked_long() else CommitOutcome.GATED
+
+    def _parked_long(self) -> bool:
+        """Others keep our JoinGroup waiting, so commits of the old generation are still taken."""
+        after_ms = self.config.parked_commit_after_ms
+        joins = self.flights.of(JoinGroup)
+        return after_ms is not None and bool(joins) and self.now_ms - joins[0].sent_ms >= after_ms

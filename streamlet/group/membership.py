@@ -1,0 +1,355 @@
+"""A member of a classic Kafka group as a machine: ``handle(event, now_ms) -> commands``.
+
+It knows JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit and OffsetFetch with all their
+error codes, static ids and timers. It must not know sockets, threads, clocks, nor what is being
+assigned: metadata and assignments are bytes that others make and read.
+
+How a rebalance goes. A heartbeat answered REBALANCE_IN_PROGRESS, or a wish of our own, makes a
+STABLE member PREPARING. It waits for its commits in flight, because the generation changes the
+moment the last member's JoinGroup arrives and a commit of the old one is refused from then on;
+then it asks for its description and sends JoinGroup. The coordinator parks that until everybody
+has joined. From then on no commit is begun until SyncGroup is answered (the gate), but processing
+goes on. The leader gets everybody's description, plans, and brings the plan with its SyncGroup.
+
+Two rules carry the safety. Claims live as long as the member id (M1): whoever loses the id stops
+its tasks and writes nothing. A commit whose outcome is unknown may still arrive as long as its
+generation lasts (M6): nothing else is committed in it, and we rejoin to end it.
+
+``states`` has the drawing and the table of moves, ``codes`` the meaning of each error code,
+``answers`` what an answer does, ``member`` the fields with what always holds of them.
+"""
+
+from __future__ import annotations
+
+from streamlet.group import answers
+from streamlet.group.commands import (
+    Command,
+    CommitResult,
+    Connection,
+    FetchOutcome,
+    FetchResult,
+    HoldResult,
+    WakeAt,
+)
+from streamlet.group.events import (
+    Answered,
+    AssignmentsReady,
+    AssignorFailed,
+    CommitWanted,
+    CoordinatorFound,
+    CoordinatorNotFound,
+    Event,
+    Failure,
+    FetchWanted,
+    HoldEnded,
+    HoldWanted,
+    LeaveWanted,
+    MetadataReady,
+    ProgressMade,
+    RejoinWanted,
+    RequestFailed,
+    Start,
+    Tick,
+    Wish,
+)
+from streamlet.group.link import LinkState
+from streamlet.group.member import Member
+from streamlet.group.member_config import MembershipConfig
+from streamlet.group.messages import (
+    Answer,
+    Heartbeat,
+    HeartbeatAnswer,
+    JoinGroup,
+    JoinGroupAnswer,
+    LeaveGroup,
+    LeaveGroupAnswer,
+    OffsetCommit,
+    OffsetCommitAnswer,
+    OffsetFetch,
+    OffsetFetchAnswer,
+    SyncGroup,
+    SyncGroupAnswer,
+)
+from streamlet.group.states import ENDED, LIVE, IllegalEventError, State
+
+__all__ = ["IllegalEventError", "Membership", "State"]
+
+
+class Membership:
+    """The machine; ``handle`` is the only way to change anything.
+
+    It never blocks, and never raises for what a network or a broker may do.
+    """
+
+    def __init__(self, config: MembershipConfig) -> None:
+        self._member = Member(config)
+        self._announced: int | None = None
+
+    @property
+    def state(self) -> State:
+        """Where we stand."""
+        return self._member.state
+
+    @property
+    def member_id(self) -> str:
+        """The id the coordinator gave us, empty for none."""
+        return self._member.member_id
+
+    @property
+    def generation(self) -> int:
+        """Generation of the last assignment delivered under this id, -1 for none."""
+        return self._member.generation
+
+    @property
+    def last_heartbeat_ms(self) -> int:
+        """When the last heartbeat known to have arrived was sent."""
+        return self._member.last_heartbeat_ms
+
+    @property
+    def last_problem(self) -> str:
+        """The last thing that went wrong, for people."""
+        return self._member.last_problem
+
+    def __repr__(self) -> str:
+        m = self._member
+        return f"<{m.state} {m.member_id or '?'} gen {m.generation}, {m.link.state}>"
+
+    def handle(self, event: Event, now_ms: int) -> list[Command]:
+        """Take one event and give the commands that follow from it, in order.
+
+        Raises:
+            IllegalEventError: for any event before ``Start``, or a second ``Start``.
+        """
+        m = self._member
+        if isinstance(event, Start) != (m.state is State.NEW):
+            raise IllegalEventError(f"{type(event).__name__} in state {m.state}")
+        m.now_ms = max(m.now_ms, now_ms)
+        self._apply(event)
+        self._settle()
+        self._announce()
+        m.out, commands = [], m.out
+        return commands
+
+    def _apply(self, event: Event) -> None:
+        m = self._member
+        match event:
+            case Start():
+                m.last_progress_ms = m.last_heartbeat_ms = m.now_ms
+                m.move_to(State.PREPARING)
+            case CoordinatorFound(address):
+                self._found(address)
+            case CoordinatorNotFound(error):
+                if m.link.state is LinkState.FINDING:
+                    answers.on_find_failed(m, error)
+            case Answered(number, answer):
+                self._answered(number, answer)
+            case RequestFailed(number, kind):
+                self._failed(number, kind)
+            case Tick():
+                pass  # time itself is dealt with after each event
+            case MetadataReady(request, protocol_type, protocols):
+                self._described(request, protocol_type, protocols)
+            case AssignmentsReady(generation, assignments):
+                self._assigned(generation, assignments)
+            case AssignorFailed(generation, reason):
+                if m.state is State.ASSIGNING and generation == m.newest:
+                    m.last_problem = f"assignor: {reason}"
+                    m.prepare(m.backoff.next_ms())
+            case _:
+                self._wish(event)
+
+    def _wish(self, event: Wish) -> None:
+        m = self._member
+        match event:
+            case RejoinWanted(reason):
+                m.want_join(reason, force=True)
+            case CommitWanted():
+                self._commit(event)
+            case FetchWanted(token, partitions):
+                self._fetch(OffsetFetch(m.config.group, partitions), token)
+            case HoldWanted(token, generation):
+                granted = (
+                    m.state is State.STABLE
+                    and generation == m.generation
+                    and m.poisoned is None
+                    and m.linked()
+                )
+                if granted:
+                    m.holds[token] = m.now_ms + m.config.hold_timeout_ms
+                m.out.append(HoldResult(token, granted))
+            case HoldEnded(token):
+                m.holds.pop(token, None)
+            case ProgressMade():
+                m.last_progress_ms = m.now_ms
+                if m.state is State.STALLED:
+                    m.prepare(0)
+            case LeaveWanted(reason, quietly):
+                if m.state in LIVE or m.state is State.STALLED:
+                    m.begin_leaving(reason, quiet=quietly)
+
+    def _found(self, address: str) -> None:
+        m = self._member
+        if m.link.state is not LinkState.FINDING:
+            return  # an answer to a look-up we gave up
+        moved = m.link.find(address)
+        m.heartbeat_at_ms = m.now_ms
+        if moved and m.state in (State.JOINING, State.SYNCING):
+            m.prepare(m.pause_ms())  # it is parked where nobody will answer it
+
+    def _answered(self, number: int, answer: Answer) -> None:
+        m = self._member
+        flight = m.flights.land(number)
+        if flight is None:
+            return
+        m.link.backoff.reset()
+        match flight.request, answer:
+            case JoinGroup(), JoinGroupAnswer():
+                answers.on_join(m, flight, answer)
+            case SyncGroup(), SyncGroupAnswer():
+                answers.on_sync(m, flight, answer)
+            case Heartbeat(), HeartbeatAnswer():
+                answers.on_heartbeat(m, flight, answer)
+            case OffsetCommit(), OffsetCommitAnswer():
+                answers.on_commit(m, flight, answer)
+            case OffsetFetch(), OffsetFetchAnswer():
+                answers.on_fetch(m, flight, answer)
+            case LeaveGroup(), LeaveGroupAnswer():
+                answers.on_leave(m, answer)
+            case request, other:
+                raise IllegalEventError(f"{type(other).__name__} for {type(request).__name__}")
+
+    def _failed(self, number: int, kind: Failure) -> None:
+        flight = self._member.flights.land(number)
+        if flight is not None:
+            answers.on_failure(self._member, flight, kind)
+
+    def _described(
+        self, request: int, protocol_type: str, protocols: tuple[tuple[str, bytes], ...]
+    ) -> None:
+        m = self._member
+        if m.state is not State.DESCRIBING or request != m.description:
+            return
+        m.metadata = (protocol_type, protocols)
+        if m.linked():
+            m.send_join()
+        else:
+            m.prepare(0)
+
+    def _assigned(self, generation: int, assignments: dict[str, bytes]) -> None:
+        m = self._member
+        if m.state is not State.ASSIGNING or generation != m.newest:
+            return
+        if m.linked():
+            m.send_sync(tuple(sorted(assignments.items())))
+        else:
+            m.prepare(0)
+
+    def _commit(self, wanted: CommitWanted) -> None:
+        m = self._member
+        refusal = m.gate(wanted.hold)
+        if refusal is not None:
+            m.out.append(CommitResult(wanted.token, refusal))
+            return
+        c = m.config
+        request = OffsetCommit(c.group, m.generation, m.member_id, c.instance_id, wanted.offsets)
+        m.send(request, Connection.MAIN, c.commit_timeout_ms, wanted.token)
+
+    def _fetch(self, request: OffsetFetch, token: int) -> None:
+        m = self._member
+        if m.linked() and m.state not in ENDED:
+            m.send(request, Connection.MAIN, m.config.request_timeout_ms, token)
+        else:
+            m.out.append(FetchResult(token, FetchOutcome.RETRY))
+
+    def _settle(self) -> None:
+        """Do all that is due now, whatever the event was."""
+        m = self._member
+        for flight in m.flights.overdue(m.now_ms):
+            self._failed(flight.number, Failure.TIMEOUT)
+        m.holds = {token: until for token, until in m.holds.items() if until > m.now_ms}
+        if m.state in LIVE and m.now_ms >= self._progress_due_ms():
+            limit_ms = m.config.max_poll_interval_ms
+            m.stall(f"the worker made no progress for {limit_ms} ms (max.poll.interval.ms)")
+        if m.state in LIVE or m.state is State.LEAVING:
+            look_up = m.link.look_up(m.now_ms)
+            if look_up is not None:
+                m.out.append(look_up)
+        if m.state is State.PREPARING and m.linked() and self._free() and m.retry_at_ms <= m.now_ms:
+            m.describe()
+        if m.state is State.LEAVING:
+            self._go()
+        if self._beats() and m.heartbeat_at_ms <= m.now_ms:
+            self._heartbeat()
+
+    def _progress_due_ms(self) -> int:
+        return self._member.last_progress_ms + self._member.config.max_poll_interval_ms
+
+    def _free(self) -> bool:
+        """Nothing is in flight that the next JoinGroup has to wait for (M2)."""
+        return not self._member.holds and not self._member.flights.of(OffsetCommit)
+
+    def _go(self) -> None:
+        """Leave as soon as the commits in flight are answered, at the latest when time is up."""
+        m = self._member
+        late = m.now_ms >= m.leave_by_ms
+        if not late and not self._free():
+            return
+        if late or m.quiet or not m.member_id:
+            m.left()
+        elif m.linked() and m.retry_at_ms <= m.now_ms and not m.flights.of(LeaveGroup):
+            m.send_leave(m.reason)
+
+    def _beats(self) -> bool:
+        """A heartbeat is wanted, now or later."""
+        m = self._member
+        return m.state in LIVE and m.newest >= 0 and m.linked() and not m.flights.of(Heartbeat)
+
+    def _heartbeat(self) -> None:
+        m = self._member
+        c = m.config
+        m.heartbeat_at_ms = m.now_ms + c.heartbeat_interval_ms
+        timeout_ms = min(c.request_timeout_ms, c.session_timeout_ms // 2)
+        request = Heartbeat(c.group, m.newest, m.member_id, c.instance_id)
+        m.send(request, Connection.MAIN, timeout_ms)
+
+    def _announce(self) -> None:
+        """Say when to be woken, if that changed."""
+        at_ms = self._wake_at_ms()
+        if at_ms is not None and at_ms != self._announced:
+            self._member.out.append(WakeAt(at_ms))
+        self._announced = at_ms
+
+    def _wake_at_ms(self) -> int | None:
+        m = self._member
+        times = [*m.flights.deadlines(), *m.holds.values()]
+        if m.state in LIVE:
+            times.append(self._progress_due_ms())
+        if m.state is State.LEAVING:
+            times.append(m.leave_by_ms)
+        if m.state in LIVE or m.state is State.LEAVING:
+            if m.link.state is not LinkState.FOUND:
+                times.append(m.link.due_ms)
+            if m.retry_at_ms > m.now_ms:
+                times.append(m.retry_at_ms)
+        if self._beats():
+            times.append(m.heartbeat_at_ms)
+        return min(times, default=None)
+
+    def check_invariants(self) -> None:
+        """Assert what always holds between two events; for tests and simulations."""
+        m = self._member
+        joins, syncs = len(m.flights.of(JoinGroup)), len(m.flights.of(SyncGroup))
+        commits = m.flights.of(OffsetCommit)
+        assert joins == (m.state is State.JOINING), (m.state, joins)
+        assert syncs == (m.state is State.SYNCING), (m.state, syncs)
+        assert len(m.flights.of(Heartbeat)) <= 1
+        assert -1 <= m.generation <= m.newest, (m.generation, m.newest)
+        assert m.member_id or m.newest == -1, "a generation without a member id"
+        assert m.state is not State.STABLE or m.generation == m.newest >= 0
+        assert m.poisoned is None or m.poisoned == m.generation, (m.poisoned, m.generation)
+        assert m.state not in ENDED or (not len(m.flights) and not m.holds)
+        assert not commits or m.generation >= 0, "a commit in flight without a claim"
+        assert not m.holds or m.state in (State.STABLE, State.PREPARING, State.LEAVING)
+        wake_ms = self._wake_at_ms()
+        assert wake_ms is None or wake_ms > m.now_ms, (wake_ms, m.now_ms, m.state)
+        assert not m.out, "commands nobody was given"
