@@ -111,6 +111,7 @@ class Instance:
                     self._check_stop()
             finally:
                 self._kill_all()
+                self._release()
         if self._interrupts > 1:
             return 130
         return max((worker.exit_code or 0 for worker in self._workers), default=0)
@@ -166,7 +167,7 @@ class Instance:
 
     def _finished(self) -> bool:
         if self._stopping_since is not None:
-            return not any(worker.alive for worker in self._workers)
+            return all(worker.process is None for worker in self._workers)
         return all(worker.exit_code is not None for worker in self._workers)
 
     def _start_due(self) -> None:
@@ -230,9 +231,7 @@ class Instance:
             if worker.events >= 0:  # say what it said last before saying that it ended
                 self._read_events(worker)
                 continue
-            if process.stdin is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    process.stdin.close()
+            _close_stdin(process)
             worker.process = None
             self._ended(worker, process.returncode)
 
@@ -265,6 +264,21 @@ class Instance:
             if worker.process is not None and worker.alive:
                 worker.process.kill()
                 worker.process.wait()
+
+    def _release(self) -> None:
+        """Close the pipes of workers that did not end by themselves."""
+        for worker in self._workers:
+            if worker.process is not None:
+                _close_stdin(worker.process)
+            if worker.events >= 0:
+                os.close(worker.events)
+                worker.events = -1
+
+
+def _close_stdin(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):  # it may have died with an order unread
+            process.stdin.close()
 
 
 def worker_command() -> list[str]:
