@@ -1,0 +1,51 @@
+"""The table of settings as a page for people: ``python -m streamlet.config.page`` prints it."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from streamlet.config.sources import variable
+from streamlet.config.table import rows
+
+_HEAD = """\
+# Settings
+
+<!-- Made by `python -m streamlet.config.page > docs/configuration.md`; change the table there. -->
+
+A setting has a dotted key, as in Kafka Streams where it has the setting. It can be given in five
+places; from strong to weak:
+
+1. `--set key=value` on the command line,
+2. a variable of the environment, `{example}` for `num.standby.replicas`,
+3. a properties file, `--config FILE`,
+4. the code, `App("…", config={{"num.standby.replicas": 1}})`,
+5. the default.
+
+Whoever runs an application thus has the last word over whoever wrote it. Wrong keys and values are
+reported all at once, each with the place it was found in.
+
+A duration is whole milliseconds, text with a unit (`500ms`, `30s`, `10m`, `1h`, `2d`) or, in
+Python, a `timedelta`. A size is bytes or text with a unit (`64 MiB`, `1GB`).
+
+Keys that begin with `consumer.`, `producer.` or `admin.` go to those clients without the prefix, in
+librdkafka's words, except for those streamlet decides itself. `security.protocol`, `sasl.…` and
+`ssl.…` are given once and go to all clients.
+"""
+
+
+def page() -> str:
+    """The whole page, in Markdown."""
+    parts = [_HEAD.format(example=variable("num.standby.replicas"))]
+    for group, members in groupby(rows().items(), key=lambda item: item[1].group):
+        parts.append(
+            f"\n## {group.capitalize()}\n\n| key | value | default | |\n|---|---|---|---|\n"
+        )
+        parts.extend(
+            f"| `{key}` | {row.kind.description} | {row.shown} | {row.doc} |\n"
+            for key, row in members
+        )
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    print(page(), end="")

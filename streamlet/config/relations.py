@@ -1,0 +1,65 @@
+"""What settings mean together: defaults that follow from others, and sets that cannot be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamlet.config.table import Settings
+
+#: Kafka Streams commits ten times as often where readers wait for the commit.
+_EXACTLY_ONCE_COMMIT_MS = 100
+
+#: What the default transaction timeout leaves beyond the longest wait for the group.
+_TRANSACTION_MARGIN_MS = 5_000
+
+#: (short, how often it must fit, into what, else what)
+_FITS = (
+    ("heartbeat.interval.ms", 3, "session.timeout.ms", "one lost heartbeat could be fatal"),
+    ("heartbeat.interval.ms", 3, "rebalance.timeout.ms", "a rebalance could be noticed too late"),
+    ("handover.timeout.ms", 1, "rebalance.timeout.ms", "a hand-over could make a join too late"),
+    ("commit.interval.ms", 1, "rebalance.timeout.ms", "a commit could make a join too late"),
+)
+
+
+def derived(settings: Settings) -> dict[str, Any]:
+    """Defaults that follow from other settings, by attribute; nothing that was given."""
+    if settings.processing_guarantee != "exactly_once":
+        return {}
+    found: dict[str, Any] = {}
+    commit_ms = settings.commit_interval_ms
+    if "commit.interval.ms" not in settings.given:
+        found["commit_interval_ms"] = commit_ms = _EXACTLY_ONCE_COMMIT_MS
+    if "transaction.timeout.ms" not in settings.given:
+        least = _longest_wait_ms(settings, commit_ms) + _TRANSACTION_MARGIN_MS
+        found["transaction_timeout_ms"] = max(settings.transaction_timeout_ms, least)
+    return found
+
+
+def contradictions(settings: Settings) -> list[str]:
+    """Settings that are fine alone and cannot be together, a line each."""
+    problems = [
+        f"{short} = {settings[short]} is too long for {long} = {settings[long]}: "
+        f"expected at most {settings[long] // times}, else {why}"
+        for short, times, long, why in _FITS
+        if settings[short] * times > settings[long]
+    ]
+    if settings.replication_factor == 0:
+        problems.append(
+            "replication.factor = 0: expected 1 or more, or -1 for the broker's default"
+        )
+    least = _longest_wait_ms(settings, settings.commit_interval_ms)
+    exactly_once = settings.processing_guarantee == "exactly_once"
+    if exactly_once and settings.transaction_timeout_ms <= least:
+        problems.append(
+            f"transaction.timeout.ms = {settings.transaction_timeout_ms} must exceed {least}: "
+            f"rebalance.timeout.ms = {settings.rebalance_timeout_ms} and the longer of "
+            f"session.timeout.ms = {settings.session_timeout_ms} and "
+            f"commit.interval.ms = {settings.commit_interval_ms}"
+        )
+    return problems
+
+
+def _longest_wait_ms(settings: Settings, commit_ms: int) -> int:
+    """How long a transaction may have to stay open while the group rebalances."""
+    return settings.rebalance_timeout_ms + max(settings.session_timeout_ms, commit_ms)

@@ -1,0 +1,228 @@
+"""Where settings come from: code, a properties file, the environment, the command line.
+
+All of them are read to the end and every problem is kept, with where it was found.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from streamlet.config.values import Kind, choice
+
+ENVIRON_PREFIX = "STREAMLET_"
+CLIENTS = ("consumer", "producer", "admin")
+
+_PROTOCOL = choice("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+
+#: What streamlet must decide itself, and where the say of the user is.
+_OURS = {
+    "bootstrap.servers": "bootstrap.servers",
+    "group.id": "the application's id",
+    "group.instance.id": "group.instance.id",
+    "session.timeout.ms": "session.timeout.ms",
+    "heartbeat.interval.ms": "heartbeat.interval.ms",
+    "max.poll.interval.ms": "max.poll.interval.ms",
+    "auto.offset.reset": "auto.offset.reset",
+    "isolation.level": "processing.guarantee",
+    "transactional.id": "processing.guarantee",
+    "transaction.timeout.ms": "transaction.timeout.ms",
+    "enable.idempotence": None,
+    "enable.auto.commit": None,
+    "enable.auto.offset.store": None,
+    "partition.assignment.strategy": None,
+    "group.protocol": None,
+    "partitioner": "the partitioner= of a sink",
+}
+
+#: Words of Kafka Streams and of the clients that have another place here.
+_ELSEWHERE = {
+    "application.id": "it is the first argument of App",
+    "num.stream.threads": "give --processes to `streamlet run`",
+    "default.key.serde": "give key= where a topic is read or written",
+    "default.value.serde": "give value= where a topic is read or written",
+    "default.timestamp.extractor": "give timestamp= where a topic is read",
+    "default.deserialization.exception.handler": "give on_error= to App",
+    "deserialization.exception.handler": "give on_error= to App",
+    "processing.exception.handler": "give on_error= to App",
+    "production.exception.handler": "give on_error= to App",
+    "max.warmup.replicas": "did you mean max.learners.per.group?",
+    "probing.rebalance.interval.ms": "it is not needed: a ready learner speaks up itself",
+    "statestore.cache.max.bytes": "did you mean cache.max.bytes?",
+    "cache.max.bytes.buffering": "did you mean cache.max.bytes?",
+    "linger.ms": "did you mean producer.linger.ms?",
+    "batch.size": "did you mean producer.batch.size?",
+    "acks": "did you mean producer.acks?",
+    "compression.type": "did you mean producer.compression.type?",
+    "message.max.bytes": "did you mean producer.message.max.bytes?",
+    "fetch.min.bytes": "did you mean consumer.fetch.min.bytes?",
+    "fetch.max.bytes": "did you mean consumer.fetch.max.bytes?",
+    "max.poll.records": "did you mean buffered.records.per.partition?",
+}
+
+
+@attrs.define
+class Found:
+    """What the sources said together; the strongest value of each key."""
+
+    values: dict[str, Any] = attrs.field(factory=dict)
+    security: dict[str, Any] = attrs.field(factory=dict)
+    clients: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    problems: list[str] = attrs.field(factory=list)
+
+
+def read(
+    kinds: Mapping[str, Kind[Any]],
+    values: Mapping[str, object],
+    file: Path | None,
+    environ: Mapping[str, str],
+    overrides: Sequence[str],
+) -> Found:
+    """Read every source, weak ones first."""
+    found = Found()
+    for key, value in values.items():
+        _take(found, kinds, str(key), value, str(key))
+    for key, text, where in _file_entries(file, found.problems):
+        _take(found, kinds, key, text, where)
+    for name in sorted(environ):
+        _take_variable(found, kinds, name, environ[name])
+    for override in overrides:
+        key, separator, text = override.partition("=")
+        if separator and key.strip():
+            _take(found, kinds, key.strip(), text.strip(), f"--set {key.strip()}")
+        else:
+            found.problems.append(f"--set {override}: expected key=value")
+    return found
+
+
+def _take(found: Found, kinds: Mapping[str, Kind[Any]], key: str, value: Any, where: str) -> None:
+    """One key and value of one source."""
+    client, _, own_key = key.partition(".")
+    if key in kinds:
+        if value is None:
+            found.values.pop(key, None)
+            return
+        try:
+            found.values[key] = kinds[key].parse(value)
+        except ValueError as error:
+            found.problems.append(f"{where} = {value!r}: {error}")
+    elif is_security(key):
+        _take_security(found, key, value, where)
+    elif client in CLIENTS and own_key:
+        if own_key in _OURS:
+            place = _OURS[own_key]
+            hint = f"use {place}" if place else "nothing else works"
+            found.problems.append(f"{where}: streamlet sets {own_key} itself, {hint}")
+        else:
+            found.clients.setdefault(client, {})[own_key] = value
+    else:
+        found.problems.append(f"{where}: {unknown(key, kinds)}")
+
+
+def _take_security(found: Found, key: str, value: Any, where: str) -> None:
+    if key == "security.protocol":
+        try:
+            value = _PROTOCOL.parse(value)
+        except ValueError as error:
+            found.problems.append(f"{where} = {value!r}: {error}")
+            return
+    found.security[key] = value
+
+
+def is_security(key: str) -> bool:
+    """Whether the key is one that all clients get."""
+    return key == "security.protocol" or key.startswith(("sasl.", "ssl."))
+
+
+def _take_variable(found: Found, kinds: Mapping[str, Kind[Any]], name: str, text: str) -> None:
+    """One variable of the environment; an empty one counts as not set."""
+    if not name.startswith(ENVIRON_PREFIX) or not text:
+        return
+    key = name.removeprefix(ENVIRON_PREFIX).lower().replace("_", ".")
+    if key in kinds or is_security(key) or key.partition(".")[0] in CLIENTS:
+        _take(found, kinds, key, text, name)
+        return
+    # Commands have variables of their own, so a strange name is fine, but a misspelt one is not.
+    close = difflib.get_close_matches(key, kinds, n=1, cutoff=0.9)
+    if close:
+        found.problems.append(f"{name}: unknown, did you mean {variable(close[0])}?")
+
+
+def variable(key: str) -> str:
+    """The variable of the environment that sets a key."""
+    return ENVIRON_PREFIX + key.replace(".", "_").upper()
+
+
+def unknown(key: str, known: Iterable[str]) -> str:
+    """What to say of a key that does not exist, with the one that was probably meant."""
+    keys = list(known)
+    plain = re.sub(r"[_\-. ]+", ".", key.strip().lower())
+    if plain in keys:
+        return f"unknown setting, did you mean {plain}?"
+    if plain in _ELSEWHERE:
+        return f"unknown setting, {_ELSEWHERE[plain]}"
+    client, _, rest = plain.partition(".")
+    close = difflib.get_close_matches(client, CLIENTS, n=1, cutoff=0.7)
+    if close and rest:
+        return f"unknown setting, did you mean {close[0]}.{rest}?"
+    close = difflib.get_close_matches(plain, keys, n=1, cutoff=0.6)
+    return f"unknown setting, did you mean {close[0]}?" if close else "unknown setting"
+
+
+def _file_entries(file: Path | None, problems: list[str]) -> Iterator[tuple[str, str, str]]:
+    """Key, value and place of each entry of a properties file."""
+    if file is None:
+        return
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        problems.append(f"{file}: cannot be read ({reason})")
+        return
+    seen: set[str] = set()
+    for number, line in _logical_lines(text):
+        key, separator, value = _split(line)
+        where = f"{file}:{number}: {key}"
+        if not separator:
+            problems.append(f"{where}: expected key=value")
+        elif key in seen:
+            problems.append(f"{where}: given twice in this file")
+        else:
+            yield key, value, where
+        seen.add(key)
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers; comments left out, lines ended by a backslash joined."""
+    begun, start = "", 0
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if not begun:
+            start = number
+            if not line or line[0] in "#!":
+                continue
+        begun += line
+        if begun.endswith("\\"):
+            begun = begun[:-1]
+        else:
+            yield start, begun
+            begun = ""
+    if begun:
+        yield start, begun
+
+
+def _split(line: str) -> tuple[str, str, str]:
+    match = re.match(r"([^=:\s]+)\s*([=:]|\s)\s*(.*)", line)
+    return (match[1], match[2], match[3]) if match else (line, "", "")
+
+
+def printed(value: object) -> str:
+    """A default as one would write it in a properties file."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "none" if value is None or value == () else str(value)

@@ -1,0 +1,326 @@
+"""The table of settings.
+
+A field of ``Settings`` is a row: ``num_standby_replicas`` is ``num.standby.replicas``. Reading,
+checking and the page for people work from the rows: a setting is added here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+import attrs
+import platformdirs
+
+from streamlet.config import relations, sources
+from streamlet.config.values import (
+    Kind,
+    boolean,
+    choice,
+    duration,
+    folder,
+    fraction,
+    optional,
+    pairs,
+    positive,
+    size,
+    text,
+    whole,
+    words,
+)
+from streamlet.errors import ConfigError
+
+T = TypeVar("T")
+
+ClientKind = Literal["consumer", "producer", "admin", "group"]
+
+
+@attrs.frozen
+class Row:
+    """What the table says of one setting besides its name, type and default."""
+
+    group: str
+    kind: Kind[Any]
+    doc: str
+    shown: str
+
+
+def _row(group: str, kind: Kind[T], default: T | Callable[[], T], doc: str, shown: str = "") -> Any:
+    row = Row(group, kind, doc, shown or sources.printed(default))
+    if callable(default):
+        return attrs.field(factory=default, metadata={"row": row})
+    return attrs.field(default=default, metadata={"row": row})
+
+
+def _user_folder() -> Path:
+    return platformdirs.user_data_path("streamlet")
+
+
+@attrs.frozen(hash=False)
+class Settings:
+    """All settings of an application, checked. Durations are ms, sizes bytes.
+
+    ``settings.num_standby_replicas`` and ``settings["num.standby.replicas"]`` are the same.
+    """
+
+    bootstrap_servers: str = _row(
+        "connection",
+        text(),
+        "localhost:9092",
+        "Brokers to ask first, `host:port` joined by commas.",
+    )
+
+    stream_rebalancing_mode: Literal["incremental", "eager", "upgrading"] = _row(
+        "rebalancing",
+        choice("incremental", "eager", "upgrading"),
+        "incremental",
+        "`incremental`: only tasks that move stop, and state is warm before they do. `eager`: "
+        "everything stops in each rebalance. `upgrading`: readable by every Kafka tool, and "
+        "incremental as soon as all members can.",
+    )
+    rebalance_protocol: Literal["eager", "cooperative"] = _row(
+        "rebalancing",
+        choice("eager", "cooperative"),
+        "eager",
+        "How a plain `streamlet.Consumer` gives up partitions; streams do not use it.",
+    )
+    learner_handover: Literal["release", "surrender"] = _row(
+        "rebalancing",
+        choice("release", "surrender"),
+        "release",
+        "`release`: the owner goes on until the learner is ready, then hands over once. "
+        "`surrender`: the owner gives the task up at every join and may get it back.",
+    )
+    learner_partial_rebalance: bool = _row(
+        "rebalancing",
+        boolean(),
+        True,
+        "Hand over each learner as it becomes ready, instead of all of a member together.",
+    )
+    learner_ready_linger_ms: int = _row(
+        "rebalancing",
+        duration(),
+        50,
+        "Learners that become ready within this time share a rebalance.",
+    )
+    acceptable_recovery_lag: int = _row(
+        "rebalancing",
+        whole(),
+        10_000,
+        "A copy is ready when each of its changelog partitions lags by no more records than this.",
+    )
+    max_learners_per_member: int = _row(
+        "rebalancing", whole(1), 4, "Tasks that one member learns at a time."
+    )
+    max_learners_per_source: int = _row(
+        "rebalancing", whole(1), 8, "Tasks of one member that others learn at a time."
+    )
+    max_learners_per_group: int = _row(
+        "rebalancing", whole(1), 64, "Tasks that are learned at a time, all in all."
+    )
+    max_moves_per_rebalance: int = _row(
+        "rebalancing", whole(), 0, "Most tasks that one rebalance moves; 0 is all of them."
+    )
+    rebalance_move_interval_ms: int = _row(
+        "rebalancing", duration(), 0, "Pause between rebalances that each move a part."
+    )
+    scheduled_rebalance_max_delay_ms: int = _row(
+        "rebalancing",
+        duration(),
+        0,
+        "How long the tasks of a lost member wait for its return, if nobody has a copy that is "
+        "caught up.",
+    )
+    initial_assignment_delay_ms: int = _row(
+        "rebalancing", duration(), 0, "How long the first member waits for others to join."
+    )
+    handover_timeout_ms: int = _row(
+        "rebalancing",
+        duration(1),
+        10_000,
+        "When a hand-over that does not proceed is planned anew.",
+    )
+    stream_imbalance_percentage: float = _row(
+        "rebalancing",
+        fraction(zero=True),
+        0.2,
+        "How far the load of an instance may be from its share before tasks move; a fraction.",
+    )
+    instance_capacity: float | None = _row(
+        "rebalancing",
+        optional(positive()),
+        None,
+        "The share of load the instance takes, relative to others.",
+        "the number of its members",
+    )
+    instance_tags: Mapping[str, str] = _row(
+        "rebalancing", pairs(), dict, "Where the instance is, for spreading standbys.", "none"
+    )
+    rack_aware_assignment_tags: tuple[str, ...] = _row(
+        "rebalancing", words(), (), "Tags in which standbys should differ from their active task."
+    )
+    num_standby_replicas: int = _row(
+        "rebalancing", whole(), 0, "Standing copies of each stateful task."
+    )
+    scale_down_timeout_ms: int | None = _row(
+        "rebalancing",
+        optional(duration(), "infinite"),
+        None,
+        "How long a leaving instance waits for ready learners before its tasks go unready.",
+        "infinite",
+    )
+
+    session_timeout_ms: int = _row(
+        "membership",
+        duration(1),
+        10_000,
+        "Without a heartbeat for so long a member counts as dead.",
+    )
+    heartbeat_interval_ms: int = _row(
+        "membership",
+        duration(1),
+        250,
+        "Pause between heartbeats; also how fast a member learns of a rebalance.",
+    )
+    rebalance_timeout_ms: int = _row(
+        "membership", duration(1), 60_000, "How long the group waits for a member to rejoin."
+    )
+    max_poll_interval_ms: int = _row(
+        "membership",
+        duration(1),
+        300_000,
+        "A worker that makes no progress for so long leaves the group.",
+    )
+    group_instance_id: str | None = _row(
+        "membership",
+        optional(text()),
+        None,
+        "Static id of the instance: a restart within the session timeout moves nothing.",
+    )
+
+    processing_guarantee: Literal["at_least_once", "exactly_once"] = _row(
+        "processing",
+        choice("at_least_once", "exactly_once", aliases={"exactly_once_v2": "exactly_once"}),
+        "at_least_once",
+        "What holds when something crashes.",
+    )
+    commit_interval_ms: int = _row(
+        "processing",
+        duration(),
+        1_000,
+        "Pause between commits.",
+        "1000; 100 under exactly_once",
+    )
+    transaction_timeout_ms: int = _row(
+        "processing",
+        duration(1),
+        60_000,
+        "After it the broker aborts an open transaction. Under exactly_once it must exceed "
+        "rebalance.timeout.ms plus the longer of session.timeout.ms and commit.interval.ms.",
+        "60000; under exactly_once more if the other timeouts ask for it",
+    )
+    max_task_idle_ms: int = _row(
+        "processing",
+        duration(),
+        0,
+        "How long a task with several inputs waits for an empty one, to keep the order of time.",
+    )
+    buffered_records_per_partition: int = _row(
+        "processing", whole(1), 10_000, "Records read ahead per input partition."
+    )
+    auto_offset_reset: Literal["earliest", "latest", "none"] = _row(
+        "processing",
+        choice("earliest", "latest", "none"),
+        "earliest",
+        "Where to begin in a topic without a committed position; `none` fails.",
+    )
+    metadata_max_age_ms: int = _row(
+        "processing", duration(1), 300_000, "How often the leader looks for new partitions."
+    )
+
+    state_dir: Path = _row(  # noqa: RUF009 - _row makes an attrs field, not a shared default
+        "state", folder(), _user_folder, "Where state is kept.", "the user's data folder"
+    )
+    cache_max_bytes: int = _row(
+        "state", size(), 64 * 1024 * 1024, "Memory of one worker's write-behind caches."
+    )
+    state_cleanup_delay_ms: int = _row(
+        "state", duration(), 600_000, "How long a copy that nobody uses stays on disk."
+    )
+    restore_max_share: float = _row(
+        "state",
+        fraction(zero=False),
+        0.2,
+        "Share of a worker's time for restoring while it has active tasks; a fraction.",
+    )
+
+    replication_factor: int = _row(
+        "internal topics",
+        whole(-1),
+        -1,
+        "Replicas of topics streamlet makes.",
+        "the broker's default",
+    )
+
+    #: Keys that were given rather than left to their defaults.
+    given: frozenset[str] = attrs.field(default=frozenset(), eq=False)
+    # What goes to the clients may hold passwords: never printed.
+    security: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    clients: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict, repr=False)
+
+    @classmethod
+    def load(
+        cls,
+        values: Mapping[str, object] | None = None,
+        *,
+        file: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        overrides: Sequence[str] = (),
+    ) -> Self:
+        """Settings from all sources; what is nearer to the command line wins.
+
+        From strong to weak: ``overrides`` (``--set key=value``), ``environ`` (``STREAMLET_…``),
+        ``file`` (``--config``, a properties file), ``values`` (``App(config=…)``), the defaults.
+        Who runs an application thus outranks who wrote it. None as a value means the default.
+
+        Raises:
+            ConfigError: every unknown key, wrong value and contradiction of all sources at once.
+        """
+        kinds = {key: row.kind for key, row in rows().items()}
+        found = sources.read(kinds, values or {}, file, environ or {}, overrides)
+        chosen = {key.replace(".", "_"): value for key, value in found.values.items()}
+        settings = cls(
+            **chosen,
+            given=frozenset(found.values),
+            security=found.security,
+            clients=found.clients,
+        )
+        settings = attrs.evolve(settings, **relations.derived(settings))
+        problems = [*found.problems, *relations.contradictions(settings)]
+        if problems:
+            raise ConfigError(problems)
+        return settings
+
+    def __getitem__(self, key: str) -> Any:
+        """The value of a dotted key."""
+        if key not in rows():
+            raise KeyError(sources.unknown(key, rows()))
+        return getattr(self, key.replace(".", "_"))
+
+    def client_config(self, kind: ClientKind) -> dict[str, Any]:
+        """What one kind of client gets: the security keys, and what was given for it by prefix.
+
+        ``bootstrap.servers`` is not in it. ``group`` is the connection of the group membership; it
+        has no prefix of its own.
+        """
+        return {**self.security, **self.clients.get(kind, {})}
+
+
+def rows() -> dict[str, Row]:
+    """The table: dotted key to row, in the order of the page."""
+    return {
+        field.name.replace("_", "."): field.metadata["row"]
+        for field in attrs.fields(Settings)
+        if "row" in field.metadata
+    }

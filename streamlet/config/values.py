@@ -1,0 +1,220 @@
+"""The kinds of values a setting may have: how each is read from Python or text, and described.
+
+``parse`` of a kind raises ValueError with what was expected; who asked adds the key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+T = TypeVar("T", covariant=True)
+U = TypeVar("U")
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)")
+_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?", re.IGNORECASE)
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
+_TRUE = frozenset({"true", "yes", "on", "1"})
+_FALSE = frozenset({"false", "no", "off", "0"})
+
+
+@attrs.frozen
+class Kind(Generic[T]):
+    """A kind of value: what to call it, and how to read one."""
+
+    description: str
+    parse: Callable[[object], T]
+
+
+def boolean() -> Kind[bool]:
+    """True or false, as such or as text."""
+
+    def parse(value: object) -> bool:
+        if isinstance(value, bool):
+            return value
+        text = value.strip().lower() if isinstance(value, str) else ""
+        if text in _TRUE or text in _FALSE:
+            return text in _TRUE
+        raise ValueError("expected true or false")
+
+    return Kind("true or false", parse)
+
+
+def whole(minimum: int = 0) -> Kind[int]:
+    """A whole number."""
+    expected = f"a whole number, {minimum} or more"
+
+    def parse(value: object) -> int:
+        number = _whole(value)
+        if number is None or number < minimum:
+            raise ValueError(f"expected {expected}")
+        return number
+
+    return Kind(expected, parse)
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"[+-]?\d[\d_]*", value.strip()):
+        return int(value)
+    return None
+
+
+def fraction(*, zero: bool) -> Kind[float]:
+    """A share between 0 and 1; a percentage is refused with the fraction it probably means."""
+    expected = "a fraction, 0 to 1" if zero else "a fraction above 0, up to 1"
+
+    def parse(value: object) -> float:
+        number = _number(value)
+        if number is not None and 1 < number <= 100:
+            raise ValueError(
+                f"expected a fraction, not a percentage: {number / 100:g} means {number:g} %"
+            )
+        if number is None or not 0 <= number <= 1 or (number == 0 and not zero):
+            raise ValueError(f"expected {expected}")
+        return number
+
+    return Kind(expected, parse)
+
+
+def positive() -> Kind[float]:
+    """A finite number above 0."""
+
+    def parse(value: object) -> float:
+        number = _number(value)
+        if number is None or not 0 < number < float("inf"):
+            raise ValueError("expected a number above 0")
+        return number
+
+    return Kind("a number above 0", parse)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def duration(minimum_ms: int = 0) -> Kind[int]:
+    """Milliseconds as an int, a timedelta, or text with a unit (``500ms 30s 10m 1h 2d``)."""
+
+    def parse(value: object) -> int:
+        milliseconds = _milliseconds(value)
+        if milliseconds is None:
+            raise ValueError('expected whole milliseconds, a timedelta, or text such as "30s"')
+        if milliseconds < minimum_ms:
+            raise ValueError(f"expected at least {minimum_ms} ms")
+        return milliseconds
+
+    return Kind("a duration" + (f", at least {minimum_ms} ms" if minimum_ms else ""), parse)
+
+
+def _milliseconds(value: object) -> int | None:
+    if isinstance(value, timedelta):
+        exact, rest = divmod(value, timedelta(milliseconds=1))
+        return None if rest else exact
+    if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip().lower())):
+        scaled = Fraction(match[1]) * _MS[match[2]]
+        return int(scaled) if scaled.denominator == 1 else None
+    return _whole(value)
+
+
+def size() -> Kind[int]:
+    """Bytes as an int or text with a unit (``64 MiB``, ``1GB``)."""
+
+    def parse(value: object) -> int:
+        found = _whole(value)
+        if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
+            unit = (match[2] or "").lower()
+            base = 1024 if unit.endswith("i") else 1000
+            found = int(Fraction(match[1]) * base ** _POWERS.get(unit[:1], 0))
+        if found is None or found < 0:
+            raise ValueError('expected bytes, 0 or more, or text such as "64 MiB"')
+        return found
+
+    return Kind("bytes", parse)
+
+
+def choice(*names: str, aliases: Mapping[str, str] | None = None) -> Kind[Any]:
+    """One of some words."""
+    words = {name: name for name in names} | dict(aliases or {})
+
+    def parse(value: object) -> str:
+        word = words.get(value.strip().lower()) if isinstance(value, str) else None
+        if word is None:
+            raise ValueError(f"expected {' or '.join(names)}")
+        return word
+
+    return Kind(" or ".join(f"`{name}`" for name in names), parse)
+
+
+def text() -> Kind[str]:
+    """Some text, not empty."""
+
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError("expected text")
+        return value.strip()
+
+    return Kind("text", parse)
+
+
+def folder() -> Kind[Path]:
+    """A path; ``~`` is the home folder."""
+
+    def parse(value: object) -> Path:
+        if not isinstance(value, str | Path) or not str(value).strip():
+            raise ValueError("expected a path")
+        return Path(value).expanduser()
+
+    return Kind("a path", parse)
+
+
+def words() -> Kind[tuple[str, ...]]:
+    """Some words in order, as a sequence or joined by commas."""
+
+    def parse(value: object) -> tuple[str, ...]:
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
+            raise ValueError('expected words, as a list or text such as "zone,rack"')
+        return tuple(part.strip() for part in parts if part.strip())
+
+    return Kind("words joined by commas", parse)
+
+
+def pairs() -> Kind[Mapping[str, str]]:
+    """Names with values, as a mapping or as ``name=value`` joined by commas."""
+
+    def parse(value: object) -> Mapping[str, str]:
+        if isinstance(value, str):
+            parts = [part.partition("=") for part in value.split(",") if part.strip()]
+            found = {name.strip(): given.strip() for name, _, given in parts}
+        else:
+            found = dict(value) if isinstance(value, Mapping) else {"": ""}
+        if not all(isinstance(part, str) and part for pair in found.items() for part in pair):
+            raise ValueError('expected names with values, such as "zone=a,rack=3"')
+        return found
+
+    return Kind("`name=value` joined by commas", parse)
+
+
+def optional(kind: Kind[U], *none: str) -> Kind[U | None]:
+    """A kind whose default is "none"; the words given mean that as well."""
+
+    def parse(value: object) -> U | None:
+        if isinstance(value, str) and value.strip().lower() in none:
+            return None
+        return kind.parse(value)
+
+    return Kind(kind.description + "".join(f", or `{word}`" for word in none), parse)
