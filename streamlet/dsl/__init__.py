@@ -1,0 +1,1 @@
+"""The language: streams and tables in Kafka Streams' words, and their operators on batches."""

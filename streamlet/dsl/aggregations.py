@@ -40,6 +40,10 @@ class HotStore(Protocol):
         """The value of a cache key from the cache, else from the store behind it."""
         ...
 
+    def load_many(self, ckeys: Any) -> None:
+        """Bring what is missing into the cache; None for what is nowhere."""
+        ...
+
     def mark(self, ckeys: Any) -> None:
         """Say that the cache's values of these were changed."""
         ...

@@ -57,12 +57,11 @@ class StreamTableJoin:
         self, batch: Batch, ckeys: list[Any], error: Exception | None
     ) -> tuple[list[Any], Exception | None]:
         """Each record's row, as the views show it."""
-        load = self.store.load
-        rows = list(map(self.store.cache.get, ckeys))
+        get = self.store.cache.get
+        rows = list(map(get, ckeys))
         if has_null(rows):
-            rows = [
-                load(ckey) if row is None else row for ckey, row in zip(ckeys, rows, strict=True)
-            ]
+            self.store.load_many(ckeys)
+            rows = list(map(get, ckeys))
         for view in self.views:
             rows, failure = collect(map(view, batch.keys, rows), len(rows))
             error = failure or error

@@ -1,7 +1,7 @@
 """The nodes of a topology as values: what is to be done, not how.
 
-A node names its parents; ``graph`` puts nodes together, ``subtopologies`` cuts the graph where a topic lies
-between. Serdes are held, never called, here.
+A node names its parents; ``graph`` puts nodes together, ``subtopologies`` cuts the graph where a
+topic lies between. Serdes are held, never called, here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from streamlet.topology.operator import OperatorFactory
 
 @attrs.frozen(eq=False)
 class StoreSpec:
-    """A state store: what it is called, how it is encoded, whether it is kept on disk and in a topic.
+    """A state store: what it is called, how it is encoded, whether it is kept on disk and in a
+    topic.
 
     ``named`` is False when the name was made up from the node's number, and so moves with it.
     ``source_topic`` is set for a table read straight from a topic that is its own changelog.

@@ -1,7 +1,7 @@
 """What the task asks of an operator.
 
-An operator is made once per task by the factory that a node of the topology carries. It takes a batch and
-returns one; what it keeps, it keeps in the task's stores.
+An operator is made once per task by the factory that a node of the topology carries. It takes a
+batch and returns one; what it keeps, it keeps in the task's stores.
 """
 
 from __future__ import annotations

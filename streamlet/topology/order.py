@@ -1,8 +1,9 @@
 """Finds where order inside a batch can be seen from outside, so that the batch must be cut there.
 
-The task sends a whole batch through one child of a node before the next. Record by record would be: each
-record through all children, then the next record. Nobody sees the difference unless two ways of a record
-meet again: in a node (a merge), in an output topic, or in a store that one of them writes.
+The task sends a whole batch through one child of a node before the next. Record by record would be:
+each record through all children, then the next record. Nobody sees the difference unless two ways
+of a record meet again: in a node (a merge), in an output topic, or in a store that one of them
+writes.
 
     fork ─┬─ map ────┐            fork: cut, `merge` must see a1 b1 a2 b2, not a1 a2 b1 b2
           └─ filter ─┴─ merge

@@ -1,0 +1,163 @@
+"""Adds nodes to the graph as the DSL needs them: shared sources, numbered names, repartitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from streamlet.dsl.kinds import Kind
+from streamlet.dsl.nulls import SkipNulls
+from streamlet.dsl.stateless import DropNullKeys, PassOn
+from streamlet.errors import TopologyError
+from streamlet.serdes import Serde
+from streamlet.topology.graph import Graph
+from streamlet.topology.names import REPARTITION_SUFFIX, is_numbered, repartition_name
+from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
+from streamlet.topology.operator import Operator, TaskContext
+
+#: Makes an operator for one task, given its context.
+Make = Callable[[TaskContext], Operator]
+
+
+@attrs.frozen(eq=False)
+class Repartition:
+    """A topic to send a stream through, so that records of one key meet in one task."""
+
+    prefix: str
+    key: Serde[Any]
+    value: Serde[Any]
+    named: bool
+    partitions: int | None = None
+    keep_null_keys: bool = False
+
+
+class Builder:
+    """The part of an application that the streams and tables of it share."""
+
+    def __init__(self, application: str) -> None:
+        self.application = application
+        self.graph = Graph(application)
+        self._sources: dict[tuple[str, ...], tuple[SourceNode, str]] = {}
+
+    def source(
+        self,
+        topics: tuple[str, ...],
+        key: Kind,
+        value: Kind,
+        timestamp: Callable[[Any, Any, int], int] | None,
+        reset: str | None,
+    ) -> str:
+        """Name of the node that reads these topics; asked for twice, it is the same node.
+
+        Raises:
+            TopologyError: the topics are read already, but otherwise.
+        """
+        name = self.graph.new_name("KSTREAM-SOURCE-")
+        serdes = (key.needed("stream()", "key"), value.needed("stream()", "value"))
+        known = self._sources.get(topics)
+        if known is None:
+            node = SourceNode(name, topics, *serdes, timestamp=timestamp, reset=reset)
+            self.graph.add_source(node)
+            self._sources[topics] = (node, name)
+            return name
+        node = known[0]
+        same = (node.key.name, node.value.name) == tuple(one.name for one in serdes)
+        if not same or node.timestamp is not timestamp or node.reset != reset:
+            raise TopologyError(
+                f"topic {', '.join(topics)!r} is read twice with different settings: "
+                f"({node.key.name}, {node.value.name}) and ({serdes[0].name}, {serdes[1].name}); "
+                "read it once and use the stream twice"
+            )
+        return node.name
+
+    def processor(
+        self,
+        prefix: str,
+        parents: tuple[str, ...],
+        make: Make,
+        *,
+        writes: str | None = None,
+        reads: str | None = None,
+        skip_nulls: str = "",
+    ) -> str:
+        """Add an operator below its parents; its made-up name.
+
+        ``skip_nulls`` keeps records away from it that have no ``"key"``, or no ``"key value"``.
+        """
+        name = self.graph.new_name(prefix)
+        self.named_processor(name, parents, make, writes, reads, skip_nulls)
+        return name
+
+    def named_processor(
+        self,
+        name: str,
+        parents: tuple[str, ...],
+        make: Make,
+        writes: str | None = None,
+        reads: str | None = None,
+        skip_nulls: str = "",
+    ) -> None:
+        """Add an operator whose name is there already."""
+
+        def factory(context: TaskContext) -> Operator:
+            inner = make(context)
+            if not skip_nulls:
+                return inner
+            return SkipNulls(name, context, inner, values="value" in skip_nulls)
+
+        stores = tuple(store for store in (writes, reads) if store is not None)
+        reading = () if reads is None else (reads,)
+        self.graph.add_processor(ProcessorNode(name, parents, factory, stores, reading))
+
+    def sink(
+        self,
+        parent: str,
+        topic: str,
+        key: Serde[Any],
+        value: Serde[Any],
+        partitioner: Callable[[Any, Any, int], int] | None = None,
+    ) -> None:
+        """Write a topic."""
+        name = self.graph.new_name("KSTREAM-SINK-")
+        self.graph.add_sink(SinkNode(name, (parent,), topic, key, value, partitioner))
+
+    def repartition(self, parent: str, how: Repartition) -> str:
+        """Send a stream through a topic of ours; the name of the node that reads it back.
+
+        Three numbers are used up whether the names are made up or not, as in Kafka Streams.
+        """
+        prefix = how.prefix.removesuffix(REPARTITION_SUFFIX)
+        numbered = [
+            self.graph.new_name(f"KSTREAM-{kind}-") for kind in ("SINK", "FILTER", "SOURCE")
+        ]
+        given = [f"{prefix}{REPARTITION_SUFFIX}-{kind}" for kind in ("sink", "filter", "source")]
+        sink, filter_, source = (
+            numbered if prefix.startswith("KSTREAM") and is_numbered(prefix) else given
+        )
+        topic = repartition_name(self.application, prefix)
+
+        def keep(context: TaskContext) -> Operator:
+            return PassOn() if how.keep_null_keys else DropNullKeys(filter_, context)
+
+        self.graph.add_repartition(
+            InternalTopic(topic, "repartition", how.partitions, named=how.named)
+        )
+        self.graph.add_processor(ProcessorNode(filter_, (parent,), keep))
+        self.graph.add_sink(SinkNode(sink, (filter_,), topic, how.key, how.value))
+        self.graph.add_source(SourceNode(source, (topic,), how.key, how.value))
+        return source
+
+    def store(self, given: str | None, prefix: str, key: Kind, value: Kind, call: str) -> StoreSpec:
+        """Add a store under the given name or a made-up one.
+
+        Raises:
+            TopologyError: the type of its keys or values is not known.
+        """
+        name = given if given is not None else self.graph.new_name(f"{prefix}STATE-STORE-")
+        spec = StoreSpec(
+            name, key.needed(call, "key"), value.needed(call, "value"), named=given is not None
+        )
+        self.graph.add_store(spec)
+        return spec

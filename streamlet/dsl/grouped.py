@@ -1,0 +1,144 @@
+"""``KGroupedStream``: a stream whose records of one key meet in one task, ready to be folded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from streamlet.dsl.aggregations import Aggregate, Count, HotStore, Reduce
+from streamlet.dsl.builder import Builder, Repartition
+from streamlet.dsl.functions import check_takes
+from streamlet.dsl.inference import UNKNOWN, result_type
+from streamlet.dsl.kinds import Kind
+from streamlet.dsl.table import KTable, TableNode
+from streamlet.dsl.uses import TableUse
+from streamlet.errors import TopologyError
+from streamlet.serdes import SerdeLike
+from streamlet.topology.nodes import StoreSpec
+from streamlet.topology.operator import Operator
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+
+#: Makes the operator from the task's store, what is noted of the table, and the store's spec.
+Fold = Callable[[HotStore, TableUse, StoreSpec], Operator]
+
+
+class KGroupedStream(Generic[K, V]):
+    """Made by ``KStream.group_by`` and ``group_by_key``.
+
+    Records without a key or a value are left out and counted as dropped.
+    """
+
+    def __init__(
+        self,
+        builder: Builder,
+        parent: str,
+        key: Kind,
+        value: Kind,
+        *,
+        call: str,
+        repartition: bool,
+        name: str | None,
+        uses: tuple[TableUse, ...],
+    ) -> None:
+        self._builder = builder
+        self._parent = parent
+        self._key = key
+        self._value = value
+        self._call = call
+        self._repartition = repartition
+        self._name = name
+        self._uses = uses
+
+    def count(self, *, store: str | None = None) -> KTable[K, int]:
+        """Number of records per key."""
+        kind = Kind.given(int, "count()", "value")
+        return self._folded(
+            "count()", "KSTREAM-AGGREGATE-", store, kind, lambda kept, use, _: Count(kept, use)
+        )
+
+    def reduce(self, reducer: Callable[[V, V], V], *, store: str | None = None) -> KTable[K, V]:
+        """``reducer(aggregate, value)`` per key, beginning with the first value as it is.
+
+        The reducer may change and return the aggregate. Returning None deletes the row.
+        """
+        check_takes("reduce()", reducer, "aggregate", "value")
+        self._show()
+
+        def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
+            return Reduce(kept, reducer, spec.value, use)
+
+        return self._folded("reduce()", "KSTREAM-REDUCE-", store, self._value, fold)
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A],
+        *,
+        value: SerdeLike[A] = None,
+        store: str | None = None,
+    ) -> KTable[K, A]:
+        """``aggregator(key, value, aggregate)`` per key, beginning with ``initializer()``.
+
+        The aggregator may change and return the aggregate: it is given a copy each time, unless the
+        type cannot change in place (numbers, str, frozen classes), which is faster. Returning None
+        deletes the row. ``value`` is the aggregate's type; without it, that of ``initializer()``,
+        which is called once to find out.
+        """
+        check_takes("aggregate()", initializer)
+        check_takes("aggregate()", aggregator, "key", "value", "aggregate")
+        self._show()
+        told = _first_type(initializer) if value is None else UNKNOWN
+        kind = Kind.told(value, told, "aggregate()", "value")
+
+        def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
+            return Aggregate(kept, initializer, aggregator, spec.value, use)
+
+        return self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, fold)
+
+    def _folded(
+        self, call: str, prefix: str, store: str | None, value: Kind, fold: Fold
+    ) -> KTable[K, Any]:
+        builder, use = self._builder, TableUse()
+        spec = builder.store(store, prefix, self._key, value, call)
+        name = builder.graph.new_name(prefix)
+        parent = self._partitioned(spec)
+        builder.named_processor(
+            name,
+            (parent,),
+            lambda context: fold(context.store(spec.name), use, spec),
+            writes=spec.name,
+            skip_nulls="key value",
+        )
+        return KTable(TableNode(builder, name, use, spec), self._key, value)
+
+    def _partitioned(self, store: StoreSpec) -> str:
+        """The node below which records of one key are in one task."""
+        if not self._repartition:
+            return self._parent
+        how = Repartition(
+            prefix=self._name or store.name,
+            key=self._key.needed(self._call, "key"),
+            value=self._value.needed(self._call, "value"),
+            named=self._name is not None or store.named,
+        )
+        source = self._builder.repartition(self._parent, how)
+        if self._name is not None:  # a named topic is written once, however often it is folded
+            self._parent, self._repartition = source, False
+        return source
+
+    def _show(self) -> None:
+        for use in self._uses:
+            use.shown = True
+
+
+def _first_type(initializer: Callable[[], Any]) -> Any:
+    told = result_type(initializer)
+    if told is not UNKNOWN:
+        return told
+    try:
+        return type(initializer())
+    except Exception as error:
+        raise TopologyError(f"aggregate(): its initializer failed: {error!r}") from error

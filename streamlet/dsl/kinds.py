@@ -1,0 +1,68 @@
+"""What is known of a stream's keys or values: type and serde, or which call lost sight of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from streamlet.dsl.inference import UNKNOWN
+from streamlet.errors import SerdeError, TopologyError
+from streamlet.serdes import Serde
+from streamlet.serdes import serde as serde_of
+
+
+@attrs.frozen(eq=False)
+class Kind:
+    """Keys or values of one stream. ``lost`` says after which call nothing is known of them."""
+
+    serde: Serde[Any] | None
+    of: Any = UNKNOWN
+    lost: str = ""
+
+    @classmethod
+    def given(cls, of: Any, call: str, role: str) -> Kind:
+        """What a user gave as ``key=`` or ``value=``.
+
+        Raises:
+            TopologyError: there is no serde for it.
+        """
+        try:
+            return cls(serde_of(of), of)
+        except SerdeError as error:
+            raise TopologyError(f"{call}, {role}=: {error}") from error
+
+    @classmethod
+    def told(cls, given: Any, inferred: Any, call: str, role: str) -> Kind:
+        """What was given if something was, else what was inferred, else unknown since this call."""
+        if given is not None:
+            return cls.given(given, call, role)
+        if inferred is UNKNOWN:
+            return cls(None, UNKNOWN, call)
+        try:
+            return cls(serde_of(inferred), inferred)
+        except SerdeError as error:
+            # Not needed perhaps, so no error yet; attributes of it can still be told.
+            return cls(None, inferred, f"{call} ({error})")
+
+    def needed(self, call: str, role: str) -> Serde[Any]:
+        """The serde, for a call that writes bytes.
+
+        Raises:
+            TopologyError: it is not known; the message says what to pass.
+        """
+        if self.serde is None:
+            raise TopologyError(
+                f"{call} writes {role}s, but their type is not known after {self.lost}: "
+                f"pass {role}= to {call} or to {self.lost.partition(' (')[0]} "
+                f"(for example {role}=str), or annotate what the function returns"
+            )
+        return self.serde
+
+    def same_as(self, other: Kind) -> bool:
+        """Whether both are known and written alike."""
+        return (
+            self.serde is not None
+            and other.serde is not None
+            and (self.serde is other.serde or self.serde.name == other.serde.name)
+        )

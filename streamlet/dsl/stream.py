@@ -1,0 +1,405 @@
+"""``KStream``: records one after another, each an event of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar, overload
+
+import attrs
+
+from streamlet.dsl.builder import Builder, Make, Repartition
+from streamlet.dsl.functions import check_takes, takes
+from streamlet.dsl.grouped import KGroupedStream
+from streamlet.dsl.inference import element_type, pair_types, result_type
+from streamlet.dsl.joins import StreamTableJoin
+from streamlet.dsl.kinds import Kind
+from streamlet.dsl.stateless import (
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    Foreach,
+    Map,
+    MapValues,
+    PassOn,
+    Peek,
+    SelectKey,
+)
+from streamlet.dsl.table import KTable
+from streamlet.dsl.uses import TableUse
+from streamlet.errors import TopologyError
+from streamlet.serdes import SerdeLike
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@attrs.frozen(eq=False)
+class StreamNode:
+    """Where a stream comes from.
+
+    ``rekeyed``: the key may have changed since the records were partitioned by it. ``uses`` are
+    those of the tables whose values these are, object for object.
+    """
+
+    builder: Builder
+    name: str
+    rekeyed: bool = False
+    uses: tuple[TableUse, ...] = ()
+
+
+class KStream(Generic[K, V]):
+    """A stream of records. All methods but ``to`` and ``foreach`` return a new stream or table.
+
+    User functions take ``(key, value)``; those that only make a new value may take ``(value)``.
+    Made by ``App.stream`` and by other streams and tables, never by hand.
+    """
+
+    def __init__(self, node: StreamNode, key: Kind, value: Kind) -> None:
+        self._node = node
+        self._key = key
+        self._value = value
+
+    def filter(self, predicate: Callable[[K, V], object]) -> KStream[K, V]:
+        """Records for which ``predicate(key, value)`` is true."""
+        check_takes("filter()", predicate, "key", "value")
+        node = self._below("KSTREAM-FILTER-", lambda _: Filter(predicate, keep=True))
+        return KStream(node, self._key, self._value)
+
+    def filter_not(self, predicate: Callable[[K, V], object]) -> KStream[K, V]:
+        """Records for which ``predicate(key, value)`` is false."""
+        check_takes("filter_not()", predicate, "key", "value")
+        node = self._below("KSTREAM-FILTER-", lambda _: Filter(predicate, keep=False))
+        return KStream(node, self._key, self._value)
+
+    def map(
+        self,
+        function: Callable[[K, V], tuple[K2, V2]],
+        *,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+    ) -> KStream[K2, V2]:
+        """Each record replaced by the pair that ``function(key, value)`` returns."""
+        check_takes("map()", function, "key", "value")
+        node = self._below("KSTREAM-MAP-", lambda _: Map(function), rekeyed=True)
+        new_key, new_value = pair_types(result_type(function))
+        return KStream(
+            node,
+            Kind.told(key, new_key, "map()", "key"),
+            Kind.told(value, new_value, "map()", "value"),
+        )
+
+    @overload
+    def map_values(
+        self, function: Callable[[V], V2], *, value: SerdeLike[V2] = None
+    ) -> KStream[K, V2]: ...
+    @overload
+    def map_values(
+        self, function: Callable[[K, V], V2], *, value: SerdeLike[V2] = None
+    ) -> KStream[K, V2]: ...
+    def map_values(self, function: Callable[..., Any], *, value: Any = None) -> KStream[K, Any]:
+        """Each value replaced by ``function(value)`` or ``function(key, value)``.
+
+        ``value`` is the type of the results, where they are written somewhere and it cannot be told
+        from the function (from its annotation, or because it is as simple as ``lambda v: v.name``).
+        """
+        count = takes("map_values()", function, "key", "value")
+        node = self._below("KSTREAM-MAPVALUES-", lambda _: MapValues(function, count))
+        told = result_type(function, *(self._key.of, self._value.of)[-count:])
+        return KStream(node, self._key, Kind.told(value, told, "map_values()", "value"))
+
+    def flat_map(
+        self,
+        function: Callable[[K, V], Iterable[tuple[K2, V2]]],
+        *,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+    ) -> KStream[K2, V2]:
+        """Each record replaced by any number of pairs that ``function(key, value)`` returns."""
+        check_takes("flat_map()", function, "key", "value")
+        node = self._below("KSTREAM-FLATMAP-", lambda _: FlatMap(function), rekeyed=True)
+        new_key, new_value = pair_types(element_type(result_type(function)))
+        return KStream(
+            node,
+            Kind.told(key, new_key, "flat_map()", "key"),
+            Kind.told(value, new_value, "flat_map()", "value"),
+        )
+
+    @overload
+    def flat_map_values(
+        self, function: Callable[[V], Iterable[V2]], *, value: SerdeLike[V2] = None
+    ) -> KStream[K, V2]: ...
+    @overload
+    def flat_map_values(
+        self, function: Callable[[K, V], Iterable[V2]], *, value: SerdeLike[V2] = None
+    ) -> KStream[K, V2]: ...
+    def flat_map_values(
+        self, function: Callable[..., Any], *, value: Any = None
+    ) -> KStream[K, Any]:
+        """Each value replaced by any number of values; the key stays, and its partition."""
+        count = takes("flat_map_values()", function, "key", "value")
+        node = self._below("KSTREAM-FLATMAPVALUES-", lambda _: FlatMapValues(function, count))
+        told = element_type(result_type(function, *(self._key.of, self._value.of)[-count:]))
+        return KStream(node, self._key, Kind.told(value, told, "flat_map_values()", "value"))
+
+    def select_key(
+        self, function: Callable[[K, V], K2], *, key: SerdeLike[K2] = None
+    ) -> KStream[K2, V]:
+        """Each key replaced by ``function(key, value)``.
+
+        What groups or joins by the new key goes through a repartition topic.
+        """
+        return KStream(*self._selected("select_key()", function, key))
+
+    def peek(self, function: Callable[[K, V], object]) -> KStream[K, V]:
+        """Calls ``function(key, value)`` for each record, which goes on as it is."""
+        check_takes("peek()", function, "key", "value")
+        node = self._below("KSTREAM-PEEK-", lambda _: Peek(function))
+        return KStream(node, self._key, self._value)
+
+    def foreach(self, function: Callable[[K, V], object]) -> None:
+        """Calls ``function(key, value)`` for each record, again for those processed again."""
+        check_takes("foreach()", function, "key", "value")
+        self._below("KSTREAM-FOREACH-", lambda _: Foreach(function))
+
+    def merge(self, other: KStream[K, V]) -> KStream[K, V]:
+        """Records of both streams; each one's order is kept."""
+        one, two = self._node, other._node
+        _same_app("merge()", one.builder, two.builder)
+        name = one.builder.processor("KSTREAM-MERGE-", (one.name, two.name), lambda _: PassOn())
+        node = StreamNode(
+            one.builder, name, one.rekeyed or two.rekeyed, tuple({*one.uses, *two.uses})
+        )
+        key = self._key if self._key.same_as(other._key) else Kind(None, lost="merge()")
+        value = self._value if self._value.same_as(other._value) else Kind(None, lost="merge()")
+        return KStream(node, key, value)
+
+    def repartition(
+        self,
+        *,
+        name: str | None = None,
+        partitions: int | None = None,
+        key: SerdeLike[K] = None,
+        value: SerdeLike[V] = None,
+    ) -> KStream[K, V]:
+        """The stream sent through a topic of its own, partitioned by its present key.
+
+        Without ``partitions`` it gets as many as what it is used with, or as it came from. A
+        ``name`` keeps the topic when the topology changes above it.
+        """
+        if partitions is not None and partitions < 1:
+            raise TopologyError(f"repartition(): partitions must be at least 1, not {partitions}")
+        builder = self._node.builder
+        kinds = self._written(key, value, "repartition()")
+        how = Repartition(
+            prefix=name or builder.graph.new_name("KSTREAM-REPARTITION-"),
+            key=kinds[0].needed("repartition()", "key"),
+            value=kinds[1].needed("repartition()", "value"),
+            named=name is not None,
+            partitions=partitions,
+            keep_null_keys=True,
+        )
+        return KStream(StreamNode(builder, builder.repartition(self._node.name, how)), *kinds)
+
+    def to(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike[K] = None,
+        value: SerdeLike[V] = None,
+        partitioner: Callable[[K, V, int], int] | None = None,
+    ) -> None:
+        """Writes the records to a topic that exists.
+
+        ``partitioner`` is ``(key, value, partitions) -> partition``; without it the key decides,
+        as in Java's client.
+        """
+        call = f"to({topic!r})"
+        if partitioner is not None:
+            check_takes(call, partitioner, "key", "value", "partitions")
+            self._show()
+        new_key, new_value = self._written(key, value, call)
+        serdes = (new_key.needed(call, "key"), new_value.needed(call, "value"))
+        self._node.builder.sink(self._node.name, topic, *serdes, partitioner)
+
+    def group_by(
+        self,
+        function: Callable[[K, V], K2],
+        *,
+        key: SerdeLike[K2] = None,
+        name: str | None = None,
+    ) -> KGroupedStream[K2, V]:
+        """Records gathered by ``function(key, value)``, through a repartition topic.
+
+        ``name`` is that of the topic; without it, that of the store behind it.
+        """
+        node, new_key, value = self._selected("group_by()", function, key)
+        return KGroupedStream(
+            node.builder,
+            node.name,
+            new_key,
+            value,
+            call="group_by()",
+            repartition=True,
+            name=name,
+            uses=node.uses,
+        )
+
+    def group_by_key(self, *, name: str | None = None) -> KGroupedStream[K, V]:
+        """Records gathered by their key; through a repartition topic if it may have changed."""
+        node = self._node
+        return KGroupedStream(
+            node.builder,
+            node.name,
+            self._key,
+            self._value,
+            call="group_by_key()",
+            repartition=node.rekeyed,
+            name=name,
+            uses=node.uses,
+        )
+
+    @overload
+    def join(
+        self,
+        table: KTable[K, T],
+        joiner: Callable[[V, T], R],
+        *,
+        value: SerdeLike[R] = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        table: KTable[K, T],
+        joiner: Callable[[K, V, T], R],
+        *,
+        value: SerdeLike[R] = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    def join(
+        self,
+        table: KTable[K, Any],
+        joiner: Callable[..., Any],
+        *,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K, Any]:
+        """Each record with the table's row of its key; without a row it is left out.
+
+        ``joiner`` is ``(value, row)`` or ``(key, value, row)``; it must not change the row, which
+        is the table's own. ``name`` is that of the repartition topic, if the key has changed.
+        Records without key or value are left out and counted.
+        """
+        return self._joined("join()", table, joiner, value, name)
+
+    @overload
+    def left_join(
+        self,
+        table: KTable[K, T],
+        joiner: Callable[[V, T | None], R],
+        *,
+        value: SerdeLike[R] = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        table: KTable[K, T],
+        joiner: Callable[[K, V, T | None], R],
+        *,
+        value: SerdeLike[R] = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    def left_join(
+        self,
+        table: KTable[K, Any],
+        joiner: Callable[..., Any],
+        *,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K, Any]:
+        """As ``join``, with None in place of a row that is not there."""
+        return self._joined("left_join()", table, joiner, value, name)
+
+    def _joined(
+        self, call: str, table: KTable[K, Any], joiner: Any, value: Any, name: str | None
+    ) -> KStream[K, Any]:
+        if not isinstance(table, KTable):
+            raise TopologyError(f"{call}: a stream joins with a table, not {type(table).__name__}")
+        count = takes(call, joiner, "key", "value", "row")
+        rows = table._joined()
+        _same_app(call, self._node.builder, rows.builder)
+        self._show()
+        left = self._copartitioned(call, name)
+        if left._key.serde is not None and left._key.serde.name != rows.store.key.name:
+            raise TopologyError(
+                f"{call}: the stream's keys are {left._key.serde.name}, those of table "
+                f"{rows.store.name} {rows.store.key.name}; select_key() can make them alike"
+            )
+
+        def make(context: Any) -> StreamTableJoin:
+            store = context.store(rows.store.name)
+            return StreamTableJoin(store, rows.views, joiner, count, left=call == "left_join()")
+
+        node = left._below(
+            "KSTREAM-LEFTJOIN-" if call == "left_join()" else "KSTREAM-JOIN-",
+            make,
+            reads=rows.store.name,
+        )
+        told = result_type(joiner, *(self._key.of, self._value.of, table._value.of)[-count:])
+        return KStream(node, left._key, Kind.told(value, told, call, "value"))
+
+    def _copartitioned(self, call: str, name: str | None) -> KStream[K, V]:
+        """The stream, sent through a repartition topic if its key may have changed."""
+        if not self._node.rekeyed:
+            return self
+        builder = self._node.builder
+        how = Repartition(
+            prefix=name or self._node.name,
+            key=self._key.needed(call, "key"),
+            value=self._value.needed(call, "value"),
+            named=name is not None,
+        )
+        source = builder.repartition(self._node.name, how)
+        return KStream(StreamNode(builder, source), self._key, self._value)
+
+    def _selected(self, call: str, function: Any, key: Any) -> tuple[StreamNode, Kind, Kind]:
+        check_takes(call, function, "key", "value")
+        node = self._below("KSTREAM-KEY-SELECT-", lambda _: SelectKey(function), rekeyed=True)
+        told = result_type(function, self._key.of, self._value.of)
+        # The values go on object for object, so a reader below still counts as one of the table's.
+        node = attrs.evolve(node, uses=self._node.uses)
+        return node, Kind.told(key, told, call, "key"), self._value
+
+    def _written(self, key: Any, value: Any, call: str) -> tuple[Kind, Kind]:
+        return (
+            self._key if key is None else Kind.given(key, call, "key"),
+            self._value if value is None else Kind.given(value, call, "value"),
+        )
+
+    def _below(
+        self, prefix: str, make: Make, *, rekeyed: bool = False, reads: str | None = None
+    ) -> StreamNode:
+        """Add an operator with a user function below this stream."""
+        self._show()
+        above = self._node
+        name = above.builder.processor(
+            prefix, (above.name,), make, reads=reads, skip_nulls="key value" if reads else ""
+        )
+        return StreamNode(above.builder, name, above.rekeyed or rekeyed)
+
+    def _show(self) -> None:
+        for use in self._node.uses:
+            use.shown = True
+
+
+def _same_app(call: str, one: Builder, other: Builder) -> None:
+    if one is not other:
+        raise TopologyError(
+            f"{call}: the two belong to different applications, "
+            f"{one.application!r} and {other.application!r}"
+        )

@@ -1,0 +1,134 @@
+"""``KTable``: for each key the newest value, and the changes that lead there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
+
+import attrs
+
+from streamlet.dsl.builder import Builder
+from streamlet.dsl.functions import check_takes, takes
+from streamlet.dsl.inference import result_type
+from streamlet.dsl.joins import View, filter_view, map_values_view
+from streamlet.dsl.kinds import Kind
+from streamlet.dsl.tables import TableFilter, TableMapValues, ToStream
+from streamlet.dsl.uses import TableUse
+from streamlet.errors import TopologyError
+from streamlet.serdes import SerdeLike
+from streamlet.topology.nodes import StoreSpec
+
+if TYPE_CHECKING:
+    from streamlet.dsl.stream import KStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+W = TypeVar("W")
+
+
+@attrs.frozen(eq=False)
+class TableNode:
+    """Where a table comes from: its node, what is noted of its readers, its rows.
+
+    ``views`` lead from the rows of ``store`` to those of the table.
+    """
+
+    builder: Builder
+    name: str
+    use: TableUse
+    store: StoreSpec
+    views: tuple[View, ...] = ()
+
+
+class KTable(Generic[K, V]):
+    """A table: a value per key. None in its stream of changes is a tombstone.
+
+    Made by ``App.table`` and by aggregations, never by hand.
+    """
+
+    def __init__(self, node: TableNode, key: Kind, value: Kind) -> None:
+        self._node = node
+        self._key = key
+        self._value = value
+
+    @property
+    def store(self) -> str:
+        """Name of the store that holds the rows, or those they are worked out from."""
+        return self._node.store.name
+
+    def filter(self, predicate: Callable[[K, V], object]) -> KTable[K, V]:
+        """Rows for which ``predicate(key, value)`` is true.
+
+        A row that passes no more becomes a tombstone; the predicate never sees one.
+        """
+        return self._filtered("filter()", predicate, keep=True)
+
+    def filter_not(self, predicate: Callable[[K, V], object]) -> KTable[K, V]:
+        """Rows for which ``predicate(key, value)`` is false."""
+        return self._filtered("filter_not()", predicate, keep=False)
+
+    @overload
+    def map_values(
+        self, function: Callable[[V], W], *, value: SerdeLike[W] = None
+    ) -> KTable[K, W]: ...
+    @overload
+    def map_values(
+        self, function: Callable[[K, V], W], *, value: SerdeLike[W] = None
+    ) -> KTable[K, W]: ...
+    def map_values(self, function: Callable[..., Any], *, value: Any = None) -> KTable[K, Any]:
+        """Each value replaced by ``function(value)`` or ``function(key, value)``.
+
+        Tombstones stay; the function never sees one. ``value`` is the type of the results, where it
+        is written somewhere and cannot be told from the function.
+        """
+        count = takes("map_values()", function, "key", "value")
+        above = self._node
+        use = TableUse(parent=above.use)
+        above.use.shown = True
+        name = above.builder.processor(
+            "KTABLE-MAPVALUES-", (above.name,), lambda _: TableMapValues(function, count, use)
+        )
+        views = (*above.views, map_values_view(function, count))
+        node = attrs.evolve(above, name=name, use=use, views=views)
+        told = result_type(function, *(self._key.of, self._value.of)[-count:])
+        return KTable(node, self._key, Kind.told(value, told, "map_values()", "value"))
+
+    def to_stream(self) -> KStream[K, V]:
+        """The changes as a stream; a deletion is a record without a value."""
+        # Streams make tables and tables make streams; this one import has to wait.
+        from streamlet.dsl.stream import KStream, StreamNode
+
+        above = self._node
+        name = above.builder.processor("KTABLE-TOSTREAM-", (above.name,), lambda _: ToStream())
+        return KStream(StreamNode(above.builder, name, uses=(above.use,)), self._key, self._value)
+
+    def join(self, other: Any, joiner: Any, **_: Any) -> NoReturn:
+        """Not there yet: joins of two tables.
+
+        Raises:
+            TopologyError: always.
+        """
+        raise TopologyError(
+            "join(): a table cannot be joined with a table yet; join its to_stream() with the "
+            "other table, which follows changes of this side only"
+        )
+
+    left_join = join
+    outer_join = join
+
+    def _filtered(self, call: str, predicate: Callable[[K, V], object], keep: bool) -> KTable[K, V]:
+        check_takes(call, predicate, "key", "value")
+        above = self._node
+        # Without the previous value every row that does not pass would send a tombstone.
+        above.use.want_olds()
+        above.use.shown = True
+        name = above.builder.processor(
+            "KTABLE-FILTER-", (above.name,), lambda _: TableFilter(predicate, keep)
+        )
+        views = (*above.views, filter_view(predicate, keep))
+        use = TableUse(parent=above.use)
+        return KTable(attrs.evolve(above, name=name, use=use, views=views), self._key, self._value)
+
+    def _joined(self) -> TableNode:
+        """What a stream that joins this table needs of it."""
+        return self._node

@@ -1,0 +1,70 @@
+"""Refuses a topology whose unnamed stores or repartition topics moved since it last ran.
+
+A made-up name ends in the number of a node. When a node is added above, the number changes, the
+store gets another changelog, and what it held would silently be gone. So when a topic that a
+made-up name stands for is not there, but one is left over that differs in the number only, somebody
+has to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streamlet.errors import TopologyError
+from streamlet.topology.graph import Topology
+from streamlet.topology.names import CHANGELOG_SUFFIX, REPARTITION_SUFFIX, is_numbered, stem
+
+
+def check_moved(topology: Topology, application: str, existing_topics: Iterable[str]) -> None:
+    """Compare the topology's unnamed internal topics with those that exist.
+
+    Raises:
+        TopologyError: one moved; both names and what to do are in the message.
+    """
+    existing = set(existing_topics)
+    needed = {*topology.repartition_topics}
+    for part in topology.subtopologies:
+        needed.update(part.changelog_topics)
+    left_over = sorted(
+        topic
+        for topic in existing - needed
+        if topic.startswith(f"{application}-") and is_numbered(_name(topic))
+    )
+    moves = [
+        f"{old} became {new}"
+        for new in sorted(_unnamed(topology) - existing)
+        for old in left_over
+        if _suffix(old) == _suffix(new) and stem(_name(old)) == stem(_name(new))
+    ]
+    if moves:
+        raise TopologyError(
+            f"the topology of {application!r} changed under its state: {'; '.join(moves)}. What the "
+            "old topic holds would be lost: give the store or repartition topic a name (store=, "
+            "name=), or undo the change, or reset the application to begin with empty state"
+        )
+
+
+def _unnamed(topology: Topology) -> set[str]:
+    topics = {
+        topic.name
+        for part in topology.subtopologies
+        for topic in part.repartitions
+        if not topic.named
+    }
+    for part in topology.subtopologies:
+        for spec in part.stores:
+            changelog = part.changelog_topic(spec.name)
+            if not spec.named and spec.source_topic is None and changelog is not None:
+                topics.add(changelog)
+    return topics
+
+
+def _suffix(topic: str) -> str:
+    for suffix in (CHANGELOG_SUFFIX, REPARTITION_SUFFIX):
+        if topic.endswith(suffix):
+            return suffix
+    return ""
+
+
+def _name(topic: str) -> str:
+    return topic.removesuffix(_suffix(topic))
