@@ -144,6 +144,11 @@ class KafkaBroker:
             raise BrokerError("the broker is not running")
         return self._process.pid
 
+    @property
+    def exit_status(self) -> int | None:
+        """How it ended when it ended by itself, None while it runs and after we ended it."""
+        return None if self._process is None else self._process.poll()
+
     def start(self, *, detached: bool = False) -> KafkaBroker:
         """Start it and wait until it serves; one that is running already is left alone.
 

@@ -1,0 +1,114 @@
+"""Remembers which brokers were started on this machine, so that another command can end them.
+
+One small file per port in the user's state folder. A file may outlive its broker (the machine went
+down, the broker was killed); a record counts only while its process runs with its settings file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+import attrs
+from platformdirs import user_state_path
+
+from streamlet.broker.port import HOST
+from streamlet.broker.probe import serves
+from streamlet.clock import Clock, SystemClock
+from streamlet.errors import TimedOutError
+
+_STOP_TIMEOUT_MS = 30_000
+_PAUSE_S = 0.05
+
+
+@attrs.frozen
+class BrokerRecord:
+    """A broker that was started here. ``ephemeral``: its data goes when it is stopped."""
+
+    port: int
+    pid: int
+    data_dir: str
+    ephemeral: bool
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` for clients."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs and is this broker, not a later one of that number."""
+        settings = str(Path(self.data_dir) / "server.properties")
+        try:
+            words = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
+            return settings.encode() in words
+        except FileNotFoundError:
+            if Path("/proc/self").exists():
+                return False
+        listing = subprocess.run(  # a machine without /proc
+            ["ps", "-o", "command=", "-p", str(self.pid)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return settings in listing.stdout
+
+    @property
+    def ready(self) -> bool:
+        """Whether it answers clients."""
+        return serves(HOST, self.port)
+
+    def save(self) -> None:
+        """Remember it; whole or not at all, since another command may be reading."""
+        folder = _folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+            json.dump(attrs.asdict(self), file)
+        Path(file.name).rename(folder / f"{self.port}.json")
+
+    def forget(self) -> None:
+        """Forget it, and sweep the data of an ephemeral one."""
+        (_folder() / f"{self.port}.json").unlink(missing_ok=True)
+        if self.ephemeral:
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def stop(self, clock: Clock | None = None) -> None:
+        """End it in order, wait for the end, and forget it.
+
+        Raises:
+            TimedOutError: it does not end.
+        """
+        clock = clock or SystemClock()
+        deadline_ms = clock.now_ms() + _STOP_TIMEOUT_MS
+        pause = threading.Event()
+        if self.alive:
+            os.kill(self.pid, signal.SIGTERM)
+        while self.alive:
+            if clock.now_ms() > deadline_ms:
+                raise TimedOutError(
+                    f"the broker on port {self.port} (process {self.pid}) does not end"
+                )
+            pause.wait(_PAUSE_S)
+        self.forget()
+
+
+def running_brokers() -> list[BrokerRecord]:
+    """The brokers that run, by port; records of those that do not are dropped."""
+    found = []
+    for file in sorted(_folder().glob("*.json"), key=lambda path: int(path.stem)):
+        record = BrokerRecord(**json.loads(file.read_text()))
+        if record.alive:
+            found.append(record)
+        else:
+            record.forget()
+    return found
+
+
+def _folder() -> Path:
+    return Path(user_state_path("streamlet")) / "brokers"

@@ -1,0 +1,127 @@
+"""``streamlet broker``: real Kafka on this machine, started, found again and ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from platformdirs import user_data_path
+
+from streamlet.broker.record import BrokerRecord, running_brokers
+from streamlet.errors import BrokerError, ConfigError, NotFoundError
+from streamlet.tools.command import Common, command
+from streamlet.tools.output import table
+from streamlet.tools.signals import GracefulStop
+
+_POLL_S = 0.5
+#: Exit statuses of a broker that was told to end, by us or by ``broker stop`` elsewhere.
+_STOPPED = (0, 143)
+
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port for clients; 0: any free one.")]
+OnePort = Annotated[
+    int | None, typer.Option(min=1, max=65535, help="Only the broker on this port.")
+]
+
+
+@command("broker start")
+def start(
+    common: Common,
+    port: Port = 9092,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Keeps topics and log; default: a folder per port in your user data."),
+    ] = None,
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="Keep nothing: the data goes with the broker.")
+    ] = False,
+    foreground: Annotated[
+        bool, typer.Option("--foreground/--background", help="Stay until Ctrl-C, or return.")
+    ] = False,
+) -> None:
+    """Start Kafka and wait until it serves; --set and --config take the broker's own settings."""
+    from streamlet.broker.server import KafkaBroker
+
+    if ephemeral and data_dir is not None:
+        raise ConfigError(["--ephemeral keeps no data; leave out --data-dir"])
+    for record in running_brokers():
+        if record.port == port:
+            common.output.note(f"a broker runs on port {port} already")
+            _answer(common, record)
+            return
+    if data_dir is None and not ephemeral:
+        data_dir = Path(user_data_path("streamlet")) / "broker" / str(port)
+    broker = KafkaBroker(port or None, data_dir, common.settings)
+    try:
+        broker.start(detached=not foreground)
+        record = BrokerRecord(broker.port, broker.pid, str(broker.data_dir), ephemeral)
+        record.save()
+    except BaseException:
+        broker.close()
+        raise
+    if not foreground:
+        _answer(common, record)
+        return
+    try:
+        with GracefulStop() as stop:
+            _answer(common, record)
+            while broker.running and not stop.asked.wait(_POLL_S):
+                pass
+            if broker.exit_status not in (None, *_STOPPED):
+                raise BrokerError(f"the broker ended by itself; see {broker.log_file}")
+            broker.stop()
+    finally:
+        broker.close()
+        record.forget()
+
+
+@command("broker stop")
+def stop(common: Common, port: OnePort = None) -> None:
+    """Stop the brokers that were started here; exit 3 when there is none."""
+    stopped = _wanted(port)
+    for record in stopped:
+        record.stop()
+    common.output.answer(
+        {"stopped": [_described(record) for record in stopped]},
+        "\n".join(f"stopped {record.bootstrap_servers}" for record in stopped),
+    )
+
+
+@command("broker status")
+def status(common: Common, port: OnePort = None) -> None:
+    """Show the brokers that were started here; exit 3 when there is none."""
+    brokers = [{**_described(record), "ready": record.ready} for record in _wanted(port)]
+    common.output.answer(
+        {"brokers": brokers},
+        table(
+            *("BROKER", "PROCESS", "READY", "DATA"),
+            rows=[
+                (b["bootstrap_servers"], b["pid"], "yes" if b["ready"] else "no", b["data_dir"])
+                for b in brokers
+            ],
+        ),
+    )
+
+
+def _wanted(port: int | None) -> list[BrokerRecord]:
+    found = [record for record in running_brokers() if port in (None, record.port)]
+    if not found:
+        where = "" if port is None else f" on port {port}"
+        raise NotFoundError(f"no broker that was started here runs{where}")
+    return found
+
+
+def _answer(common: Common, record: BrokerRecord) -> None:
+    text = f"Kafka serves on {record.bootstrap_servers} (process {record.pid})"
+    common.output.answer({**_described(record), "ready": record.ready}, text)
+
+
+def _described(record: BrokerRecord) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": record.bootstrap_servers,
+        "port": record.port,
+        "pid": record.pid,
+        "data_dir": record.data_dir,
+        "ephemeral": record.ephemeral,
+        "log": str(Path(record.data_dir) / "broker.log"),
+    }

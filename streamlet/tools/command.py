@@ -1,0 +1,218 @@
+"""Makes a function a command: the options every command has, errors to exit codes, Ctrl-C.
+
+A command is a function whose first parameter is ``common``; the rest are typer's, annotated. The
+decorator puts the common options behind them, so that each command takes them after its own name::
+
+    @command("topics list")
+    def list_topics(common: Common, internal: Annotated[bool, typer.Option()] = False) -> None:
+        \"\"\"List topics.\"\"\"          # the help text
+        common.output.answer({"topics": [...]}, people=...)
+
+Two words make a group. A function ends by returning (exit 0), by raising one of our errors (its
+``exit_code``), or by ``raise typer.Exit(1)`` after an answer that shows a violated check.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import os
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import attrs
+import typer
+
+from streamlet.errors import StreamletError
+from streamlet.tools.log import set_up_logging
+from streamlet.tools.output import Output, exit_code_of
+from streamlet.tools.settings import read_settings
+
+log = logging.getLogger(__name__)
+
+DEFAULT_BOOTSTRAP_SERVERS = "localhost:9092"
+
+
+class LogLevel(StrEnum):
+    """How much is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@attrs.frozen
+class Common:
+    """What the options of every command say.
+
+    ``given_servers`` is None when neither option, variable nor setting names a broker, so that an
+    application's own address can go before the default.
+    """
+
+    given_servers: str | None
+    settings: dict[str, str]
+    output: Output
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The broker's address, the default when none was given."""
+        return self.given_servers or DEFAULT_BOOTSTRAP_SERVERS
+
+    def client_config(self) -> dict[str, str]:
+        """The settings that any Kafka client takes: security, and what begins with ``admin.``."""
+        security = ("security.", "sasl.", "ssl.")
+        shared = {key: v for key, v in self.settings.items() if key.startswith(security)}
+        prefix = "admin."
+        own = {
+            key.removeprefix(prefix): v
+            for key, v in self.settings.items()
+            if key.startswith(prefix)
+        }
+        return shared | own
+
+
+@attrs.frozen
+class _Registered:
+    words: tuple[str, ...]
+    run: Callable[..., None]
+
+
+#: Commands in the order their files were loaded.
+REGISTRY: list[_Registered] = []
+
+_PANEL = "Every command"
+
+_COMMON: dict[str, tuple[Any, Any]] = {
+    "bootstrap_servers": (
+        Annotated[
+            str | None,
+            typer.Option(
+                help=f"Kafka's address, host:port,… [default: {DEFAULT_BOOTSTRAP_SERVERS}]",
+                envvar="STREAMLET_BOOTSTRAP_SERVERS",
+                show_default=False,
+                rich_help_panel=_PANEL,
+            ),
+        ],
+        None,
+    ),
+    "config": (
+        Annotated[
+            Path | None,
+            typer.Option(
+                metavar="FILE",
+                help="Properties file with settings.",
+                envvar="STREAMLET_CONFIG",
+                rich_help_panel=_PANEL,
+            ),
+        ],
+        None,
+    ),
+    "set_": (
+        Annotated[
+            list[str] | None,
+            typer.Option(
+                "--set",
+                metavar="KEY=VALUE",
+                help="A setting; may be repeated, wins over the file.",
+                envvar="STREAMLET_SET",
+                rich_help_panel=_PANEL,
+            ),
+        ],
+        None,
+    ),
+    "json": (
+        Annotated[
+            bool,
+            typer.Option(
+                "--json",
+                help="Print one JSON document on standard output.",
+                envvar="STREAMLET_JSON",
+                rich_help_panel=_PANEL,
+            ),
+        ],
+        False,
+    ),
+    "log_level": (
+        Annotated[
+            LogLevel,
+            typer.Option(
+                help="Log to standard error from this level on.",
+                envvar="STREAMLET_LOG_LEVEL",
+                rich_help_panel=_PANEL,
+            ),
+        ],
+        LogLevel.WARNING,
+    ),
+    "log_json": (
+        Annotated[
+            bool,
+            typer.Option(
+                "--log-json",
+                help="Log JSON lines.",
+                envvar="STREAMLET_LOG_JSON",
+                rich_help_panel=_PANEL,
+            ),
+        ],
+        False,
+    ),
+}
+
+
+def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function as the command of this name, ``"status"`` or ``"broker start"``."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        REGISTRY.append(_Registered(tuple(name.split()), _with_common_options(function)))
+        return function
+
+    return register
+
+
+def _with_common_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The function as typer sees it: ``common`` replaced by the options it is made of."""
+    hints = get_type_hints(function, include_extras=True)
+    own = [p for p in inspect.signature(function).parameters.values() if p.name != "common"]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    shared = [
+        inspect.Parameter(name, keyword, default=default, annotation=kind)
+        for name, (kind, default) in _COMMON.items()
+    ]
+
+    @functools.wraps(function)
+    def run(**given: Any) -> None:
+        common_options = {name: given.pop(name) for name in _COMMON}
+        _run(function, common_options, given)
+
+    own = [p.replace(kind=keyword, annotation=hints[p.name]) for p in own]
+    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in [*own, *shared]}
+    del run.__wrapped__  # typer would look behind the signature
+    return run
+
+
+def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, Any]) -> None:
+    output = Output(options["json"])
+    try:
+        set_up_logging(options["log_level"].value, options["log_json"])
+        settings = read_settings(options["config"], options["set_"] or [])
+        servers = options["bootstrap_servers"] or settings.get("bootstrap.servers")
+        function(common=Common(servers, settings, output), **own)
+    except BrokenPipeError as error:
+        # Whoever read our output has gone; Python would complain once more while it shuts down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from error
+    except (StreamletError, KeyboardInterrupt) as error:
+        log.debug("the command failed", exc_info=True)
+        output.failed(error, exit_code_of(error))
+        raise typer.Exit(exit_code_of(error)) from error
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except Exception as error:
+        log.exception("this should not happen; please report it")
+        output.failed(error, 1)
+        raise typer.Exit(1) from error

@@ -1,0 +1,31 @@
+"""Logging of a command: to standard error, as lines for people or as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per record: time, level, logger, message, and the traceback if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line."""
+        line = {
+            "at_ms": int(record.created * 1000),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def set_up_logging(level: str, as_json: bool) -> None:
+    """Send the log of everything in this process to standard error, from ``level`` on."""
+    handler = logging.StreamHandler(sys.stderr)
+    plain = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    handler.setFormatter(JsonLines() if as_json else plain)
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,0 +1,78 @@
+"""The command line's root.
+
+One file of this room holds one command or one group of commands. To add one, add a file with a
+function under ``@command("name")`` (see ``streamlet.tools.command``): every module of this package
+is loaded, and what it registers appears. Modules import what is heavy inside their functions, so
+that ``streamlet --help`` stays quick.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+import streamlet.tools
+from streamlet.tools.command import REGISTRY
+
+#: What ``--help`` says of a group.
+_GROUPS = {
+    "broker": "A real Kafka broker on this machine, for development and tests.",
+    "topics": "Topics of the broker.",
+    "members": "Members of an application's group.",
+    "state": "State folders on this machine.",
+}
+
+
+def build() -> typer.Typer:
+    """The whole command line, every registered command in its place."""
+    for module in sorted(found.name for found in pkgutil.iter_modules(streamlet.tools.__path__)):
+        import_module(f"streamlet.tools.{module}")
+    root = typer.Typer(
+        name="streamlet",
+        help="Elastic, stateful stream processing on Apache Kafka.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"auto_envvar_prefix": "STREAMLET", "help_option_names": ["-h", "--help"]},
+    )
+    root.callback()(_root)
+    groups: dict[str, typer.Typer] = {}
+    for registered in REGISTRY:
+        *group, name = registered.words
+        parent = root
+        if group:
+            if group[0] not in groups:
+                groups[group[0]] = typer.Typer(no_args_is_help=True)
+                root.add_typer(groups[group[0]], name=group[0], help=_GROUPS.get(group[0]))
+            parent = groups[group[0]]
+        parent.command(name)(registered.run)
+    return root
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(version("streamlet"))
+        raise typer.Exit
+
+
+def _root(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            allow_from_autoenv=False,
+            help="Show the version.",
+        ),
+    ] = False,
+) -> None:
+    """Elastic, stateful stream processing on Apache Kafka."""
+
+
+def main() -> None:
+    """Run the command line and exit: 0 ok, else what the error says (see ``streamlet.errors``)."""
+    build()(prog_name="streamlet")

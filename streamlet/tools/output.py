@@ -1,0 +1,85 @@
+"""What a command says, and where.
+
+With ``--json`` standard output carries exactly one JSON document (one per line under ``--watch``)
+and nothing else; without it, standard output is for people. Notes, progress and errors go to
+standard error either way, so that a pipe never has to pick them out.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, TextIO
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from streamlet.errors import StreamletError
+
+
+class Output:
+    """A command's only way to speak.
+
+    Args:
+        as_json: ``--json`` was given.
+        out: standard output.
+        err: standard error.
+    """
+
+    def __init__(self, as_json: bool, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        self.as_json = as_json
+        self._out = out or sys.stdout
+        self._people = Console(file=self._out, highlight=False, soft_wrap=True)
+        self._notes = Console(file=err or sys.stderr, highlight=False, soft_wrap=True)
+        #: Whether the one document was printed; it must not be printed twice.
+        self.answered = False
+
+    def answer(self, document: Any, people: RenderableType | None = None) -> None:
+        """Print the command's result, once: ``document`` as JSON, or ``people`` for people.
+
+        Args:
+            document: what ``--json`` prints; plain dicts, lists, strings, numbers, bools, None.
+            people: what is printed without it; a string is printed as it is, without markup.
+        """
+        assert not self.answered, "a command answers once; use tick() under --watch"
+        self.answered = True
+        self.tick(document, people)
+
+    def tick(self, document: Any, people: RenderableType | None = None) -> None:
+        """Print one of many results, a JSON document per line; for ``--watch``."""
+        if self.as_json:
+            self.answered = True
+            print(json.dumps(document, ensure_ascii=False), file=self._out, flush=True)
+        elif people is not None:
+            self._people.print(Text(people) if isinstance(people, str) else people)
+
+    def note(self, text: str) -> None:
+        """Tell people something beside the result."""
+        self._notes.print(Text(text))
+
+    def failed(self, error: BaseException, exit_code: int) -> None:
+        """Say what went wrong: to people always, as the JSON document if there is none yet."""
+        kind = type(error).__name__
+        self._notes.print(Text.assemble(("error: ", "bold red"), str(error) or kind))
+        if self.as_json and not self.answered:
+            problem = {"type": kind, "message": str(error), "exit_code": exit_code}
+            self.answer({"error": problem})
+
+
+def exit_code_of(error: BaseException) -> int:
+    """What a command ends with: our errors know it, Ctrl-C is 130, the rest is 1."""
+    if isinstance(error, StreamletError):
+        return error.exit_code
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+def table(*columns: str, rows: list[tuple[object, ...]]) -> Table:
+    """A plain table for people; numbers stand right."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(columns):
+        numbers = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        made.add_column(column, justify="right" if numbers else "left")
+    for row in rows:
+        made.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
+    return made

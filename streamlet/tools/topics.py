@@ -1,0 +1,79 @@
+"""``streamlet topics``: what is needed of topics before an application can run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from streamlet.errors import RefusedError
+from streamlet.tools.command import Common, command
+from streamlet.tools.output import table
+from streamlet.tools.settings import key_values
+
+
+@command("topics create")
+def create(
+    common: Common,
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Topics to create.")],
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of each.")] = 1,
+    replication: Annotated[
+        int, typer.Option(help="Replicas of each partition; -1 is the broker's default.")
+    ] = -1,
+    topic_config: Annotated[
+        list[str] | None,
+        typer.Option("--topic-config", "-c", metavar="KEY=VALUE", help="A setting of the topics."),
+    ] = None,
+) -> None:
+    """Create topics; those that are there already with as many partitions are left alone."""
+    from streamlet.kafka.client import KafkaAdmin
+    from streamlet.kafka.ports import NewTopic
+
+    config = tuple(sorted(key_values(topic_config or [], "--topic-config").items()))
+    admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
+    try:
+        there = admin.topics()
+        for name in names:
+            if name in there and there[name].partitions != partitions:
+                raise RefusedError(
+                    f"topic {name} is there with {there[name].partitions} partitions, "
+                    f"not {partitions}"
+                )
+        missing = [name for name in names if name not in there]
+        admin.create_topics([NewTopic(name, partitions, replication, config) for name in missing])
+    finally:
+        admin.close()
+    common.output.answer(
+        {
+            "topics": [
+                {"name": name, "partitions": partitions, "created": name in missing}
+                for name in names
+            ]
+        },
+        "\n".join(f"{'created' if n in missing else 'already there'}: {n}" for n in names),
+    )
+
+
+@command("topics list")
+def list_(
+    common: Common,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Also topics that Kafka keeps for itself.")
+    ] = False,
+) -> None:
+    """List topics and how many partitions each has."""
+    from streamlet.kafka.client import KafkaAdmin
+
+    admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
+    try:
+        found = [topic for topic in admin.topics().values() if internal or not topic.internal]
+    finally:
+        admin.close()
+    common.output.answer(
+        {
+            "topics": [
+                {"name": t.name, "partitions": t.partitions, "internal": t.internal} for t in found
+            ]
+        },
+        table("TOPIC", "PARTITIONS", rows=[(t.name, t.partitions) for t in found]),
+    )
