@@ -31,6 +31,7 @@ from typing import Protocol
 
 import attrs
 
+from streamlet.group.codes import name_of
 from streamlet.group.commands import Connection
 from streamlet.group.messages import (
     Answer,
@@ -49,23 +50,6 @@ from streamlet.group.messages import (
     SyncGroupAnswer,
 )
 from streamlet.types import TopicPartition
-
-_NAMES = {
-    -1: "UNKNOWN_SERVER_ERROR",
-    3: "UNKNOWN_TOPIC_OR_PARTITION",
-    12: "OFFSET_METADATA_TOO_LARGE",
-    22: "ILLEGAL_GENERATION",
-    23: "INCONSISTENT_GROUP_PROTOCOL",
-    24: "INVALID_GROUP_ID",
-    25: "UNKNOWN_MEMBER_ID",
-    26: "INVALID_SESSION_TIMEOUT",
-    27: "REBALANCE_IN_PROGRESS",
-    69: "GROUP_ID_NOT_FOUND",
-    79: "MEMBER_ID_REQUIRED",
-    81: "GROUP_MAX_SIZE_REACHED",
-    82: "FENCED_INSTANCE_ID",
-    88: "UNSTABLE_OFFSET_COMMIT",
-}
 
 
 class Wire(Protocol):
@@ -292,7 +276,7 @@ _OPTIONS = frozenset({"gen", "as", "type", "protocol", "session", "rebalance", "
 
 
 def _error(code: int) -> str:
-    return "ok" if code == 0 else _NAMES.get(code, str(code))
+    return "ok" if code == 0 else name_of(code)
 
 
 def _bytes(word: str) -> bytes:
