@@ -18,6 +18,7 @@ from streamlet.config.values import Kind, choice
 ENVIRON_PREFIX = "STREAMLET_"
 CLIENTS = ("consumer", "producer", "admin")
 
+_SECURITY = frozenset({"security.protocol", "enable.ssl.certificate.verification"})
 _PROTOCOL = choice("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 
 #: What streamlet must decide itself, and where the say of the user is.
@@ -131,12 +132,14 @@ def _take_security(found: Found, key: str, value: Any, where: str) -> None:
         except ValueError as error:
             found.problems.append(f"{where} = {value!r}: {error}")
             return
-    found.security[key] = value
+    # Clients differ in what they make of a bool or a number; text they all understand. A function
+    # (a token callback) stays one.
+    found.security[key] = printed(value) if isinstance(value, bool | int | float) else value
 
 
 def is_security(key: str) -> bool:
     """Whether the key is one that all clients get."""
-    return key == "security.protocol" or key.startswith(("sasl.", "ssl."))
+    return key in _SECURITY or key.startswith(("sasl.", "ssl."))
 
 
 def _take_variable(found: Found, kinds: Mapping[str, Kind[Any]], name: str, text: str) -> None:

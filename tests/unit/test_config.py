@@ -253,13 +253,18 @@ def test_client_settings_pass_through_by_prefix() -> None:
 
 def test_security_is_given_once_and_reaches_every_client() -> None:
     settings = Settings.load(
-        {"security.protocol": "SASL_SSL", "ssl.ca.location": "/ca.pem"},
+        {
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": "/ca.pem",
+            "enable.ssl.certificate.verification": False,
+        },
         environ={"STREAMLET_SASL_PASSWORD": "secret"},
     )
     for kind in ("consumer", "producer", "admin", "group"):
         assert settings.client_config(kind) == {
             "security.protocol": "sasl_ssl",
             "ssl.ca.location": "/ca.pem",
+            "enable.ssl.certificate.verification": "false",
             "sasl.password": "secret",
         }
     assert "secret" not in repr(settings)
