@@ -37,6 +37,7 @@ class Subscription:
     nonce: int = 0
     wants_type: str = "stream"
     learners: bool = True
+    stateful: frozenset[int] = frozenset()  # numbers of subtopologies with stores, for status
 
 
 @attrs.frozen
@@ -59,3 +60,6 @@ class Assignment:
     deferral_deadline_ms: int | None = None
     error: int = 0
     leader: str = ""  # member id, for status
+    generation: int = -1  # of the rebalance it comes from, for status
+    made_ms: int | None = None  # wall-clock time the leader made it, for status
+    reason: str = ""  # of the rebalance, for status
