@@ -1,0 +1,86 @@
+"""What a store keeps its bytes in: the ports between ``store``/``task_state`` and a medium.
+
+An ``Engine`` holds all stores of a task on one medium, because they must be written in one piece; a
+``Backing`` is one store of it. Keys and values are bytes here; a value of None deletes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import attrs
+
+
+@attrs.frozen(eq=False)
+class Columns:
+    """Entries of one store in columns of equal length; a value of None deletes its key."""
+
+    store: str
+    keys: list[bytes]
+    values: list[bytes | None]
+
+
+class Backing(Protocol):
+    """The bytes of one store, as of the last write."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None."""
+        ...
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """The values of several keys, in their order."""
+        ...
+
+    def scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Entries from ``low`` (inclusive) to ``high`` (exclusive), by key, as they are now."""
+        ...
+
+
+class Engine(Protocol):
+    """All stores of one task on one medium, and a few bytes that describe them (``meta``)."""
+
+    @property
+    def bulk_records(self) -> int:
+        """From so many entries on, ``bulk`` is faster than ``write``."""
+        ...
+
+    def backing(self, store: str) -> Backing:
+        """One store; good until ``wipe`` or ``close``."""
+        ...
+
+    def read_meta(self) -> bytes | None:
+        """What the last write left as ``meta``."""
+        ...
+
+    def write(self, columns: Sequence[Columns], meta: bytes) -> None:
+        """Write everything or nothing, also when the process is killed meanwhile.
+
+        Raises:
+            StateError: the medium refused.
+        """
+        ...
+
+    def bulk(self, columns: Columns) -> None:
+        """Write many entries with distinct keys, in any order, the fast way.
+
+        Durable on return, but a kill meanwhile may leave all or nothing of it.
+
+        Raises:
+            StateError: the medium refused.
+        """
+        ...
+
+    def wipe(self) -> None:
+        """Empty all stores and meta; backings must be asked for again."""
+        ...
+
+    def close(self) -> None:
+        """Free the medium; everything written stays where it is persistent."""
+        ...
+
+
+def end_of_prefix(prefix: bytes) -> bytes | None:
+    """The least bytes above everything that begins with ``prefix``; None if there is no end."""
+    head = prefix.rstrip(b"\xff")
+    return head[:-1] + bytes([head[-1] + 1]) if head else None

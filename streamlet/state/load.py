@@ -1,0 +1,60 @@
+"""Filling a store from its changelog, chunk by chunk.
+
+A chunk keeps the last value of each key and goes to the medium in one piece, as one sorted file if
+it is large. Its size bounds the memory that a restore takes, and the size of the step in which
+nothing else happens.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from streamlet.state.backing import Columns
+from streamlet.types import TopicPartition
+
+#: Bounds of a chunk.
+CHUNK_RECORDS = 250_000
+CHUNK_BYTES = 64 << 20
+
+
+class LoadTarget(Protocol):
+    """What the loader asks of a ``TaskState``."""
+
+    def load(self, columns: Columns, partition: TopicPartition, position: int, epoch: int) -> None:
+        """Write a chunk and the position behind it."""
+        ...
+
+
+class Loader:
+    """Fills one store; see ``TaskState.loader``."""
+
+    def __init__(self, target: LoadTarget, store: str, partition: TopicPartition) -> None:
+        self._target = target
+        self._store = store
+        self._partition = partition
+        self._chunk: dict[bytes, bytes | None] = {}
+        self._bytes = 0
+
+    def add(self, keys: list[bytes], values: list[bytes | None]) -> None:
+        """Take entries in the order of the changelog; a value of None deletes."""
+        self._chunk.update(zip(keys, values, strict=True))
+        self._bytes += sum(map(len, keys)) + sum(map(len, filter(None, values)))
+
+    def full(self, records: int = CHUNK_RECORDS, size: int = CHUNK_BYTES) -> bool:
+        """Whether the chunk has reached one of the bounds."""
+        return len(self._chunk) >= records or self._bytes >= size
+
+    def flush(self, position: int, epoch: int) -> None:
+        """Put the chunk on the medium.
+
+        Args:
+            position: next offset to read.
+            epoch: highest epoch met before it.
+
+        Raises:
+            StateError: the medium refused.
+        """
+        chunk = Columns(self._store, list(self._chunk), list(self._chunk.values()))
+        self._target.load(chunk, self._partition, position, epoch)
+        self._chunk = {}
+        self._bytes = 0

@@ -1,0 +1,96 @@
+"""Stores in memory: for ``persistent=False``, for tests and for the TopologyTestDriver."""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from streamlet.state.backing import Columns
+
+
+class MemoryBacking:
+    """A dict of bytes whose keys can be walked in order.
+
+    The sorted list of keys is put right when somebody scans: new keys wait in ``_fresh``, deleted
+    ones stay in the list until half of it is gone. So writes cost what a dict costs.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[bytes, bytes] = {}
+        self._sorted: list[bytes] = []  # all keys but those in _fresh, and some deleted ones
+        self._fresh: dict[bytes, None] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None."""
+        return self._entries.get(key)
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """The values, in order."""
+        return list(map(self._entries.get, keys))
+
+    def scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Entries by key; a write made meanwhile is not seen."""
+        keys = self._in_order()
+        start = 0 if low is None else bisect_left(keys, low)
+        stop = len(keys) if high is None else bisect_left(keys, high)
+        get = self._entries.get
+        found = ((key, get(key)) for key in keys[start:stop])
+        return iter([(key, value) for key, value in found if value is not None])
+
+    def update(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Set and delete."""
+        entries, fresh = self._entries, self._fresh
+        for key, value in zip(keys, values, strict=True):
+            if value is None:
+                entries.pop(key, None)
+                continue
+            if key not in entries:
+                fresh[key] = None
+            entries[key] = value
+
+    def _in_order(self) -> list[bytes]:
+        if self._fresh or len(self._sorted) > 2 * len(self._entries):
+            # A key deleted and put again is in both. Two sorted runs sort in about one pass.
+            known = [key for key in self._sorted if key in self._entries and key not in self._fresh]
+            known += sorted(key for key in self._fresh if key in self._entries)
+            known.sort()
+            self._sorted, self._fresh = known, {}
+        return self._sorted
+
+
+class MemoryEngine:
+    """Stores that live as long as the process."""
+
+    bulk_records = sys.maxsize
+
+    def __init__(self, stores: Sequence[str]) -> None:
+        self._stores = {name: MemoryBacking() for name in stores}
+        self._meta: bytes | None = None
+
+    def backing(self, store: str) -> MemoryBacking:
+        """One store."""
+        return self._stores[store]
+
+    def read_meta(self) -> bytes | None:
+        """What the last write left."""
+        return self._meta
+
+    def write(self, columns: Sequence[Columns], meta: bytes) -> None:
+        """Take entries and meta."""
+        for part in columns:
+            self._stores[part.store].update(part.keys, part.values)
+        self._meta = meta
+
+    def bulk(self, columns: Columns) -> None:
+        """Take entries."""
+        self._stores[columns.store].update(columns.keys, columns.values)
+
+    def wipe(self) -> None:
+        """Start anew."""
+        self._stores = {name: MemoryBacking() for name in self._stores}
+        self._meta = None
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._stores = {}

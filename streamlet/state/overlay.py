@@ -1,0 +1,68 @@
+"""The keys written since the last write to the medium, in the order of their bytes.
+
+Operators mark keys by writing a dict, without a call of ours, so nothing is kept in order at that
+time. A scan brings this index up to date first; it looks only at keys marked since the last one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any
+
+
+class Overlay:
+    """An ordered index over two dicts of marked keys: pinned ones, and newer, dirty ones.
+
+    The dicts only grow, but for two turns: ``drained``, when the dirty ones become the pinned ones,
+    and ``written``, when the pinned ones are gone.
+
+    Args:
+        to_bytes: the bytes of a list of cache keys.
+    """
+
+    def __init__(self, to_bytes: Callable[[list[Any]], list[bytes]]) -> None:
+        self._to_bytes = to_bytes
+        self._order: list[bytes] = []
+        self._ckeys: dict[bytes, Any] = {}
+        # So many of each dict's keys, which keep their order, are in the index.
+        self._seen_pinned = 0
+        self._seen_dirty = 0
+
+    def drained(self) -> None:
+        """The dirty keys are the pinned ones now."""
+        self._seen_pinned, self._seen_dirty = self._seen_dirty, 0
+
+    def written(self) -> None:
+        """The pinned keys are gone; dirty ones are looked at again when somebody scans."""
+        self._order, self._ckeys = [], {}
+        self._seen_pinned = self._seen_dirty = 0
+
+    def between(
+        self,
+        pinned: Mapping[Any, None],
+        dirty: Mapping[Any, None],
+        low: bytes | None,
+        high: bytes | None,
+    ) -> list[tuple[bytes, Any]]:
+        """Bytes and cache keys from ``low`` (inclusive) to ``high`` (exclusive), in order."""
+        new = list(islice(pinned, self._seen_pinned, None))
+        new += islice(dirty, self._seen_dirty, None)
+        if new:
+            self._add(new)
+            self._seen_pinned, self._seen_dirty = len(pinned), len(dirty)
+        start = 0 if low is None else bisect_left(self._order, low)
+        stop = len(self._order) if high is None else bisect_left(self._order, high)
+        return [(key, self._ckeys[key]) for key in self._order[start:stop]]
+
+    def _add(self, new: list[Any]) -> None:
+        known = self._ckeys
+        added = {
+            key: ckey
+            for key, ckey in zip(self._to_bytes(new), new, strict=True)
+            if key not in known
+        }
+        known.update(added)
+        self._order += sorted(added)
+        self._order.sort()  # two sorted runs: about one pass

@@ -1,0 +1,48 @@
+"""About how many bytes of memory a Python value takes; an estimate, for bounding caches."""
+
+from __future__ import annotations
+
+from sys import getsizeof
+from typing import Any
+
+#: What a dict takes for one more entry, on average over its growth.
+ENTRY_BYTES = 100
+_DEPTH = 4
+_ITEMS = 32
+
+
+def deep_size(value: Any, depth: int = _DEPTH) -> int:
+    """Bytes of a value with what it holds, to a few levels and a few items each.
+
+    Larger collections are extrapolated from their first items. What values share is counted for
+    each of them.
+    """
+    size = getsizeof(value)
+    if depth == 0 or isinstance(value, str | bytes | int | float):
+        return size
+    if isinstance(value, dict):
+        pairs = [pair for pair, _ in zip(value.items(), range(_ITEMS), strict=False)]
+        inside = sum(deep_size(k, depth - 1) + deep_size(v, depth - 1) for k, v in pairs)
+        return size + _scaled(inside, len(pairs), len(value))
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [item for item, _ in zip(value, range(_ITEMS), strict=False)]
+        inside = sum(deep_size(item, depth - 1) for item in items)
+        return size + _scaled(inside, len(items), len(value))
+    return size + sum(deep_size(part, depth - 1) for part in _parts(value))
+
+
+def _parts(value: Any) -> list[Any]:
+    """What an object holds in its slots or its dict."""
+    held = getattr(value, "__dict__", None)
+    if held is not None:
+        return list(held.values())
+    names = [n for kind in type(value).__mro__ for n in _names(getattr(kind, "__slots__", ()))]
+    return [getattr(value, name, None) for name in names if not name.startswith("__")]
+
+
+def _names(slots: Any) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _scaled(size: int, seen: int, total: int) -> int:
+    return size if seen == total else size * total // max(1, seen)

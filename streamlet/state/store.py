@@ -1,0 +1,272 @@
+"""The key-value store of one task: a write-behind cache of Python objects over bytes.
+
+Reads and writes touch a dict; a key or value is serialised when it goes to the medium, once per
+commit, whatever number of updates it saw. The dict is public on purpose: operators work on it in
+their loops, by three rules.
+
+1. Its keys are *cache keys*: the record keys themselves where the key serde is exact (str, int,
+   bytes), else their bytes. ``1``, ``1.0`` and ``True`` are one key of a dict but not one record
+   key; ``ckeys`` and the methods that take Python keys see to that.
+2. Who writes ``cache[ckey]`` marks ``ckey`` afterwards (``mark``). None is a deleted key.
+3. A key that is not in the cache is fetched with ``load``. None in the cache means that there is no
+   such key, also if the medium still has one.
+
+Values belong to the store: an object that was read must not be changed unless it is put back.
+
+    cache  ── drain ──▶  pinned (on its way to the changelog)  ── written ──▶  the medium
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from streamlet.errors import SerdeError, StateError
+from streamlet.serdes import ColumnError, Serde
+from streamlet.state.backing import Backing, Columns, end_of_prefix
+from streamlet.state.overlay import Overlay
+from streamlet.state.sizes import ENTRY_BYTES, deep_size
+
+_MISSING = object()
+_SAMPLE = 16
+_KEPT_AFTER_EVICTION = 0.9
+
+
+class CachedStore:
+    """A ``topology.operator.KeyValueStore`` with the hot way described above.
+
+    Args:
+        name: of the store.
+        key: serde of the keys.
+        value: serde of the values.
+        backing: where the bytes are.
+    """
+
+    def __init__(self, name: str, key: Serde[Any], value: Serde[Any], backing: Backing) -> None:
+        self.name = name
+        self.exact_keys = key.exact is not None
+        #: Values by cache key; all dirty and pinned keys are in it.
+        self.cache: dict[Any, Any] = {}
+        #: Cache keys written since the last drain, oldest first.
+        self.dirty: dict[Any, None] = {}
+        self._pinned: dict[Any, None] = {}  # drained, not yet written
+        self._key = key
+        self._value = value
+        self._backing = backing
+        self._overlay = Overlay(self._to_bytes)
+        self._entry_bytes = float(2 * ENTRY_BYTES)  # estimate of one entry of the cache
+        self._measured = 0  # length of the cache when that was last taken
+
+    # The hot way.
+
+    def ckeys(self, keys: list[Any]) -> list[Any]:
+        """Cache keys of decoded record keys; the list itself where keys are exact."""
+        return keys if self.exact_keys else self._encoded(keys)
+
+    def load(self, ckey: Any) -> Any | None:
+        """The value of a cache key, or None; it is in the cache afterwards."""
+        value = self.cache.get(ckey, _MISSING)
+        if value is _MISSING:
+            raw = self._backing.get(self._key.encode(ckey) if self.exact_keys else ckey)
+            value = self.cache[ckey] = None if raw is None else self._decoded(raw)
+        return value
+
+    missing = load
+
+    def load_many(self, ckeys: Iterable[Any]) -> None:
+        """Fetch what is not in the cache; one call to the medium for all."""
+        cache = self.cache
+        wanted = [ckey for ckey in dict.fromkeys(ckeys) if ckey not in cache]
+        if wanted:
+            raws = self._backing.get_many(self._to_bytes(wanted))
+            for ckey, raw in zip(wanted, raws, strict=True):
+                cache[ckey] = None if raw is None else self._decoded(raw)
+
+    def mark(self, ckeys: Iterable[Any]) -> None:
+        """Say that these were written to ``cache``."""
+        self.dirty.update(dict.fromkeys(ckeys))
+
+    # The way for everybody.
+
+    def get(self, key: Any) -> Any | None:
+        """The value, or None.
+
+        Raises:
+            SerdeError: the key is of a wrong type.
+            StateError: the key is None, or the stored value cannot be decoded.
+        """
+        return self.load(self._ckey(key))
+
+    def put(self, key: Any, value: Any | None) -> None:
+        """Set, or delete with None. The value is encoded at the next commit, not now.
+
+        Raises:
+            SerdeError: the key is of a wrong type.
+            StateError: the key is None.
+        """
+        ckey = self._ckey(key)
+        self.cache[ckey] = value
+        self.dirty[ckey] = None
+
+    def range(self, low: Any | None = None, high: Any | None = None) -> Iterator[tuple[Any, Any]]:
+        """Entries from ``low`` to ``high``, both inclusive, in the order of key bytes.
+
+        What is put or deleted meanwhile may or may not be seen, but no deleted entry is returned.
+        """
+        last = None if high is None else self._key_bytes(high) + b"\x00"
+        return self._scan(None if low is None else self._key_bytes(low), last)
+
+    def prefix(self, prefix: Any) -> Iterator[tuple[Any, Any]]:
+        """Entries whose key bytes begin with the bytes of ``prefix``, in the order of key bytes."""
+        first = self._key_bytes(prefix)
+        return self._scan(first, end_of_prefix(first))
+
+    def delete_range(self, low: Any, high: Any) -> None:
+        """Delete from ``low`` (inclusive) to ``high`` (exclusive); None is an open end.
+
+        Every key gets a tombstone, in the changelog too, which has nothing shorter.
+        """
+        first = None if low is None else self._key_bytes(low)
+        for key, _ in list(self._scan(first, None if high is None else self._key_bytes(high))):
+            self.put(key, None)
+
+    # What the task's state does with it.
+
+    def drain(self, again: Iterable[bytes] = ()) -> Columns:
+        """Encode the dirty entries, and the present values of the keys in ``again``.
+
+        The entries are pinned until ``written``.
+
+        Raises:
+            SerdeError: a value cannot be encoded; nothing has changed then.
+        """
+        assert not self._pinned, f"{self.name}: drained twice without a write"
+        ckeys = list(self.dirty)
+        try:
+            values = self._value.encode_column([self.cache[ckey] for ckey in ckeys])
+        except ColumnError as error:
+            raise SerdeError(
+                f"store {self.name}, key {ckeys[error.index]!r}: {error.cause}"
+            ) from error
+        keys = self._to_bytes(ckeys)
+        columns = Columns(self.name, keys, values)
+        rest = list(dict.fromkeys(again)) if again else []
+        if rest:
+            covered = set(keys)
+            rest = [key for key in rest if key not in covered]
+            columns = Columns(self.name, keys + rest, values + self._backing.get_many(rest))
+        self._pinned = dict(self.dirty)
+        self.dirty.clear()
+        self._measured = 0  # values may have grown though the keys are the same
+        self._overlay.drained()
+        return columns
+
+    def undo_drain(self) -> None:
+        """What was drained is not on its way after all: it is dirty again."""
+        self.dirty.update(self._pinned)
+        self.written()
+
+    def written(self) -> dict[Any, None]:
+        """What was drained is on the medium; its cache keys, which need not stay in the cache."""
+        done, self._pinned = self._pinned, {}
+        self._overlay.written()
+        return done
+
+    def reset(self, backing: Backing) -> None:
+        """Forget everything that is not on the medium, which is this one now."""
+        self.cache.clear()
+        self.dirty.clear()
+        self._backing = backing
+        self.written()
+
+    def cache_bytes(self) -> int:
+        """Estimate of what the cache takes in memory."""
+        self._measure()
+        return int(len(self.cache) * self._entry_bytes)
+
+    def dirty_bytes(self) -> int:
+        """Estimate of what the entries take that cannot be evicted."""
+        self._measure()
+        return int((len(self.dirty) + len(self._pinned)) * self._entry_bytes)
+
+    def evict(self, limit_bytes: int, recent: Iterable[Any] = ()) -> None:
+        """Drop clean entries until the cache is below the limit: oldest first, ``recent`` last."""
+        if self.cache_bytes() <= limit_bytes:
+            return
+        count = len(self.cache) - int(limit_bytes * _KEPT_AFTER_EVICTION / self._entry_bytes)
+        cache, dirty, pinned = self.cache, self.dirty, self._pinned
+        spared = set(recent)
+        clean = (ckey for ckey in cache if ckey not in dirty and ckey not in pinned)
+        victims = list(islice((ckey for ckey in clean if ckey not in spared), count))
+        if len(victims) < count:
+            more = (c for c in cache if c in spared and c not in dirty and c not in pinned)
+            victims += islice(more, count - len(victims))
+        for ckey in victims:
+            del cache[ckey]
+
+    def check_invariants(self) -> None:
+        """Assert what must hold between two calls; for tests."""
+        assert self.dirty.keys() <= self.cache.keys(), "a dirty key is not in the cache"
+        assert self._pinned.keys() <= self.cache.keys(), "a pinned key is not in the cache"
+
+    # Inside.
+
+    def _scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[Any, Any]]:
+        """The medium's entries with what is newer in the cache laid over them."""
+        fresh = iter(self._overlay.between(self._pinned, self.dirty, low, high))
+        newer = next(fresh, None)
+        for key, raw in self._backing.scan(low, high):
+            while newer is not None and newer[0] < key:
+                yield from self._entry(*newer, None)
+                newer = next(fresh, None)
+            if newer is not None and newer[0] == key:
+                newer = next(fresh, None)
+            yield from self._entry(key, self._key.decode(key) if self.exact_keys else key, raw)
+        while newer is not None:
+            yield from self._entry(*newer, None)
+            newer = next(fresh, None)
+
+    def _entry(self, key: bytes, ckey: Any, raw: bytes | None) -> Iterator[tuple[Any, Any]]:
+        """The entry as it is now, unless it is deleted; scanned values do not fill the cache."""
+        value = self.cache.get(ckey, _MISSING)
+        if value is _MISSING:
+            value = self.load(ckey) if raw is None else self._decoded(raw)
+        if value is not None:
+            yield (ckey if self.exact_keys else self._key.decode(key)), value
+
+    def _ckey(self, key: Any) -> Any:
+        if self.exact_keys and type(key) is self._key.exact:
+            return key
+        raw = self._key_bytes(key)
+        return self._key.decode(raw) if self.exact_keys else raw
+
+    def _key_bytes(self, key: Any) -> bytes:
+        if key is None:
+            raise StateError(f"store {self.name}: a key cannot be None")
+        return self._key.encode(key)
+
+    def _to_bytes(self, ckeys: list[Any]) -> list[bytes]:
+        return self._encoded(ckeys) if self.exact_keys else list(ckeys)
+
+    def _encoded(self, keys: list[Any]) -> list[bytes]:
+        raws = self._key.encode_column(keys)
+        if None in raws:
+            raise StateError(f"store {self.name}: a key cannot be None")
+        return raws  # type: ignore[return-value]
+
+    def _decoded(self, raw: bytes) -> Any:
+        try:
+            return self._value.decode(raw)
+        except SerdeError as error:
+            raise StateError(f"store {self.name}: {error}") from error
+
+    def _measure(self) -> None:
+        """Take the size of a few entries, the oldest and the last written, when the cache grew."""
+        if len(self.cache) < 2 * self._measured and self._measured:
+            return
+        self._measured = len(self.cache)
+        some = [*islice(self.cache, _SAMPLE), *islice(reversed(self.dirty), _SAMPLE)]
+        if some:
+            total = sum(deep_size(ckey) + deep_size(self.cache[ckey]) for ckey in some)
+            self._entry_bytes = ENTRY_BYTES + total / len(some)

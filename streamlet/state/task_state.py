@@ -1,0 +1,336 @@
+"""All state of one task: its stores, and what they contain of the task's input.
+
+    operators ──▶ CachedStore ──drain──▶ changelog, commit ──write──▶ medium
+
+The order is the caller's: drained entries go to the changelog, the input offsets are committed, and
+only then ``write`` makes the local copy say the same, stores, positions and commit number in one
+piece. So the copy on disk is never ahead of the commit, and after a crash it needs the changelog's
+tail only.
+
+Stores with ``persistent=False`` share the commit but live in memory; their positions are not
+written down, so that a restart reads their changelogs from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import attrs
+
+from streamlet.errors import StateError
+from streamlet.serdes import Serde
+from streamlet.state.backing import Backing, Columns, Engine
+from streamlet.state.load import Loader
+from streamlet.state.memory import MemoryEngine
+from streamlet.state.meta import TaskMeta
+from streamlet.state.rocksdb import RocksEngine, wipe_folder
+from streamlet.state.store import CachedStore
+from streamlet.types import NO_STATE, StateNumber, TopicPartition
+
+#: Name of the database's folder in a task's folder.
+DATABASE = "db"
+
+
+class StoreLike(Protocol):
+    """What is asked of a ``topology.nodes.StoreSpec``."""
+
+    @property
+    def name(self) -> str:
+        """Unique in the task."""
+        ...
+
+    @property
+    def key(self) -> Serde[Any]:
+        """Serde of keys."""
+        ...
+
+    @property
+    def value(self) -> Serde[Any]:
+        """Serde of values."""
+        ...
+
+    @property
+    def persistent(self) -> bool:
+        """Whether it is kept on disk."""
+        ...
+
+
+@attrs.frozen(eq=False)
+class Drained:
+    """Entries on their way from the caches to changelog and medium; by store, none empty."""
+
+    columns: dict[str, Columns]
+    #: Keys that are in it because they had to be written again.
+    again: dict[str, tuple[bytes, ...]]
+
+    def __len__(self) -> int:
+        return sum(len(part.keys) for part in self.columns.values())
+
+
+class TaskState:
+    """The stores of one task; made by ``open``. Not thread-safe.
+
+    A store's changelog partition is known if the caller gave it; only for those does a position
+    mean anything.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        specs: Sequence[StoreLike],
+        cache_bytes: int,
+        changelogs: Mapping[str, TopicPartition],
+    ) -> None:
+        self.cache_bytes = cache_bytes  # bound on all caches together, an estimate
+        self.changelogs = dict(changelogs)
+        self.stores: dict[str, CachedStore] = {}
+        #: What the stores contain: everything up to this commit of this active period.
+        self.state: StateNumber = NO_STATE
+        #: Next changelog offset to read, by changelog partition.
+        self.positions: dict[TopicPartition, int] = {}
+        #: Highest epoch met before that offset.
+        self.epochs: dict[TopicPartition, int] = {}
+        #: Ids of the changelog topics that the stores were built from.
+        self.topic_ids: dict[str, str] = {}
+        #: Keys to be written to the changelog again by the next drain, by store.
+        self.again: dict[str, dict[bytes, None]] = {}
+        self._held: dict[TopicPartition, int] = {}  # positions not to pass while `again` waits
+        self._outstanding: Drained | None = None
+        self._layout = {s.name: (s.key.name, s.value.name) for s in specs}
+        memory = [s.name for s in specs if folder is None or not s.persistent]
+        self._in_memory = frozenset(memory)
+        self._memory = MemoryEngine(memory)
+        self._disk: Engine | None = None
+        if folder is not None and len(memory) < len(specs):
+            disk = [s.name for s in specs if s.persistent]
+            self._disk = RocksEngine(folder / DATABASE, disk)
+        for spec in specs:
+            backing = self._backing(spec.name)
+            self.stores[spec.name] = CachedStore(spec.name, spec.key, spec.value, backing)
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path | None,
+        specs: Sequence[StoreLike],
+        cache_bytes: int,
+        changelogs: Mapping[str, TopicPartition] | None = None,
+    ) -> Self:
+        """Open the stores of a task, made if they are missing.
+
+        Args:
+            folder: the task's folder, locked by the caller; None keeps everything in memory.
+            specs: the stores.
+            cache_bytes: bound on the Python objects kept in memory, an estimate in bytes.
+            changelogs: the changelog partition of each store that has one; for a store over a
+                source topic that topic's partition.
+
+        Raises:
+            TaskCorruptedError: the files are damaged; wipe them and restore.
+            StateError: the folder cannot be used, or holds stores of another topology.
+        """
+        state = cls(folder, specs, cache_bytes, changelogs or {})
+        try:
+            state._take_meta(folder)
+        except StateError:
+            state.close()
+            raise
+        return state
+
+    # One commit.
+
+    def drain(self) -> Drained:
+        """Encode everything written since the last drain, and the keys to be written again.
+
+        The entries stay readable, and in memory, until ``write`` or ``discard``. At most one
+        drained set is outstanding.
+
+        Raises:
+            SerdeError: a value cannot be encoded.
+        """
+        assert self._outstanding is None, "drained twice without a write"
+        parts: list[Columns] = []
+        again = {name: tuple(keys) for name, keys in self.again.items()}
+        try:
+            parts.extend(
+                self.stores[name].drain(again.get(name, ())) for name in sorted(self.stores)
+            )
+        except Exception:
+            for part in parts:  # nothing of this drain will ever be written
+                self.stores[part.store].undo_drain()
+            raise
+        self._outstanding = Drained({part.store: part for part in parts if part.keys}, again)
+        return self._outstanding
+
+    def write(
+        self, drained: Drained, state: StateNumber, positions: Mapping[TopicPartition, int]
+    ) -> None:
+        """Put a drained set on the medium, with what the stores contain now, in one piece.
+
+        Args:
+            drained: what ``drain`` returned.
+            state: the commit that it belongs to.
+            positions: next offset to read of changelog partitions; others keep theirs.
+
+        Raises:
+            StateError: the medium refused. Nothing is written, and the set is still outstanding.
+        """
+        assert drained is self._outstanding, "not the set that was drained last"
+        before = self.state, self.positions, self.epochs
+        self.state = state
+        self.positions = {**self.positions, **positions}
+        self.epochs = {tp: max(self.epochs.get(tp, 0), state.epoch) for tp in self.positions}
+        held, self._held = self._held, {}
+        try:
+            self._write(list(drained.columns.values()))
+        except StateError:
+            self.state, self.positions, self.epochs = before
+            self._held = held
+            raise
+        self._outstanding = None
+        for name, keys in drained.again.items():
+            for key in keys:
+                self.again[name].pop(key, None)
+        self.trim({name: store.written() for name, store in self.stores.items()})
+
+    def discard(self) -> None:
+        """Forget everything not written: the stores are again as of ``state``."""
+        self._outstanding = None
+        for name, store in self.stores.items():
+            store.reset(self._backing(name))
+
+    def trim(self, recent: Mapping[str, Iterable[Any]] | None = None) -> None:
+        """Evict clean entries down to the bound, ``recent`` ones last; cheap if there are none."""
+        sizes = {name: store.cache_bytes() for name, store in self.stores.items()}
+        total = sum(sizes.values())
+        if total > self.cache_bytes:
+            for name, store in self.stores.items():
+                share = self.cache_bytes * sizes[name] // total
+                store.evict(share, (recent or {}).get(name, ()))
+
+    def dirty_bytes(self) -> int:
+        """Estimate of the memory that only a commit can free, bytes."""
+        return sum(store.dirty_bytes() for store in self.stores.values())
+
+    def has_dirty(self) -> bool:
+        """Whether a drain would return anything."""
+        return any(store.dirty for store in self.stores.values()) or any(self.again.values())
+
+    # Restoring.
+
+    def loader(self, store: str) -> Loader:
+        """The way to fill a store from its changelog; see ``load``."""
+        return Loader(self, store, self.changelogs[store])
+
+    def load(self, columns: Columns, partition: TopicPartition, position: int, epoch: int) -> None:
+        """Write restored entries, each key once, and the position behind them.
+
+        Many entries go in as one sorted file, and the position after it: a crash between the two
+        reads the same records again, which changes nothing.
+
+        Raises:
+            StateError: the medium refused.
+        """
+        store = self.stores[columns.store]
+        assert not store.dirty, f"{columns.store}: restored while in use"
+        store.cache.clear()
+        self.positions = {**self.positions, partition: position}
+        self.epochs = {**self.epochs, partition: max(epoch, self.epochs.get(partition, 0))}
+        engine = self._engine(columns.store)
+        if len(columns.keys) >= engine.bulk_records:
+            engine.bulk(columns)
+            self._write([])
+        else:
+            self._write([columns])
+
+    def restored(
+        self, state: StateNumber, skipped: Mapping[str, Mapping[bytes, int]] | None = None
+    ) -> None:
+        """Say that all stores are restored, to this commit.
+
+        Args:
+            state: the commit.
+            skipped: per store, keys whose last changelog record does not count, with its offset.
+                The next drain writes them again. Until that is written no position passes the
+                first of them, so that another crash finds them again.
+        """
+        self.again, self._held = {}, {}
+        for name, keys in (skipped or {}).items():
+            if keys:
+                self.again[name] = dict.fromkeys(keys)
+                self._held[self.changelogs[name]] = min(keys.values())
+        self.state = state
+        self._write([])
+
+    def write_again(self, store: str, keys: Iterable[bytes]) -> None:
+        """Let the next drain write these keys to the changelog again: a stranger wrote them."""
+        self.again.setdefault(store, {}).update(dict.fromkeys(keys))
+
+    def wipe(self) -> None:
+        """Empty all stores and forget all positions; ``stores`` keep their identity.
+
+        Raises:
+            StateError: the files cannot be deleted.
+        """
+        for engine in self._engines():
+            engine.wipe()
+        self.state, self.positions, self.epochs, self.topic_ids = NO_STATE, {}, {}, {}
+        self.again, self._held = {}, {}
+        self.discard()
+        self._write([])
+
+    def close(self) -> None:
+        """Close the files. What was not written is lost, as in a crash."""
+        for engine in self._engines():
+            engine.close()
+
+    # Inside.
+
+    def _write(self, columns: Sequence[Columns]) -> None:
+        """Entries and meta; the disk first, since memory cannot refuse."""
+        if self._disk is not None:
+            disk = [part for part in columns if part.store not in self._in_memory]
+            self._disk.write(disk, self._meta().to_bytes())
+        self._memory.write([part for part in columns if part.store in self._in_memory], b"")
+
+    def _meta(self) -> TaskMeta:
+        volatile = {self.changelogs.get(name) for name in self._in_memory}
+        positions = {
+            tp: min(offset, self._held.get(tp, offset))
+            for tp, offset in self.positions.items()
+            if tp not in volatile
+        }
+        epochs = {tp: epoch for tp, epoch in self.epochs.items() if tp in positions}
+        return TaskMeta(self.state, positions, epochs, self.topic_ids, self._layout)
+
+    def _take_meta(self, folder: Path | None) -> None:
+        """Believe what the disk says, if it speaks of these stores."""
+        raw = None if self._disk is None else self._disk.read_meta()
+        if raw is not None:
+            meta = TaskMeta.from_bytes(raw, str(folder))
+            meta.check_layout(self._layout, str(folder))
+            self.state, self.positions = meta.state, dict(meta.positions)
+            self.epochs, self.topic_ids = dict(meta.epochs), dict(meta.topic_ids)
+        self._write([])
+
+    def _engine(self, store: str) -> Engine:
+        if store in self._in_memory or self._disk is None:
+            return self._memory
+        return self._disk
+
+    def _engines(self) -> list[Engine]:
+        return [self._memory] if self._disk is None else [self._disk, self._memory]
+
+    def _backing(self, store: str) -> Backing:
+        return self._engine(store).backing(store)
+
+
+def wipe_task(folder: Path) -> None:
+    """Delete the state in a task's folder, locked by the caller, without opening it.
+
+    Raises:
+        StateError: the files cannot be deleted.
+    """
+    wipe_folder(folder / DATABASE)

@@ -1,0 +1,25 @@
+"""Specs of stores for the tests of the state room."""
+
+from typing import Any
+
+import attrs
+
+from streamlet.serdes import Serde, serde
+from streamlet.types import TopicPartition
+
+
+@attrs.frozen(eq=False)
+class Spec:
+    """As ``topology.nodes.StoreSpec``, which this room may not import."""
+
+    name: str
+    key: Serde[Any] = attrs.field(converter=serde, default=str)
+    value: Serde[Any] = attrs.field(converter=serde, default=int)
+    persistent: bool = True
+    logged: bool = True
+    source_topic: str | None = None
+
+
+def changelog(store: str, partition: int = 0) -> TopicPartition:
+    """The changelog partition that belongs to a store in these tests."""
+    return TopicPartition(f"app-{store}-changelog", partition)
