@@ -27,7 +27,7 @@ class RequestKind(enum.StrEnum):
 
 
 class Remedy(enum.StrEnum):
-    """What to do about an answer."""
+    """What to do about an answer, from mild to bad."""
 
     PROCEED = "proceed"  # no error
     RETRY = "retry"  # nothing happened: back off, ask again
@@ -181,20 +181,8 @@ TABLE: dict[tuple[RequestKind, int], Remedy] = {
 #: Codes that no table knows: a commit may have happened, everything else is asked again.
 _UNKNOWN_CODE: dict[RequestKind, Remedy] = {RequestKind.COMMIT: Remedy.UNKNOWN}
 
-#: Of several partitions' answers the worst counts; earlier is worse.
-_WORST_FIRST = (
-    Remedy.FENCED,
-    Remedy.RESET,
-    Remedy.STALE,
-    Remedy.FATAL,
-    Remedy.UNKNOWN,
-    Remedy.REFUSED,
-    Remedy.REFIND,
-    Remedy.REJOIN,
-    Remedy.RETRY,
-    Remedy.UNSTABLE,
-    Remedy.PROCEED,
-)
+#: Of several partitions' answers the worst counts; remedies are declared from mild to bad.
+_BADNESS = {remedy: badness for badness, remedy in enumerate(Remedy)}
 
 
 @attrs.frozen
@@ -227,7 +215,7 @@ def judge(kind: RequestKind, codes: Iterable[int]) -> Verdict:
     verdicts = [Verdict(remedy_for(kind, code), code) for code in codes]
     if not verdicts:
         return Verdict(Remedy.PROCEED, 0)
-    worst = min(verdicts, key=lambda v: (_WORST_FIRST.index(v.remedy), v.code))
+    worst = max(verdicts, key=lambda v: (_BADNESS[v.remedy], -v.code))
     mixed = any(v.remedy is Remedy.PROCEED for v in verdicts)
     if (
         kind is RequestKind.COMMIT
