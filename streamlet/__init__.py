@@ -1,0 +1,67 @@
+"""Elastic, stateful stream processing on Apache Kafka.
+
+    import streamlet as sl
+
+    app = sl.App("words", bootstrap_servers="localhost:9092")
+    lines = app.stream("lines", key=bytes, value=str)
+    counts = (
+        lines.flat_map_values(str.split, value=str)
+        .group_by(lambda _, word: word, key=str)
+        .count(store="counts")
+    )
+    counts.to_stream().to("counts")
+
+What is listed here is the public interface. It is loaded when it is first asked for, so that parts
+of the package can be used without the rest.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamlet.app import App, load_app
+    from streamlet.dsl.grouped import KGroupedStream
+    from streamlet.dsl.stream import KStream
+    from streamlet.dsl.table import KTable
+    from streamlet.errors import StreamletError
+    from streamlet.serdes import Serde, avro, json, serde
+
+__all__ = [
+    "App",
+    "KGroupedStream",
+    "KStream",
+    "KTable",
+    "Serde",
+    "StreamletError",
+    "avro",
+    "json",
+    "load_app",
+    "serde",
+]
+
+_HOMES = {
+    "App": "streamlet.app",
+    "KGroupedStream": "streamlet.dsl.grouped",
+    "KStream": "streamlet.dsl.stream",
+    "KTable": "streamlet.dsl.table",
+    "Serde": "streamlet.serdes",
+    "StreamletError": "streamlet.errors",
+    "avro": "streamlet.serdes",
+    "json": "streamlet.serdes",
+    "load_app": "streamlet.app",
+    "serde": "streamlet.serdes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(home), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -16,8 +16,7 @@ from streamlet.topology.operator import OperatorFactory
 
 @attrs.frozen(eq=False)
 class StoreSpec:
-    """A state store: what it is called, how it is encoded, whether it is kept on disk and in a
-    topic.
+    """A state store: its name, how it is encoded, whether it is kept on disk and in a topic.
 
     ``named`` is False when the name was made up from the node's number, and so moves with it.
     ``source_topic`` is set for a table read straight from a topic that is its own changelog.
@@ -34,7 +33,11 @@ class StoreSpec:
 
 @attrs.frozen(eq=False)
 class SourceNode:
-    """Reads topics. ``timestamp`` is ``(key, value, record_timestamp_ms) -> ms``, None for the record's own."""
+    """Reads topics.
+
+    ``timestamp`` is ``(key, value, record_timestamp_ms) -> ms``, None for the record's own.
+    ``reset`` is where to begin without a commit, None for the setting ``auto.offset.reset``.
+    """
 
     name: str
     topics: tuple[str, ...]
@@ -57,7 +60,10 @@ class ProcessorNode:
 
 @attrs.frozen(eq=False)
 class SinkNode:
-    """Writes a topic. ``partitioner`` is ``(key, value, partitions) -> partition``, None for murmur2."""
+    """Writes a topic.
+
+    ``partitioner`` is ``(key, value, partitions) -> partition``, None for murmur2.
+    """
 
     name: str
     parents: tuple[str, ...]

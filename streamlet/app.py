@@ -1,0 +1,227 @@
+"""``App``: what a user writes a topology with, and what is run.
+
+The composition root: here the language, the settings and the runtime come together.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, TypeVar
+
+from streamlet.config import Settings
+from streamlet.dsl.builder import Builder
+from streamlet.dsl.functions import check_takes
+from streamlet.dsl.kinds import Kind
+from streamlet.dsl.stream import KStream, StreamNode
+from streamlet.dsl.table import KTable, TableNode
+from streamlet.dsl.tables import TableSource
+from streamlet.dsl.uses import TableUse
+from streamlet.errors import AppNotFoundError, ConfigError, TopologyError
+from streamlet.runtime.policy import ErrorPolicy
+from streamlet.serdes import SerdeLike
+from streamlet.topology.graph import Topology
+from streamlet.topology.nodes import StoreSpec
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+#: Internal topics begin with the application's name and Kafka allows a topic 249 characters.
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
+
+
+class App:
+    """An application: a name, settings and a topology.
+
+    Args:
+        name: the application's id; its group and its internal topics are called by it.
+        bootstrap_servers: brokers to ask first; the same as ``bootstrap.servers`` in ``config``.
+        config: settings by their dotted names, durations in ms or as ``timedelta``.
+        assignor: a function from ``GroupState`` to ``Plan`` in place of streamlet's own.
+        on_error: what becomes of a record that a serde or a user function fails on: ``"fail"``,
+            ``"skip"`` or ``("dead_letter", topic)``.
+
+    Raises:
+        ConfigError: everything that is wrong with the settings, at once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        bootstrap_servers: str | None = None,
+        config: Mapping[str, object] | None = None,
+        assignor: Any = None,
+        on_error: ErrorPolicy | Literal["fail", "skip"] | tuple[str, str] = "fail",
+    ) -> None:
+        if not _NAME.fullmatch(name) or name in (".", ".."):
+            raise ConfigError(
+                [f"App name {name!r}: expected 1 to 150 letters, digits, dots, dashes, underscores"]
+            )
+        self.name = name
+        self.assignor = assignor
+        self.policy = ErrorPolicy.of(on_error)
+        self._config = dict(config or {})
+        if bootstrap_servers is not None:
+            self._config["bootstrap.servers"] = bootstrap_servers
+        #: The settings as the program gives them; ``load_settings`` lays others over them.
+        self.settings = Settings.load(self._config)
+        self._builder = Builder(name)
+        self._tables: dict[str, tuple[KTable[Any, Any], tuple[str, str, str | None]]] = {}
+
+    def __repr__(self) -> str:
+        return f"App({self.name!r})"
+
+    def load_settings(
+        self,
+        *,
+        file: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        overrides: Sequence[str] = (),
+    ) -> Settings:
+        """The settings with those of a file, the environment and the command line over them.
+
+        Raises:
+            ConfigError: everything that is wrong with any of them, at once.
+        """
+        return Settings.load(self._config, file=file, environ=environ, overrides=overrides)
+
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        *,
+        key: SerdeLike[K],
+        value: SerdeLike[V],
+        timestamp: Callable[[K, V, int], int] | None = None,
+        reset: Literal["earliest", "latest"] | None = None,
+    ) -> KStream[K, V]:
+        """A stream of the records of one or several topics.
+
+        Args:
+            topic: name or names; several need equal partition counts.
+            key: type or serde of the keys; None for keys that are always null.
+            value: type or serde of the values.
+            timestamp: ``(key, value, record_timestamp_ms) -> ms``, the time of the event; a record
+                with a negative one is left out and counted. Without it, the record's own.
+            reset: where to begin without a commit; None for the setting ``auto.offset.reset``.
+
+        Raises:
+            TopologyError: there is no serde for the types, or the topic is read otherwise already.
+        """
+        topics = (topic,) if isinstance(topic, str) else tuple(topic)
+        if not topics or len(set(topics)) < len(topics):
+            raise TopologyError(f"stream({topic!r}): expected topics, each once")
+        call = f"stream({', '.join(map(repr, topics))})"
+        if timestamp is not None:
+            check_takes(call, timestamp, "key", "value", "timestamp_ms")
+        kinds = Kind.given(key, call, "key"), Kind.given(value, call, "value")
+        source = self._builder.source(topics, *kinds, timestamp, reset)
+        return KStream(StreamNode(self._builder, source), *kinds)
+
+    def table(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike[K],
+        value: SerdeLike[V],
+        store: str | None = None,
+        timestamp: Callable[[K, V, int], int] | None = None,
+    ) -> KTable[K, V]:
+        """A table of a topic's newest value per key; a record without a value deletes.
+
+        The topic is the table's own changelog, so it should be compacted. Records without a key are
+        left out and counted. ``store`` names the store.
+
+        Raises:
+            TopologyError: as ``stream``.
+        """
+        call = f"table({topic!r})"
+        if timestamp is not None:
+            check_takes(call, timestamp, "key", "value", "timestamp_ms")
+        kinds = Kind.given(key, call, "key"), Kind.given(value, call, "value")
+        serdes = kinds[0].needed(call, "key"), kinds[1].needed(call, "value")
+        settings = (serdes[0].name, serdes[1].name, store)
+        known = self._tables.get(topic)
+        if known is not None:
+            if known[1] != settings:
+                raise TopologyError(f"{call}: the topic is a table already, with other settings")
+            return known[0]
+        graph = self._builder.graph
+        name = store if store is not None else graph.new_name(f"{topic}-STATE-STORE-")
+        spec = StoreSpec(name, *serdes, named=store is not None, source_topic=topic)
+        graph.add_store(spec)
+        source = self._builder.source((topic,), *kinds, timestamp, None)
+        use = TableUse()
+        node = self._builder.processor(
+            "KTABLE-SOURCE-",
+            (source,),
+            lambda context: TableSource(context.store(name), spec.value, use),
+            writes=name,
+            skip_nulls="key",
+        )
+        table: KTable[K, V] = KTable(TableNode(self._builder, node, use, spec), *kinds)
+        self._tables[topic] = (table, settings)
+        return table
+
+    def topology(self) -> Topology:
+        """The finished topology; nothing can be added to the application afterwards.
+
+        Raises:
+            TopologyError: there is nothing to run.
+        """
+        return self._builder.graph.freeze()
+
+
+def load_app(reference: str) -> App:
+    """The application that ``module:attribute`` leads to; modules of the current folder included.
+
+    Raises:
+        AppNotFoundError: it leads to no application; the message says which step failed.
+    """
+    module_name, colon, path = reference.partition(":")
+    if not colon or not module_name or not path:
+        raise AppNotFoundError(f"{reference!r}: expected module:attribute, for example flights:app")
+    module = _module(module_name)
+    found: Any = module
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise AppNotFoundError(
+                f"module {module_name!r} has no {path!r}; {_apps_in(module, module_name)}"
+            )
+        found = getattr(found, part)
+    if not isinstance(found, App):
+        raise AppNotFoundError(
+            f"{reference} is of type {type(found).__name__}, not an App; "
+            f"{_apps_in(module, module_name)}"
+        )
+    return found
+
+
+def _module(name: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if missing == name or name.startswith(f"{missing}."):
+            raise AppNotFoundError(
+                f"there is no module {name!r} in {here} or on Python's path"
+            ) from error
+        raise AppNotFoundError(f"module {name!r} cannot be imported: {error}") from error
+    except Exception as error:
+        raise AppNotFoundError(
+            f"module {name!r} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _apps_in(module: ModuleType, name: str) -> str:
+    apps = sorted(attribute for attribute, value in vars(module).items() if isinstance(value, App))
+    if not apps:
+        return f"there is no App in {name}"
+    return "it has " + ", ".join(f"{name}:{attribute}" for attribute in apps)
