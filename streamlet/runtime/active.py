@@ -104,7 +104,7 @@ class ActiveTask:
     @property
     def changed(self) -> bool:
         """Whether a commit has anything to say."""
-        return self.positions != self.committed or self.state.dirty_bytes() > 0
+        return self.positions != self.committed or self.state.has_dirty()
 
     def metadata(
         self,

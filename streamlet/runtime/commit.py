@@ -185,13 +185,17 @@ class AtLeastOnceCommit:
         number = active.number + 1
         contained = StateNumber(active.epoch, number)
         drained = active.state.drain()
-        for store, (keys, values) in drained.columns.items():
+        for store, columns in drained.columns.items():
             changelog = active.changelog(store)
-            if changelog is None or not keys:
+            if changelog is None:
                 continue
-            encoded, headers = encode_column(contained, values)
+            values, headers = encode_column(contained, columns.values)
             self._sink.send(
-                changelog.topic, keys, encoded, partitions=changelog.partition, headers=headers
+                changelog.topic,
+                columns.keys,
+                values,
+                partitions=changelog.partition,
+                headers=headers,
             )
         return Part(active, number, dict(active.processor.positions), contained, drained)
 

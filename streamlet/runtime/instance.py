@@ -203,6 +203,7 @@ class Instance:
         pipes = [worker.events for worker in self._workers if worker.events >= 0]
         now = self._clock.now_ms()
         due = [w.start_at_ms - now for w in self._workers if w.process is None]
+        due += [0 for w in self._workers if w.process is not None and not w.alive]
         timeout = min([1_000, *(max(0, ms) for ms in due)]) / 1000
         readable, _, _ = select.select([self._wake_read, *pipes], [], [], timeout)
         if self._wake_read in readable:
