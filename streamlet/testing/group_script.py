@@ -53,9 +53,14 @@ from streamlet.types import TopicPartition
 
 
 class Wire(Protocol):
-    """Carries the requests of named clients; ``patience_ms``: how long to wait for an answer."""
+    """Carries the requests of named clients.
 
-    patience_ms: int
+    ``limit_ms`` is how long to wait for an answer; ``parked_ms`` how long none must come before a
+    request counts as parked.
+    """
+
+    limit_ms: int
+    parked_ms: int
 
     def send(self, client: str, request: Request, connection: Connection) -> Future[Answer]:
         """Send; the future may never be done."""
@@ -127,7 +132,7 @@ class GroupScript:
                 assert parked is not None, f"line {number}: nothing of {name} is parked"
                 self._check(name, parked, " ".join(rest), line, number)
             case [name, "enters", *rest]:
-                self._outcome(name, self._send(name, "join", rest))
+                self._outcome(name, self._send(name, "join", rest), self.wire.limit_ms)
                 self._check(name, self._send(name, "join", rest), expected, line, number)
             case [name, verb, *rest]:
                 assert arrow, f"line {number}: no expectation"
@@ -138,15 +143,16 @@ class GroupScript:
     def _check(
         self, name: str, future: Future[Answer], expected: str, line: str, number: int
     ) -> None:
-        came = self._outcome(name, future)
+        wait_ms = self.wire.parked_ms if expected == "parked" else self.wire.limit_ms
+        came = self._outcome(name, future, wait_ms)
         self.answers.append(f"{number}: {name} {came}")
         if came != expected:
             raise ScriptFailed(f"line {number}: {line}\n  but came: {came}")
 
-    def _outcome(self, name: str, future: Future[Answer]) -> str:
+    def _outcome(self, name: str, future: Future[Answer], wait_ms: int) -> str:
         client = self._client(name)
         try:
-            answer = future.result(self.wire.patience_ms / 1000)
+            answer = future.result(wait_ms / 1000)
         except FutureTimeoutError:
             client.parked = future
             return "parked"

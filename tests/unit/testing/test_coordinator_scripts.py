@@ -22,7 +22,7 @@ SCRIPTS = sorted((Path(__file__).parent / "coordinator_scripts").glob("*.txt"))
 class FakeWire:
     """Carries a script's requests to the fake coordinator; time passes only when told to."""
 
-    patience_ms = 0
+    limit_ms = parked_ms = 0
 
     def __init__(self, rules: BrokerRules | None = None) -> None:
         self.coordinator = FakeCoordinator(rules, topics={"t": 4})

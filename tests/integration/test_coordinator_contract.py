@@ -1,0 +1,91 @@
+"""The fake coordinator and a real broker answer the same scripts in the same words.
+
+The scripts are those of ``tests/unit/testing/test_coordinator_scripts.py``. A difference is a bug
+of the fake, or a broker that changed.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from streamlet.group.commands import Connection
+from streamlet.group.messages import Answer, Request
+from streamlet.group.transport import Transport
+from streamlet.kafka.client import KafkaAdmin
+from streamlet.kafka.ports import NewTopic
+from streamlet.testing.broker import KafkaBroker, broker_choice
+from streamlet.testing.group_script import GroupScript
+
+pytestmark = pytest.mark.integration
+
+SCRIPTS = sorted((Path(__file__).parents[1] / "unit/testing/coordinator_scripts").glob("*.txt"))
+TOPICS = [NewTopic("t", 4, 1)]
+
+
+class BrokerWire:
+    """Carries a script's requests to a broker; each client has its own connections."""
+
+    limit_ms = 20_000
+    parked_ms = 150
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._servers = bootstrap_servers
+        self._transports: dict[str, Transport] = {}
+
+    def send(self, client: str, request: Request, connection: Connection) -> Future[Answer]:
+        if client not in self._transports:
+            self._transports[client] = Transport(self._servers, client_id=client)
+        future = self._transports[client].send(request, connection, 60_000)
+        if connection is Connection.MAIN:
+            future.result(10)  # only a JoinGroup or SyncGroup may be parked
+        return future
+
+    def hang_up(self, client: str) -> None:
+        self._transports[client].hang_up(Connection.JOIN)
+
+    def wait(self, ms: int) -> None:
+        time.sleep(ms / 1000)  # the broker's own timers are the subject
+
+    def close(self) -> None:
+        for transport in self._transports.values():
+            transport.close()
+
+
+@pytest.fixture(scope="module")
+def short_sessions() -> Iterator[str]:
+    """A broker that grants sessions of half a second."""
+    if broker_choice() != "embedded":
+        pytest.skip("needs a broker with other settings than the test run's")
+    with KafkaBroker(properties={"group.min.session.timeout.ms": "500"}) as broker:
+        KafkaAdmin(broker.bootstrap_servers).create_topics(TOPICS)
+        yield broker.bootstrap_servers
+
+
+def play(path: Path, bootstrap_servers: str) -> list[str]:
+    text = path.read_text().replace("SHORT", "1000").replace("LONGER", "1500")
+    wire = BrokerWire(bootstrap_servers)
+    try:
+        return GroupScript(wire, f"{path.stem}-{uuid.uuid4()}").play(text)
+    finally:
+        wire.close()
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in SCRIPTS if "SHORT" not in p.read_text()], ids=lambda p: p.stem
+)
+def test_the_broker_answers_as_the_script_says(path: Path, bootstrap_servers: str) -> None:
+    KafkaAdmin(bootstrap_servers).create_topics(TOPICS)
+
+    assert play(path, bootstrap_servers)
+
+
+def test_the_broker_answers_as_the_script_on_session_timeouts_says(short_sessions: str) -> None:
+    [path] = [p for p in SCRIPTS if "SHORT" in p.read_text()]
+
+    assert play(path, short_sessions)
