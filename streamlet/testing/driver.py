@@ -1,0 +1,277 @@
+"""``TopologyTestDriver``: an application's topology without a broker.
+
+The tasks, operators and stores are those of a worker; only the topics are lists here. Every topic
+has one partition. What is written to a topic that the application reads, a repartition topic or
+another, is read at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+import attrs
+
+from streamlet.app import App
+from streamlet.clock import ManualClock
+from streamlet.errors import NotFoundError
+from streamlet.kafka.ports import Headers, PartitionBatch
+from streamlet.runtime.task import Output, Task
+from streamlet.serdes import Serde, SerdeLike
+from streamlet.serdes import serde as serde_of
+from streamlet.state.store import CachedStore
+from streamlet.state.task_state import TaskState
+from streamlet.topology.nodes import SourceNode
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import StateNumber, TaskId, TopicPartition
+
+#: Memory that the stores of one task may use for objects, bytes.
+CACHE_BYTES = 16 * 1024 * 1024
+
+#: Records piped in without a time, and the wall clock, begin here: not 0, so that a time in ms that
+#: was taken for seconds shows.
+START_MS = 1_577_836_800_000  # 2020-01-01T00:00:00Z
+
+
+@attrs.frozen
+class OutputRecord:
+    """A record that the application wrote, decoded. ``timestamp`` is in ms since the epoch."""
+
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Headers | None = attrs.field(default=None, eq=False)
+
+
+@attrs.define
+class _Part:
+    """One subtopology's only task, with the state it commits."""
+
+    task: Task
+    state: TaskState
+    commits: int = 0
+
+
+class TopologyTestDriver:
+    """Runs an application's topology in the calling thread.
+
+    Every call processes all there is to process and commits, so that stores and outputs can be
+    looked at behind it. Close it, or use it as a context manager.
+
+    Args:
+        app: the application; its error policy holds here too.
+        start_ms: both clocks at the beginning, ms since the epoch.
+    """
+
+    def __init__(self, app: App, *, start_ms: int = START_MS) -> None:
+        self.application = app.name
+        self._topology = app.topology()
+        self._policy = app.policy
+        self._wall = ManualClock(start_ms)
+        self._record_ms = start_ms
+        self._parts: list[_Part] = []
+        self._reader: dict[str, tuple[_Part, SourceNode]] = {}
+        self._next_offset: dict[str, int] = {}
+        self._written: dict[str, deque[OutputRecord]] = {}
+        self._ours = frozenset(self._topology.repartition_topics)
+        for part in self._topology.subtopologies:
+            self._open(part)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Input.
+
+    def pipe_input(self, topic: str, key: Any, value: Any, timestamp_ms: int | None = None) -> None:
+        """Write one record, encoded as the application reads the topic, and process it.
+
+        Raises:
+            NotFoundError: the application does not read the topic.
+            SerdeError: the record cannot be encoded.
+            ProcessingError: it failed under the error policy ``fail``.
+        """
+        self.pipe_inputs(topic, [(key, value)], timestamp_ms)
+
+    def pipe_inputs(
+        self, topic: str, records: Iterable[tuple[Any, Any]], timestamp_ms: int | None = None
+    ) -> None:
+        """Write several records and process them as one batch; raises as ``pipe_input``."""
+        _, source = self._reading(topic)
+        pairs = list(records)
+        keys = source.key.encode_column([key for key, _ in pairs])
+        values = source.value.encode_column([value for _, value in pairs])
+        self.pipe_bytes(topic, list(zip(keys, values, strict=True)), timestamp_ms)
+
+    def pipe_bytes(
+        self,
+        topic: str,
+        records: Sequence[tuple[bytes | None, bytes | None]],
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """Write raw records, also such that cannot be decoded; raises as ``pipe_input``."""
+        self._reading(topic)
+        time = self._record_ms if timestamp_ms is None else timestamp_ms
+        batch = self._batch(
+            topic, [k for k, _ in records], [v for _, v in records], [time] * len(records)
+        )
+        self._process(deque([batch] if records else []))
+
+    # Time.
+
+    def advance_stream_time(self, by: timedelta | int) -> None:
+        """Give later records without a time of their own one that is later by this (ms)."""
+        self._record_ms += _ms(by)
+
+    def advance_wall_clock(self, by: timedelta | int) -> None:
+        """Let this much time pass (ms), and tasks do what they were waiting with."""
+        self._wall.advance(_ms(by))
+        for part in self._parts:
+            self._process(deque(self._taken(part.task.resume(self._wall.now_ms()))))
+
+    # Results.
+
+    def read_output(
+        self, topic: str, *, key: SerdeLike[Any] = None, value: SerdeLike[Any] = None
+    ) -> list[OutputRecord]:
+        """All records written to a topic since they were last read.
+
+        They are decoded as the application encoded them. ``key`` and ``value`` say otherwise, which
+        topics need that are no sink of the application, such as one for dead letters (else bytes).
+        """
+        records = list(self._written.pop(topic, ()))
+        serdes = self._sink_serdes(topic)
+        decode_key, decode_value = (
+            (serde_of(given) if given is not None else known).decode
+            for given, known in zip((key, value), serdes, strict=True)
+        )
+        return [
+            attrs.evolve(
+                record,
+                key=None if record.key is None else decode_key(record.key),
+                value=None if record.value is None else decode_value(record.value),
+            )
+            for record in records
+        ]
+
+    def store(self, name: str) -> CachedStore:
+        """A store of the application, to read or to fill.
+
+        Raises:
+            NotFoundError: there is no store of that name.
+        """
+        for part in self._parts:
+            if name in part.state.stores:
+                return part.state.stores[name]
+        known = ", ".join(sorted(name for part in self._parts for name in part.state.stores))
+        raise NotFoundError(f"no store {name!r}; there are: {known or 'none'}")
+
+    def dropped(self) -> int:
+        """Records left out by rule so far: null keys, negative timestamps."""
+        return sum(part.task.counters.dropped for part in self._parts)
+
+    def skipped(self) -> int:
+        """Records that the error policy took out so far."""
+        return sum(part.task.counters.skipped for part in self._parts)
+
+    def close(self) -> None:
+        """Close the stores; what they held is gone."""
+        for part in self._parts:
+            part.state.close()
+
+    # Inside.
+
+    def _open(self, part: Subtopology) -> None:
+        changelogs = {
+            spec.name: TopicPartition(topic, 0)
+            for spec in part.stores
+            if (topic := part.changelog_topic(spec.name)) is not None
+        }
+        state = TaskState.open(None, part.stores, CACHE_BYTES, changelogs)
+        task = Task(
+            TaskId(part.id, 0),
+            part,
+            state,
+            {TopicPartition(topic, 0): 0 for topic in part.input_topics},
+            policy=self._policy,
+            partition_counts=dict.fromkeys(part.output_topics, 1),
+        )
+        opened = _Part(task, state)
+        self._parts.append(opened)
+        for source in part.sources:
+            for topic in source.topics:
+                self._reader[topic] = (opened, source)
+
+    def _reading(self, topic: str) -> tuple[_Part, SourceNode]:
+        if topic not in self._reader:
+            known = ", ".join(sorted(set(self._reader) - self._ours))
+            raise NotFoundError(f"{self.application} does not read {topic!r}; it reads {known}")
+        return self._reader[topic]
+
+    def _batch(
+        self,
+        topic: str,
+        keys: list[bytes | None],
+        values: list[bytes | None],
+        timestamps: list[int],
+        headers: list[Headers | None] | None = None,
+    ) -> PartitionBatch:
+        first = self._next_offset.get(topic, 0)
+        self._next_offset[topic] = first + len(keys)
+        offsets = range(first, first + len(keys))
+        return PartitionBatch(topic, 0, offsets, keys, values, timestamps, headers)
+
+    def _process(self, batches: deque[PartitionBatch]) -> None:
+        """Process batches and what comes of them in topics that are read, in order; commit."""
+        while batches:
+            batch = batches.popleft()
+            part, _ = self._reader[batch.topic]
+            batches.extend(self._taken(part.task.process(batch, self._wall.now_ms())))
+            self._commit(part)
+
+    def _taken(self, outputs: Iterable[Output]) -> list[PartitionBatch]:
+        """Keep outputs to be read by the test; those the application reads, as input."""
+        batches: list[PartitionBatch] = []
+        for out in outputs:
+            headers = out.headers or [None] * len(out.keys)
+            if out.topic not in self._ours:
+                columns = zip(out.keys, out.values, out.timestamps, headers, strict=True)
+                written = self._written.setdefault(out.topic, deque())
+                written.extend(OutputRecord(*record) for record in columns)
+            if out.topic in self._reader:
+                batches.append(
+                    self._batch(
+                        out.topic,
+                        list(out.keys),
+                        list(out.values),
+                        list(out.timestamps),
+                        out.headers,
+                    )
+                )
+        return batches
+
+    def _commit(self, part: _Part) -> None:
+        part.commits += 1
+        drained = part.state.drain()
+        part.state.write(drained, StateNumber(1, part.commits), {})
+
+    def _sink_serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+        for part in self._topology.subtopologies:
+            for sink in part.sinks:
+                if sink.topic == topic:
+                    return sink.key, sink.value
+        return serde_of(bytes), serde_of(bytes)
+
+
+def _ms(by: timedelta | int) -> int:
+    return by // timedelta(milliseconds=1) if isinstance(by, timedelta) else by

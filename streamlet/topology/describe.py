@@ -1,0 +1,165 @@
+"""A topology as text for people and tools: Kafka Streams' own form, JSON, and a mermaid drawing.
+
+Topics of ours are shown without the application's name in front, as Kafka Streams shows them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamlet.topology.graph import Topology
+from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from streamlet.topology.subtopologies import Node, Subtopology, serde_name
+
+
+def as_text(topology: Topology) -> str:
+    """What ``Topology.describe()`` of Kafka Streams prints for the same topology.
+
+    Within a subtopology a node comes before all it leads to: nodes are sorted by the number of ways
+    down from them, then by name.
+    """
+    parts = "".join(f"  {_part_text(topology, part)}\n" for part in topology.subtopologies)
+    return f"Topologies:\n {parts}"
+
+
+def as_json(topology: Topology) -> dict[str, Any]:
+    """The topology in plain lists and dicts, with the serdes that the text does not tell."""
+    return {
+        "application": topology.application,
+        "source_topics": list(topology.source_topics),
+        "subtopologies": [_part_json(topology, part) for part in topology.subtopologies],
+    }
+
+
+def as_mermaid(topology: Topology) -> str:
+    """A flowchart: a box per subtopology, topics between them, stores as cylinders."""
+    lines = ["flowchart TD"]
+    topics: dict[str, None] = {}
+    links: list[str] = []
+    for part in topology.subtopologies:
+        lines.append(f'    subgraph part{part.id}["Sub-topology {part.id}"]')
+        lines += [f'        {_id(node.name)}["{node.name}"]' for node in _nodes(part)]
+        lines += [f'        {_id("store", spec.name)}[("{spec.name}")]' for spec in part.stores]
+        lines.append("    end")
+        links += _links(part)
+        topics.update(dict.fromkeys((*part.input_topics, *part.output_topics)))
+    shown = [
+        f'    {_id("topic", topic)}{{{{"{_shown(topology, topic)}"}}}}' for topic in sorted(topics)
+    ]
+    return "\n".join([*lines, *shown, *links]) + "\n"
+
+
+def _part_text(topology: Topology, part: Subtopology) -> str:
+    ways = _ways_down(part)
+
+    def order(name: str) -> tuple[int, str]:
+        return (-ways[name], name)
+
+    nodes = sorted(_nodes(part), key=lambda node: order(node.name))
+    text = "".join(f"    {_node_text(topology, part, node, order)}\n" for node in nodes)
+    return f"Sub-topology: {part.id}\n{text}"
+
+
+def _node_text(topology: Topology, part: Subtopology, node: Node, order: Any) -> str:
+    after = ", ".join(sorted(set(part.children(node.name)), key=order)) or "none"
+    if isinstance(node, SourceNode):
+        topics = ", ".join(_shown(topology, topic) for topic in node.topics)
+        return f"Source: {node.name} (topics: [{topics}])\n      --> {after}"
+    before = ", ".join(sorted(set(node.parents), key=order)) or "none"
+    if isinstance(node, ProcessorNode):
+        stores = ", ".join(sorted(node.stores))
+        head = f"Processor: {node.name} (stores: [{stores}])"
+        return f"{head}\n      --> {after}\n      <-- {before}"
+    return f"Sink: {node.name} (topic: {_shown(topology, node.topic)})\n      <-- {before}"
+
+
+def _ways_down(part: Subtopology) -> dict[str, int]:
+    """One for the node itself and one for each way that leads down from it."""
+    ways: dict[str, int] = {}
+    for node in reversed(_in_order(part)):
+        ways[node.name] = 1 + sum(ways[child] for child in part.children(node.name))
+    return ways
+
+
+def _in_order(part: Subtopology) -> list[Node]:
+    """Nodes, each behind all its parents."""
+    placed: dict[str, Node] = {source.name: source for source in part.sources}
+    below: list[ProcessorNode | SinkNode] = [*part.processors, *part.sinks]
+    for node in below:  # creation order has parents first already; sinks lead nowhere
+        placed[node.name] = node
+    return list(placed.values())
+
+
+def _part_json(topology: Topology, part: Subtopology) -> dict[str, Any]:
+    return {
+        "id": part.id,
+        "hash": part.hash.hex(),
+        "sources": [
+            {
+                "name": source.name,
+                "topics": list(source.topics),
+                "key": serde_name(source.key),
+                "value": serde_name(source.value),
+                "successors": list(part.children(source.name)),
+            }
+            for source in part.sources
+        ],
+        "processors": [
+            {
+                "name": node.name,
+                "stores": list(node.stores),
+                "predecessors": list(node.parents),
+                "successors": list(part.children(node.name)),
+            }
+            for node in part.processors
+        ],
+        "sinks": [
+            {
+                "name": sink.name,
+                "topic": sink.topic,
+                "key": serde_name(sink.key),
+                "value": serde_name(sink.value),
+                "predecessors": list(sink.parents),
+            }
+            for sink in part.sinks
+        ],
+        "stores": [
+            {
+                "name": spec.name,
+                "key": serde_name(spec.key),
+                "value": serde_name(spec.value),
+                "persistent": spec.persistent,
+                "changelog": part.changelog_topic(spec.name),
+            }
+            for spec in part.stores
+        ],
+        "repartition_topics": [topic.name for topic in part.repartitions],
+    }
+
+
+def _links(part: Subtopology) -> list[str]:
+    links: list[str] = []
+    for source in part.sources:
+        links += [f"    {_id('topic', topic)} --> {_id(source.name)}" for topic in source.topics]
+    for node in _nodes(part):
+        links += [f"    {_id(node.name)} --> {_id(child)}" for child in part.children(node.name)]
+    for node in part.processors:
+        links += [f"    {_id(node.name)} -.- {_id('store', store)}" for store in node.stores]
+    for sink in part.sinks:
+        links.append(f"    {_id(sink.name)} --> {_id('topic', sink.topic)}")
+    return links
+
+
+def _nodes(part: Subtopology) -> list[Node]:
+    return [*part.sources, *part.processors, *part.sinks]
+
+
+def _shown(topology: Topology, topic: str) -> str:
+    ours = topic in topology.repartition_topics
+    return topic.removeprefix(f"{topology.application}-") if ours else topic
+
+
+def _id(*words: str) -> str:
+    """A mermaid id: letters, digits and ``_`` only, everything else as its number."""
+    text = "-".join(words)
+    return "".join(c if c.isalnum() and c.isascii() else f"_{ord(c):x}_" for c in text)
