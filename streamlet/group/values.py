@@ -60,6 +60,8 @@ class Assignment:
     deferral_deadline_ms: int | None = None
     error: int = 0
     leader: str = ""  # member id, for status
+    answers_nonce: int = 0  # nonce of the subscription this answers; another one: it was cached
+    answers_identity: bytes = b""  # ``wire.identity_of`` that subscription
     generation: int = -1  # of the rebalance it comes from, for status
     made_ms: int | None = None  # wall-clock time the leader made it, for status
     reason: str = ""  # of the rebalance, for status

@@ -13,7 +13,6 @@ from streamlet.group.commands import (
     Abandon,
     Command,
     CommitResult,
-    Connection,
     Deliver,
     Fail,
     FetchResult,

@@ -1,0 +1,244 @@
+"""Subscriptions and assignments survive the wire, stay small, and bad bytes get a name."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import uuid
+import zlib
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from streamlet.assignor.values import Copy, Leaving, Role
+from streamlet.group import wire
+from streamlet.group.values import Assignment, Subscription
+from streamlet.types import TaskId
+
+INTS = st.integers(-(2**31), 2**31 - 1)
+LONGS = st.integers(-(2**63), 2**63 - 1)
+NUMBERS = st.integers(0, 2**31 - 1)
+TASKS = st.builds(TaskId, NUMBERS, NUMBERS)
+TEXT = st.text(max_size=20)
+IDS = st.one_of(TEXT, st.uuids().map(str), st.builds(lambda t, u: f"{t}-{u}", TEXT, st.uuids()))
+COPIES = st.builds(
+    Copy, st.sampled_from(Role), INTS, st.booleans(), st.none() | st.integers(0, 2**62)
+)
+SUBSCRIPTIONS = st.builds(
+    Subscription,
+    instance=IDS,
+    name=TEXT,
+    member=NUMBERS,
+    capacity=st.floats(0, 1e9),
+    instance_members=NUMBERS,
+    subtopologies=st.lists(st.binary(min_size=8, max_size=8), max_size=4).map(tuple),
+    copies=st.dictionaries(TASKS, COPIES, max_size=12),
+    instance_id=st.none() | TEXT,
+    leaving=st.none() | st.builds(Leaving, LONGS, st.none() | LONGS),
+    deferral_deadline_ms=st.none() | LONGS,
+    tags=st.dictionaries(TEXT, TEXT, max_size=3),
+    joined_generation=INTS,
+    nonce=LONGS,
+    wants_type=TEXT,
+    learners=st.booleans(),
+    stateful=st.frozensets(NUMBERS, max_size=4),
+)
+TASK_SETS = st.frozensets(TASKS, max_size=8)
+ORDERS = st.dictionaries(TASKS, IDS, max_size=4)
+ASSIGNMENTS = st.builds(
+    Assignment,
+    active=TASK_SETS,
+    learner=TASK_SETS,
+    standby=TASK_SETS,
+    release=ORDERS,
+    pending=ORDERS,
+    revoke=TASK_SETS,
+    leave=st.booleans(),
+    follow_up_ms=st.none() | LONGS,
+    deferral_deadline_ms=st.none() | LONGS,
+    error=INTS,
+    leader=IDS,
+    answers_nonce=LONGS,
+    answers_identity=st.binary(max_size=8),
+    generation=INTS,
+    made_ms=st.none() | LONGS,
+    reason=TEXT,
+)
+
+
+@given(SUBSCRIPTIONS)
+def test_a_subscription_is_read_as_it_was_written(subscription):
+    assert wire.decode_subscription(wire.encode_subscription(subscription)) == subscription
+
+
+@given(ASSIGNMENTS)
+def test_an_assignment_is_read_as_it_was_written(assignment):
+    assert wire.decode_assignment(wire.encode_assignment(assignment)) == assignment
+
+
+@given(SUBSCRIPTIONS)
+def test_equal_subscriptions_have_equal_bytes_whatever_the_order_of_their_parts(subscription):
+    """The broker compares bytes: a member that says the same must not cause a rebalance."""
+    turned = Subscription(
+        **{
+            **{f: getattr(subscription, f) for f in Subscription.__slots__ if f != "__weakref__"},
+            "copies": dict(reversed(subscription.copies.items())),
+            "tags": dict(reversed(subscription.tags.items())),
+        }
+    )
+    assert wire.encode_subscription(turned) == wire.encode_subscription(subscription)
+
+
+def test_no_bytes_are_the_empty_assignment():
+    """A coordinator gives empty bytes to a member its leader left out."""
+    assert wire.decode_assignment(b"") == Assignment()
+
+
+@given(st.binary(max_size=60))
+@example(b"")
+@example(b"\x00\x00\x00\x01\x00\x00\x00\x01")
+@example(b"\x00\x00\x00\x02\x00\x00\x00\x01rest")
+@example(b"\xff\xff\xff\xff\x00\x00\x00\x01rest")
+def test_any_bytes_are_read_or_refused_by_name(data):
+    for decode in (wire.decode_subscription, wire.decode_assignment):
+        with contextlib.suppress(wire.WireError):
+            decode(data)
+
+
+def packed(body: bytes) -> bytes:
+    squeeze = zlib.compressobj(wbits=-15)
+    return b"\x00\x00\x00\x01\x00\x00\x00\x01" + squeeze.compress(body) + squeeze.flush()
+
+
+@given(st.binary(max_size=200))
+def test_any_body_is_read_or_refused_by_name(body):
+    for decode in (wire.decode_subscription, wire.decode_assignment):
+        with contextlib.suppress(wire.WireError):
+            decode(packed(body))
+
+
+@given(ASSIGNMENTS, SUBSCRIPTIONS, st.data())
+def test_a_damaged_body_is_read_or_refused_by_name(assignment, subscription, data):
+    """One byte of the record is another one: fields that do not fit, roles there are not."""
+    for encode, decode, value in (
+        (wire.encode_assignment, wire.decode_assignment, assignment),
+        (wire.encode_subscription, wire.decode_subscription, subscription),
+    ):
+        body = bytearray(zlib.decompress(encode(value)[8:], -15))
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+        with contextlib.suppress(wire.WireError):
+            decode(packed(bytes(body)))
+
+
+@given(SUBSCRIPTIONS)
+def test_a_body_that_is_cut_off_or_goes_on_is_refused(subscription):
+    data = wire.encode_subscription(subscription)
+    with pytest.raises(wire.WireError):
+        wire.decode_subscription(data[:-1])
+    with pytest.raises(wire.WireError):
+        wire.decode_subscription(data + b"more")
+    with pytest.raises(wire.WireError, match="more than one record"):
+        wire.decode_subscription(packed(zlib.decompress(data[8:], -15) + b"\x00"))
+
+
+def test_a_body_that_unpacks_to_too_much_is_refused(monkeypatch):
+    """A few hundred bytes of deflate can unpack to gigabytes."""
+    monkeypatch.setattr(wire, "_UNPACKED_MAX", 1_000)
+    with pytest.raises(wire.WireError, match="too long"):
+        wire.decode_subscription(packed(b"\x00" * 10_000))
+
+
+def test_the_head_of_a_too_new_member_can_be_read():
+    """During a rolling upgrade an old leader meets a member that joined with version 7."""
+    data = b"\x00\x00\x00\x07\x00\x00\x00\x09" + b"whatever a later streamlet writes"
+    assert wire.read_head(data) == wire.Head(7, 9)
+    assert wire.read_head(data).common == wire.VERSION
+    with pytest.raises(wire.TooNewError) as caught:
+        wire.decode_subscription(data)
+    assert caught.value.head == wire.Head(7, 9)
+    with pytest.raises(wire.TooNewError):
+        wire.decode_assignment(data)
+
+
+def test_hashes_of_another_length_are_not_written():
+    with pytest.raises(ValueError, match="8 bytes"):
+        wire.encode_subscription(Subscription("i", "n", 0, 1.0, 1, (b"short",)))
+
+
+def test_the_identity_changes_with_what_a_member_is_and_not_with_what_it_has():
+    """A static restart needs a rebalance when the topology is another one, not for a new nonce."""
+    member = Subscription("i", "n", 0, 1.0, 1, (b"12345678",), nonce=1)
+    same = Subscription(
+        "i",
+        "n",
+        0,
+        1.0,
+        1,
+        (b"12345678",),
+        nonce=2,
+        joined_generation=7,
+        copies={TaskId(0, 0): Copy(Role.DORMANT)},
+    )
+    other = Subscription("i", "n", 0, 1.0, 1, (b"87654321",), nonce=1)
+    assert wire.identity_of(member) == wire.identity_of(same)
+    assert wire.identity_of(member) != wire.identity_of(other)
+    assert len(wire.identity_of(member)) == 4
+
+
+def big_group(members: int, tasks: int) -> tuple[list[bytes], list[bytes]]:
+    """A group in full swing: each member has actives and standbys with lags; some hand over."""
+    chance = random.Random(7)
+    all_tasks = [TaskId(n % 5, n // 5) for n in range(members * tasks)]
+    chance.shuffle(all_tasks)
+    ids = [
+        f"flights-host-{n // 2}-{n % 2}-{uuid.UUID(int=chance.getrandbits(128))}"
+        for n in range(members)
+    ]
+    hashes = tuple(chance.randbytes(8) for _ in range(5))
+    subscriptions, assignments = [], []
+    for n in range(members):
+        mine = all_tasks[n * tasks : (n + 1) * tasks]
+        kept = [all_tasks[(n * tasks + k * 7919) % len(all_tasks)] for k in range(tasks)]
+        copies = {t: Copy(Role.STANDBY, -1, True, chance.randrange(5_000)) for t in kept}
+        copies |= {t: Copy(Role.ACTIVE, 41 + k % 2) for k, t in enumerate(mine)}
+        said = Subscription(
+            instance=str(uuid.UUID(int=chance.getrandbits(128))),
+            name=f"host-{n // 2}",
+            member=n % 2,
+            capacity=2.0,
+            instance_members=2,
+            subtopologies=hashes,
+            copies=copies,
+            tags={"zone": f"eu-{n % 3}"},
+            joined_generation=3,
+            stateful=frozenset({0, 1, 3}),
+            nonce=1_700_000_000_000 + chance.randrange(10**9),
+        )
+        subscriptions.append(wire.encode_subscription(said))
+        orders = {mine[0]: ids[(n + 1) % members]} if n % 10 == 0 else {}
+        answer = Assignment(
+            active=frozenset(mine),
+            standby=frozenset(kept),
+            release=orders,
+            leader=ids[0] if n == 0 else "",
+            generation=42 if n == 0 else -1,
+            made_ms=1_700_000_000_000 if n == 0 else None,
+            reason="rebalance in progress" if n == 0 else "",
+            answers_nonce=said.nonce,
+            answers_identity=wire.identity_of(said),
+        )
+        assignments.append(wire.encode_assignment(answer))
+    return subscriptions, assignments
+
+
+def test_a_thousand_members_with_ten_tasks_each_fit_into_400_kb(record_property):
+    """The group's state is one record of at most 1 MB; over it no SyncGroup ever succeeds."""
+    subscriptions, assignments = big_group(1_000, 10)
+    total = sum(map(len, subscriptions)) + sum(map(len, assignments))
+    sizes = [len(s) + len(a) for s, a in zip(subscriptions, assignments, strict=True)]
+    largest = max(sizes[1:])  # the first one leads, and says so to people
+    print(f"1,000 members x 10 tasks: {total:,} bytes, at most {largest} a member")
+    record_property("metadata_bytes", total)
+    assert total <= 400_000
+    assert largest <= 400
