@@ -15,6 +15,7 @@ the script says. A script is text, one step a line, ``#`` begins a comment::
     A heartbeat | leave                 B commit t/0=5 [gen=-1] [as=nobody]
     B fetch t/0 -> ok t/0=5
     wait 1500                           B hangs up (the connection for joins is cut)
+    restart                             the coordinator crashes and comes back
 
 Metadata are words, ``*900000`` is that many bytes, ``p:a,q:b`` are two protocols, ``type=…`` and
 ``session=…`` override. The generation of a request is the last one its client got; ``gen=`` is
@@ -74,6 +75,10 @@ class Wire(Protocol):
         """Let time pass."""
         ...
 
+    def restart(self) -> None:
+        """Crash the coordinator and bring it back."""
+        ...
+
 
 @attrs.define
 class _Client:
@@ -125,6 +130,8 @@ class GroupScript:
                     self._client(name).instance_id = instance
             case ["wait", ms]:
                 self.wire.wait(int(ms))
+            case ["restart"]:
+                self.wire.restart()
             case [name, "hangs", "up"]:
                 self.wire.hang_up(name)
             case [name, "gets", *rest]:

@@ -34,8 +34,9 @@ class BrokerWire:
     limit_ms = 20_000
     parked_ms = 150
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, broker: KafkaBroker | None = None) -> None:
         self._servers = bootstrap_servers
+        self._broker = broker
         self._transports: dict[str, Transport] = {}
 
     def send(self, client: str, request: Request, connection: Connection) -> Future[Answer]:
@@ -52,40 +53,49 @@ class BrokerWire:
     def wait(self, ms: int) -> None:
         time.sleep(ms / 1000)  # the broker's own timers are the subject
 
+    def restart(self) -> None:
+        assert self._broker is not None
+        self._broker.kill()
+        self._broker.start()
+
     def close(self) -> None:
         for transport in self._transports.values():
             transport.close()
 
 
 @pytest.fixture(scope="module")
-def short_sessions() -> Iterator[str]:
-    """A broker that grants sessions of half a second."""
+def limited_broker() -> Iterator[KafkaBroker]:
+    """A broker that may be killed, with short sessions and small groups."""
     if broker_choice() != "embedded":
         pytest.skip("needs a broker with other settings than the test run's")
-    with KafkaBroker(properties={"group.min.session.timeout.ms": "500"}) as broker:
+    settings = {"group.min.session.timeout.ms": "500", "group.max.size": "2"}
+    with KafkaBroker(properties=settings) as broker:
         KafkaAdmin(broker.bootstrap_servers).create_topics(TOPICS)
-        yield broker.bootstrap_servers
+        yield broker
 
 
-def play(path: Path, bootstrap_servers: str) -> list[str]:
-    text = path.read_text().replace("SHORT", "1000").replace("LONGER", "1500")
-    wire = BrokerWire(bootstrap_servers)
+def play(path: Path, wire: BrokerWire) -> list[str]:
     try:
-        return GroupScript(wire, f"{path.stem}-{uuid.uuid4()}").play(text)
+        return GroupScript(wire, f"{path.stem}-{uuid.uuid4()}").play(path.read_text())
     finally:
         wire.close()
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in SCRIPTS if "SHORT" not in p.read_text()], ids=lambda p: p.stem
-)
+def scripts(*, limited: bool) -> list[Path]:
+    return [p for p in SCRIPTS if p.stem.startswith("limited") == limited]
+
+
+@pytest.mark.parametrize("path", scripts(limited=False), ids=lambda p: p.stem)
 def test_the_broker_answers_as_the_script_says(path: Path, bootstrap_servers: str) -> None:
     KafkaAdmin(bootstrap_servers).create_topics(TOPICS)
 
-    assert play(path, bootstrap_servers)
+    assert play(path, BrokerWire(bootstrap_servers))
 
 
-def test_the_broker_answers_as_the_script_on_session_timeouts_says(short_sessions: str) -> None:
-    [path] = [p for p in SCRIPTS if "SHORT" in p.read_text()]
+@pytest.mark.parametrize("path", scripts(limited=True), ids=lambda p: p.stem)
+def test_a_limited_broker_answers_as_the_script_says(
+    path: Path, limited_broker: KafkaBroker
+) -> None:
+    wire = BrokerWire(limited_broker.bootstrap_servers, limited_broker)
 
-    assert play(path, short_sessions)
+    assert play(path, wire)

@@ -42,17 +42,24 @@ class FakeWire:
         self.now_ms += ms
         self._deliver(self.coordinator.tick(self.now_ms))
 
+    def restart(self) -> None:
+        self.coordinator.restart(self.now_ms)
+
     def _deliver(self, answers: Answers) -> None:
         for request_id, answer in answers:
             assert isinstance(request_id, int)
             self._waiting[request_id].set_result(answer)  # raises if it was answered before
 
 
+#: The settings of the broker that scripts named limited_… are played on.
+LIMITED = BrokerRules(min_session_timeout_ms=500, max_group_size=2)
+
+
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
 def test_the_fake_coordinator_answers_as_the_script_says(path: Path) -> None:
-    text = path.read_text().replace("SHORT", "6000").replace("LONGER", "6500")
+    rules = LIMITED if path.stem.startswith("limited") else None
 
-    answers = GroupScript(FakeWire(), "g").play(text)
+    answers = GroupScript(FakeWire(rules), "g").play(path.read_text())
 
     assert answers
 
