@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -35,7 +36,8 @@ from streamlet.errors import BrokerError, TimedOutError
 
 _STOP_TIMEOUT_S = 30
 _PROBE_PAUSE_S = 0.05
-_LOG_TAIL_BYTES = 4000
+_LOG_BYTES = 2000
+_ERROR_LINE = re.compile(r"^.* ERROR .*$", re.MULTILINE)
 
 #: Arguments: the data folder to sweep or nothing, then the command. A line on standard input means
 #: that we ended the broker ourselves; its end without one, that we are dead.
@@ -106,6 +108,8 @@ class KafkaBroker:
         self._process: subprocess.Popen[bytes] | None = None
         #: Our end of the watching shell's pipe; None when there is no shell to tell.
         self._leash: int | None = None
+        #: Where in the log file this run's lines begin, in bytes.
+        self._log_begins = 0
         atexit.register(self.close)
 
     @property
@@ -227,6 +231,7 @@ class KafkaBroker:
         """Start Java in a session of its own, so that Ctrl-C in the terminal is ours to handle."""
         command = self._command()
         with self.log_file.open("ab") as log:
+            self._log_begins = log.tell()
             if detached:
                 return subprocess.Popen(
                     command,
@@ -254,17 +259,20 @@ class KafkaBroker:
             with suppress(subprocess.TimeoutExpired):
                 status = process.wait(_PROBE_PAUSE_S)
                 raise BrokerError(
-                    f"Kafka {KAFKA_VERSION} gave up with status {status}; {self._log_tail()}"
+                    f"Kafka {KAFKA_VERSION} gave up with status {status}; {self.complaint()}"
                 )
             if self._clock.now_ms() > deadline_ms:
                 raise TimedOutError(
                     f"Kafka {KAFKA_VERSION} does not serve on {self.bootstrap_servers} "
-                    f"after {self._start_timeout_ms} ms; {self._log_tail()}"
+                    f"after {self._start_timeout_ms} ms; {self.complaint()}"
                 )
 
-    def _log_tail(self) -> str:
-        text = self.log_file.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
-        return f"the end of {self.log_file}:\n{text}"
+    def complaint(self) -> str:
+        """What its log says of this run from the first error on; the log's end if there is none."""
+        text = self.log_file.read_bytes()[self._log_begins :].decode(errors="replace")
+        error = _ERROR_LINE.search(text)
+        said = text[error.start() :][:_LOG_BYTES] if error else text[-_LOG_BYTES:]
+        return f"its log says:\n{said.rstrip()}"
 
     def _end(self, how: signal.Signals) -> None:
         process = self._process

@@ -68,7 +68,7 @@ def start(
             while broker.running and not stop.asked.wait(_POLL_S):
                 pass
             if broker.exit_status not in (None, *_STOPPED):
-                raise BrokerError(f"the broker ended by itself; see {broker.log_file}")
+                raise BrokerError(f"the broker ended by itself; {broker.complaint()}")
             broker.stop()
     finally:
         broker.close()

@@ -1,0 +1,201 @@
+"""What every command has: the common options, JSON on standard output, exit codes, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from streamlet import errors
+from streamlet.tools import command as command_module
+from streamlet.tools.command import Common, command
+from streamlet.tools.main import build
+from streamlet.tools.output import Output
+
+FAILURES = {
+    "config": (errors.ConfigError(["a", "b"]), 2),
+    "app": (errors.AppNotFoundError("no app"), 3),
+    "missing": (errors.NotFoundError("no group"), 3),
+    "late": (errors.TimedOutError("late"), 4),
+    "refused": (errors.RefusedError("needs --yes"), 5),
+    "fenced": (errors.FencedError("fenced"), 6),
+    "broker": (errors.BrokerError("away"), 1),
+    "interrupt": (KeyboardInterrupt(), 130),
+    "bug": (ZeroDivisionError("oops"), 1),
+}
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
+    """The command line with three commands of this test beside the real ones."""
+    build()  # so that the real commands are registered before ours
+    monkeypatch.setattr(command_module, "REGISTRY", registry := list(command_module.REGISTRY))
+    monkeypatch.setattr("streamlet.tools.main.REGISTRY", registry)
+
+    @command("try show")
+    def show(common: Common, size: Annotated[int, typer.Option()] = 1) -> None:
+        """Show what arrived."""
+        common.output.note("a note")
+        seen = {"servers": common.bootstrap_servers, "settings": common.settings, "size": size}
+        common.output.answer(seen, f"servers: {common.bootstrap_servers} [not markup]")
+
+    @command("try fail")
+    def fail(common: Common, how: str) -> None:
+        """Fail."""
+        raise FAILURES[how][0]
+
+    @command("try check")
+    def check(common: Common) -> None:
+        """Answer, then say that it was bad."""
+        common.output.answer({"violations": ["U1"]}, "U1")
+        raise typer.Exit(1)
+
+    return build()
+
+
+def run(cli: typer.Typer, *words: str, env: dict[str, str] | None = None) -> Result:
+    return CliRunner().invoke(cli, words, env=env)
+
+
+def test_json_is_one_document_on_standard_output_and_the_rest_goes_elsewhere(
+    cli: typer.Typer,
+) -> None:
+    result = run(cli, "try", "show", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {
+        "servers": "localhost:9092",
+        "settings": {},
+        "size": 1,
+    }
+    assert result.stderr == "a note\n"
+
+
+def test_people_get_plain_text(cli: typer.Typer) -> None:
+    assert run(cli, "try", "show").stdout == "servers: localhost:9092 [not markup]\n"
+
+
+@pytest.mark.parametrize("how", FAILURES)
+def test_an_error_becomes_its_exit_code_and_with_json_the_document(
+    cli: typer.Typer, how: str
+) -> None:
+    error, code = FAILURES[how]
+    plain = run(cli, "try", "fail", how)
+    assert (plain.exit_code, plain.stdout) == (code, "")
+    assert "error: " + (str(error) or type(error).__name__) in plain.stderr
+
+    with_json = run(cli, "try", "fail", how, "--json")
+    assert with_json.exit_code == code
+    assert json.loads(with_json.stdout)["error"] == {
+        "type": type(error).__name__,
+        "message": str(error),
+        "exit_code": code,
+    }
+
+
+def test_a_violated_check_answers_and_exits_1(cli: typer.Typer) -> None:
+    result = run(cli, "try", "check", "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (1, {"violations": ["U1"]})
+
+
+def test_an_unknown_option_is_a_usage_error(cli: typer.Typer) -> None:
+    assert run(cli, "try", "show", "--nope").exit_code == 2
+
+
+def test_every_option_has_a_variable(cli: typer.Typer) -> None:
+    env = {
+        "STREAMLET_BOOTSTRAP_SERVERS": "a:1",
+        "STREAMLET_JSON": "1",
+        "STREAMLET_SET": "x.y=1 z=2",
+        "STREAMLET_TRY_SHOW_SIZE": "7",
+    }
+    seen = json.loads(run(cli, "try", "show", env=env).stdout)
+    assert seen == {"servers": "a:1", "settings": {"x.y": "1", "z": "2"}, "size": 7}
+
+    seen = json.loads(run(cli, "try", "show", "--bootstrap-servers", "b:2", env=env).stdout)
+    assert seen["servers"] == "b:2"
+
+
+def test_settings_come_from_the_file_and_set_wins(cli: typer.Typer, tmp_path: Path) -> None:
+    file = tmp_path / "app.properties"
+    file.write_text(
+        "# a comment\n! another\n\nbootstrap.servers = c:3\n"
+        "commit.interval.ms=100\nlong=one,\\\n  two\nstate.dir=/a=b\n"
+    )
+    result = run(
+        cli, "try", "show", "--config", str(file), "--set", "commit.interval.ms=5", "--json"
+    )
+    assert json.loads(result.stdout) == {
+        "servers": "c:3",
+        "settings": {
+            "bootstrap.servers": "c:3",
+            "commit.interval.ms": "5",
+            "long": "one,two",
+            "state.dir": "/a=b",
+        },
+        "size": 1,
+    }
+
+
+def test_bad_settings_are_reported_all_at_once(cli: typer.Typer) -> None:
+    result = run(cli, "try", "show", "--set", "one", "--set", "=two", "--set", "three=3")
+    assert result.exit_code == 2
+    assert "'one' is not key=value" in result.stderr
+    assert "'=two' is not key=value" in result.stderr
+    assert "three" not in result.stderr
+
+
+def test_a_config_file_that_is_not_there_is_bad_input(cli: typer.Typer) -> None:
+    assert run(cli, "try", "show", "--config", "/nowhere/at.all").exit_code == 2
+
+
+def test_security_settings_and_the_admins_own_reach_its_client() -> None:
+    settings = {"security.protocol": "SSL", "admin.x": "1", "commit.interval.ms": "5"}
+    common = Common(None, settings, Output(as_json=False))
+    assert common.client_config() == {"security.protocol": "SSL", "x": "1"}
+
+
+def test_a_closed_pipe_ends_the_command_without_a_word() -> None:
+    """As in ``streamlet ... | head -1``; Python would otherwise complain twice."""
+    program = (
+        "import sys, typer\n"
+        "from streamlet.tools.command import REGISTRY, Common, command\n"
+        "@command('flood')\n"
+        "def flood(common: Common) -> None:\n"
+        "    while True: common.output.tick({}, 'x' * 1000)\n"
+        "app = typer.Typer()\n"
+        "app.command()(REGISTRY[-1].run)\n"
+        "app()\n"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdout=pipe, stderr=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait(30) == 1
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "streamlet", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip().count(".") == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_can_complete(shell: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "streamlet"],
+        env={"_STREAMLET_COMPLETE": f"source_{shell}", "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "streamlet" in done.stdout
