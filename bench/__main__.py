@@ -1,0 +1,82 @@
+"""``python -m bench WORKLOAD``: measure, check the outputs, print one JSON object."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from bench import assignor, restore, streams
+
+_PEERS = ("bare", "streamlet")
+
+
+def main() -> int:
+    """The exit code: 0, or 1 when an output was wrong."""
+    options = _parse()
+    result = _run(options)
+    if options.json:
+        print(json.dumps(result))
+    else:
+        for name, value in result.items():
+            print(f"{name:<12} {value}")
+    return 0 if result.get("right", True) else 1
+
+
+def _run(options: argparse.Namespace) -> dict[str, Any]:
+    match options.workload:
+        case "assignor":
+            return assignor.run()
+        case "restore":
+            return restore.run(keys=options.records, runs=options.runs, peers=options.peers)
+        case workload:
+            return streams.run(
+                workload,
+                records=options.records,
+                keys=options.keys,
+                runs=options.runs,
+                workers=options.workers,
+                peers=options.peers,
+            )
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Benchmarks on a real broker: an embedded one, or that of BENCH_BOOTSTRAP.",
+    )
+    parser.add_argument("workload", choices=["wordcount", "passthrough", "restore", "assignor"])
+    parser.add_argument(
+        "--records", type=_count, default=1_000_000, help="input records; keys of restore"
+    )
+    parser.add_argument("--keys", type=_count, default=10_000, help="different words of the input")
+    parser.add_argument("--runs", type=_count, default=3, help="rounds")
+    parser.add_argument("--workers", type=_count, default=1, help="workers of streamlet")
+    parser.add_argument("--peers", type=_peers, default=list(_PEERS), help="what runs, by commas")
+    parser.add_argument("--json", action="store_true", help="the result as one JSON object")
+    options = parser.parse_args()
+    if options.keys > options.records:
+        parser.error("--keys is more than --records: every key is there once")
+    return options
+
+
+def _count(text: str) -> int:
+    number = int(text.replace("_", ""))
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def _peers(text: str) -> list[str]:
+    chosen = text.split(",")
+    unknown = sorted(set(chosen) - set(_PEERS))
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"unknown: {', '.join(unknown)}; there are {', '.join(_PEERS)}"
+        )
+    return chosen
+
+
+if __name__ == "__main__":
+    sys.exit(main())

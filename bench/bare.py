@@ -1,0 +1,173 @@
+"""The bare loop: the same work without a framework, the reference of every ratio.
+
+Written the plain way, with what anyone who measures would find out: a short fetch back-off, an
+idempotent producer whose failed deliveries are noticed, counts in a dict in front of RocksDB, and
+the last count of each word written to changelog and store at the commit of each second. It bounds
+no memory, restores nothing and survives no crash: a ceiling, not a design.
+
+``python -m bench.bare wordcount|passthrough --bootstrap … --source … --output … --state …`` is one
+measured run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from rocksdict import Options, Rdict, WriteBatch, WriteOptions
+
+from bench.broker import PARTITIONS, consumer, ends
+from bench.span import Span
+
+_COMMIT_S = 1.0
+_BATCH = 10_000
+_WAIT_S = 0.05
+
+
+class Counts:
+    """Counts of one partition: all in a dict, those changed since the last commit in another."""
+
+    def __init__(self, folder: Path) -> None:
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        self.store = Rdict(str(folder), options)
+        self.cache: dict[bytes, int] = {}
+        self.dirty: dict[bytes, int] = {}
+        self._write = WriteOptions()
+        self._write.disable_wal = True  # type: ignore[method-assign, assignment]
+
+    def commit(self, producer: Producer, changelog: str, partition: int) -> None:
+        """Write what changed to the changelog and to the store."""
+        if not self.dirty:
+            return
+        batch = WriteBatch(raw_mode=True)
+        for word, count in self.dirty.items():
+            encoded = b"%d" % count
+            producer.produce(changelog, encoded, word, partition)
+            batch.put(word, encoded)
+        self.store.write(batch, self._write)
+        self.dirty.clear()
+
+
+def count_words(messages: list[Any], producer: Producer, output: str, counts: list[Counts]) -> None:
+    """One update per record."""
+    produce, loads, dumps = producer.produce, orjson.loads, orjson.dumps
+    for message in messages:
+        word, partition = message.key(), message.partition()
+        value = loads(message.value())
+        mine = counts[partition]
+        count = mine.cache.get(word)
+        if count is None:
+            stored = mine.store.get(word)
+            count = 0 if stored is None else int(stored)
+        count += 1
+        mine.cache[word] = count
+        mine.dirty[word] = count
+        produce(output, dumps({"word": value["word"], "count": count}), word)
+
+
+def pass_through(messages: list[Any], producer: Producer, output: str) -> None:
+    """Copy bytes."""
+    produce = producer.produce
+    for message in messages:
+        produce(output, message.value(), message.key())
+
+
+def run(
+    reader: Consumer,
+    total: int,
+    process: Callable[[list[Any]], None],
+    producer: Producer,
+    flush_state: Callable[[], None],
+) -> Span:
+    """Read to the end, committing each second."""
+
+    def commit() -> None:
+        flush_state()
+        if producer.flush(60):
+            raise RuntimeError("outputs were not delivered within a minute")
+        reader.commit(asynchronous=False)
+        span.end()
+
+    span, seen, committed_at = Span(), 0, 0.0
+    while seen < total:
+        messages = reader.consume(_BATCH, _WAIT_S)
+        if not messages:
+            continue
+        if not span.started:
+            span.start()
+            committed_at = time.monotonic()
+        process(messages)
+        producer.poll(0)
+        seen += len(messages)
+        if time.monotonic() - committed_at >= _COMMIT_S and seen < total:
+            commit()
+            committed_at = time.monotonic()
+    commit()
+    return span
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("workload", choices=["wordcount", "passthrough"])
+    for name in ("bootstrap", "source", "output", "state"):
+        parser.add_argument(f"--{name}", required=True)
+    options = parser.parse_args()
+    failed: list[KafkaError] = []
+    producer = _producer(options.bootstrap, failed)
+    producer.list_topics(options.output, timeout=20)
+    total = sum(ends(options.bootstrap, options.source).values())
+    reader = consumer(options.bootstrap, f"{options.output}-bare")
+    reader.assign([TopicPartition(options.source, p, 0) for p in range(PARTITIONS)])
+    if options.workload == "wordcount":
+        counts = [Counts(Path(options.state) / str(p)) for p in range(PARTITIONS)]
+        changelog = f"{options.output}-changelog"
+
+        def flush_state() -> None:
+            for partition, mine in enumerate(counts):
+                mine.commit(producer, changelog, partition)
+
+        span = run(
+            reader,
+            total,
+            lambda messages: count_words(messages, producer, options.output, counts),
+            producer,
+            flush_state,
+        )
+    else:
+        span = run(
+            reader,
+            total,
+            lambda messages: pass_through(messages, producer, options.output),
+            producer,
+            lambda: None,
+        )
+    if failed:
+        raise RuntimeError(f"{len(failed)} deliveries failed, the first: {failed[0]}")
+    span.report(total)
+    reader.close()
+
+
+def _producer(bootstrap: str, failed: list[KafkaError]) -> Producer:
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 20,
+            "queue.buffering.max.messages": 2_000_000,
+            "queue.buffering.max.kbytes": 1_000_000,
+            "partitioner": "murmur2_random",
+            "on_delivery": lambda error, message: failed.append(error),
+            "delivery.report.only.error": True,
+            "log_level": 3,
+        }
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""The broker a benchmark runs against, and the topics it makes there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from streamlet.testing import KafkaBroker
+
+#: Partitions of every topic of a benchmark.
+PARTITIONS = 4
+_TIMEOUT_S = 30
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """``host:port``: the broker of ``BENCH_BOOTSTRAP``, else one that lives as long as the block.
+
+    The group's first rebalance waits half a second, so that workers that start together share the
+    partitions from the first record on.
+    """
+    given = os.environ.get("BENCH_BOOTSTRAP")
+    if given:
+        yield given
+        return
+    with KafkaBroker(properties={"group.initial.rebalance.delay.ms": "500"}) as broker:
+        yield broker.bootstrap_servers
+
+
+class Topics:
+    """Makes and removes topics of four partitions."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def create(self, name: str, config: dict[str, str] | None = None) -> None:
+        """Make a topic that is not there yet; records are kept for good."""
+        settings = {"retention.ms": "-1", **(config or {})}
+        wanted = NewTopic(name, PARTITIONS, 1, config=settings)
+        for made in self._admin.create_topics([wanted], request_timeout=_TIMEOUT_S).values():
+            made.result()
+
+    def delete(self, chosen: Callable[[str], bool]) -> None:
+        """Remove the topics whose name is chosen."""
+        names = [
+            name for name in self._admin.list_topics(timeout=_TIMEOUT_S).topics if chosen(name)
+        ]
+        if not names:
+            return
+        for gone in self._admin.delete_topics(names, request_timeout=_TIMEOUT_S).values():
+            gone.result()
+
+    def count(self, name: str) -> int:
+        """Records of a topic by its offsets; 0 when there is no such topic."""
+        if name not in self._admin.list_topics(timeout=_TIMEOUT_S).topics:
+            return 0
+        return sum(ends(self._bootstrap, name).values())
+
+
+def consumer(bootstrap: str, group: str, **config: object) -> Consumer:
+    """A consumer with the settings that every benchmark shares.
+
+    With librdkafka's default of 1000 ms a fast reader waits for the fetcher most of the time.
+    """
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "fetch.queue.backoff.ms": 5,
+            "log_level": 0,
+            **config,
+        }
+    )
+
+
+def ends(bootstrap: str, topic: str) -> dict[int, int]:
+    """Offset behind the last record of each partition."""
+    reader = consumer(bootstrap, "bench-ends")
+    try:
+        return {
+            partition: reader.get_watermark_offsets(
+                TopicPartition(topic, partition), timeout=_TIMEOUT_S
+            )[1]
+            for partition in range(PARTITIONS)
+        }
+    finally:
+        reader.close()
+
+
+def read_all(bootstrap: str, topic: str) -> Iterator[list[Message]]:
+    """All records of a topic, by batches, up to its present end.
+
+    Raises:
+        KafkaException: a partition cannot be read.
+    """
+    reader = consumer(
+        bootstrap,
+        "bench-reader",
+        **{"enable.partition.eof": True, "queued.min.messages": 1_000_000},
+    )
+    try:
+        reader.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+        open_partitions = set(range(PARTITIONS))
+        while open_partitions:
+            batch = []
+            for message in reader.consume(10_000, 0.2):
+                error = message.error()
+                if error is None:
+                    batch.append(message)
+                elif error.name() == "_PARTITION_EOF":
+                    open_partitions.discard(message.partition() or 0)
+                else:
+                    raise KafkaException(error)
+            yield batch
+    finally:
+        reader.close()

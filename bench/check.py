@@ -1,0 +1,70 @@
+"""Compares what an application wrote with what it must have written."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+
+import orjson
+
+from bench.broker import read_all
+from bench.load import expected_counts
+
+_EXAMPLES = 3
+
+
+def check_wordcount(bootstrap: str, output: str, records: int, keys: int) -> str:
+    """What is wrong with the updates in the output topic; an empty text when nothing is.
+
+    There must be an update per input record, and the last one of each word must have its count.
+    """
+    got: dict[bytes, int] = {}
+    updates = 0
+    for batch in read_all(bootstrap, output):
+        updates += len(batch)
+        for message in batch:
+            update = orjson.loads(message.value() or b"null")
+            if update["word"].encode() != message.key():
+                return f"the update {update} has the key {message.key()!r}"
+            got[update["word"].encode()] = update["count"]
+    return _difference(expected_counts(records, keys), got, records, updates)
+
+
+def check_passthrough(bootstrap: str, source: str, output: str, records: int, keys: int) -> str:
+    """What is wrong with the copy; an empty text when nothing is.
+
+    Each word must be there as often as in the input, and the values must be the same ones.
+    """
+    got: Counter[bytes] = Counter()
+    for batch in read_all(bootstrap, output):
+        got.update([message.key() or b"" for message in batch])
+    wrong = _difference(expected_counts(records, keys), got, records, got.total())
+    if wrong:
+        return wrong
+    if _fingerprint(bootstrap, source) != _fingerprint(bootstrap, output):
+        return "the values differ from the input's"
+    return ""
+
+
+def _fingerprint(bootstrap: str, topic: str) -> int:
+    """A number that the values decide, in whatever order they lie."""
+    return sum(
+        zlib.crc32(message.value() or b"")
+        for batch in read_all(bootstrap, topic)
+        for message in batch
+    )
+
+
+def _difference(
+    expected: dict[bytes, int], got: dict[bytes, int], records: int, written: int
+) -> str:
+    wrong = [word for word in sorted(expected) if got.get(word) != expected[word]]
+    if wrong or len(got) != len(expected):
+        some = [(word, expected[word], got.get(word)) for word in wrong[:_EXAMPLES]]
+        return (
+            f"{len(wrong)} of {len(expected)} words are wrong, {len(got)} were written; "
+            f"(word, expected, got): {some}"
+        )
+    if written != records:
+        return f"{written} records were written for {records} read"
+    return ""

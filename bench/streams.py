@@ -1,0 +1,87 @@
+"""Word count and pass-through: streamlet beside the bare loop on the same input."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from typing import Any
+
+import attrs
+
+from bench import rounds
+from bench.broker import Topics, serving
+from bench.check import check_passthrough, check_wordcount
+from bench.load import load
+from bench.processes import measure
+from bench.rounds import Outcome, Variant
+
+
+@attrs.frozen
+class Bench:
+    """One workload on one loaded topic."""
+
+    workload: str
+    bootstrap: str
+    source: str
+    records: int
+    keys: int
+
+    def bare(self) -> Outcome:
+        """The bare loop."""
+        return self._run(["bench.bare"], 1)
+
+    def streamlet(self, workers: int) -> Outcome:
+        """The application of ``bench/apps.py``, in so many workers of one group."""
+        return self._run(["bench.ours"], workers)
+
+    def _run(self, command: list[str], workers: int) -> Outcome:
+        run = f"bench-run-{uuid.uuid4().hex[:8]}"
+        state = tempfile.mkdtemp(prefix="streamlet-bench-")
+        topics = Topics(self.bootstrap)
+        topics.create(run)
+        if command == ["bench.bare"]:
+            topics.create(f"{run}-changelog", {"cleanup.policy": "compact"})
+        options = {
+            "--bootstrap": self.bootstrap,
+            "--source": self.source,
+            "--output": run,
+            "--state": state,
+        }
+        arguments = [*command, self.workload, *(word for pair in options.items() for word in pair)]
+        try:
+            measurement = measure([arguments] * workers, self.records)
+            return Outcome(measurement, self._wrong(run))
+        finally:
+            shutil.rmtree(state, ignore_errors=True)
+            topics.delete(lambda name: name.startswith(run))
+
+    def _wrong(self, output: str) -> str:
+        if self.workload == "wordcount":
+            return check_wordcount(self.bootstrap, output, self.records, self.keys)
+        return check_passthrough(self.bootstrap, self.source, output, self.records, self.keys)
+
+
+def run(
+    workload: str, *, records: int, keys: int, runs: int, workers: int, peers: list[str]
+) -> dict[str, Any]:
+    """Measure; the result as it is printed.
+
+    With several workers one worker is measured too, and ``speedup`` compares the two.
+    """
+    with serving() as bootstrap:
+        rounds.tell(f"loading {records:,} records with {keys:,} keys")
+        bench = Bench(workload, bootstrap, load(bootstrap, records, keys), records, keys)
+        variants: dict[str, Variant] = {}
+        if "bare" in peers:
+            variants["bare"] = bench.bare
+        if "streamlet" in peers:
+            variants["streamlet"] = lambda: bench.streamlet(workers)
+            if workers > 1:
+                variants["one_worker"] = lambda: bench.streamlet(1)
+        outcomes = rounds.play(variants, runs)
+    result = rounds.summary(workload, outcomes)
+    if workers > 1:
+        result["workers"] = workers
+        result["speedup"] = rounds.ratio(outcomes, "streamlet", "one_worker")
+    return result

@@ -1,0 +1,1 @@
+"""Applications to read and to run: ``wordcount`` first, then ``flights``."""

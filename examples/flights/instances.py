@@ -1,0 +1,172 @@
+"""The instances of the application: processes of ``streamlet run``, each as if on its own host."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parents[2]
+_APP = "examples.flights.app:app"
+_STOP_S = 60
+_LOG_LINES = 15
+
+
+class InstanceFailed(Exception):
+    """An instance ended that nobody asked to end, or did not end well."""
+
+
+def streamlet(*arguments: str) -> list[str]:
+    """The command line ``streamlet ARGUMENTS``."""
+    return [sys.executable, "-m", "streamlet", *arguments]
+
+
+class Instances:
+    """Starts, stops and in the end always ends them.
+
+    Args:
+        bootstrap: the broker.
+        folder: where each gets a folder for its state and a log file.
+    """
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        self._bootstrap = bootstrap
+        self._folder = folder
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._stopping: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """Those that run and were not asked to leave."""
+        return sorted(self._running)
+
+    @property
+    def leaving(self) -> list[str]:
+        """Those that were asked to leave and are at it."""
+        return sorted(self._stopping)
+
+    def start(self, name: str) -> None:
+        """``streamlet run`` in a session of its own, so that Ctrl-C reaches only us."""
+        command = streamlet("run", _APP, "--name", name, "--processes", "1")
+        command += ["--bootstrap-servers", self._bootstrap]
+        command += ["--state-dir", str(self._folder / name)]
+        with self._log(name).open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                command,
+                cwd=_ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def interrupt(self, name: str) -> None:
+        """Ask one to leave, as Ctrl-C would: it finishes its batch, commits and goes."""
+        process = self._running.pop(name)
+        self._stopping[name] = process
+        process.send_signal(signal.SIGINT)
+
+    def check(self) -> None:
+        """Take note of those that ended.
+
+        Raises:
+            InstanceFailed: one ended by itself, or with an exit code other than 0.
+        """
+        for name, process in self._running.items():
+            if process.poll() is not None:
+                raise self._failed(name, process)
+        for name, process in list(self._stopping.items()):
+            if process.poll() is not None:
+                del self._stopping[name]
+                if process.returncode:
+                    raise self._failed(name, process)
+
+    def stop_all(self) -> None:
+        """Have all leave, and wait until they have.
+
+        Raises:
+            InstanceFailed: one does not end, or does not end well.
+        """
+        for name in self.names:
+            self.interrupt(name)
+        for name, process in list(self._stopping.items()):
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                raise InstanceFailed(f"{name} did not leave within {_STOP_S} s") from None
+        self.check()
+
+    def kill_all(self) -> None:
+        """End whatever still runs, workers included."""
+        for process in [*self._running.values(), *self._stopping.values()]:
+            if process.poll() is None:
+                process.terminate()
+        for process in [*self._running.values(), *self._stopping.values()]:
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()  # its workers end when the pipe from it breaks
+                process.wait()
+
+    def _log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
+
+    def _failed(self, name: str, process: subprocess.Popen[bytes]) -> InstanceFailed:
+        lines = self._log(name).read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        return InstanceFailed(
+            f"{name} ended with status {process.returncode}; the end of its log:\n"
+            + "\n".join(f"  {line}" for line in lines)
+        )
+
+
+class Status:
+    """What ``streamlet status --watch`` says last of the application."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        command = streamlet("status", "flights", "--watch", "--json")
+        command += ["--bootstrap-servers", bootstrap]
+        with (folder / "status.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=_ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
+        assert self._process.stdout is not None
+        self._pipe = self._process.stdout
+        os.set_blocking(self._pipe.fileno(), False)
+        self._unread = b""
+        self._last: dict[str, Any] = {}
+
+    def tasks(self) -> dict[str, list[str]]:
+        """The tasks each instance runs, as far as is known now."""
+        self._read()
+        return {
+            instance["name"]: sorted(
+                task["task"]
+                for member in instance["members"]
+                for task in member["tasks"]
+                if task["role"] == "active"
+            )
+            for instance in self._last.get("instances", [])
+        }
+
+    def close(self) -> None:
+        """End the command."""
+        self._process.kill()
+        self._process.wait()
+        self._pipe.close()
+
+    def _read(self) -> None:
+        while chunk := self._pipe.read(65_536):
+            self._unread += chunk
+        *lines, self._unread = self._unread.split(b"\n")
+        for line in lines:
+            if line.strip():
+                self._last = json.loads(line)

@@ -1,0 +1,129 @@
+"""Puts the flights into Kafka at a steady pace, and reads what the application makes of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from examples.flights.data import Event
+from examples.flights.expected import Results
+from examples.flights.instances import streamlet
+
+PARTITIONS = 4
+INPUTS = ("airlines", "flights")
+RESULTS = ("delays-by-airline", "delays-by-origin")
+OUTPUTS = ("named-flights", *RESULTS)
+_TIMEOUT_S = 30
+
+
+class Undelivered(Exception):
+    """The broker did not take an event."""
+
+
+def create_topics(bootstrap: str) -> None:
+    """All topics the application reads and writes; its internal ones it makes itself."""
+    command = streamlet("topics", "create", *INPUTS, *OUTPUTS, "--partitions", str(PARTITIONS))
+    subprocess.run(
+        [*command, "--bootstrap-servers", bootstrap],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+class Events:
+    """Produces events, Java's partitions for their keys."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._failed: list[KafkaError] = []
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "partitioner": "murmur2_random",
+                "linger.ms": 20,
+                "queue.buffering.max.messages": 1_000_000,
+                "on_delivery": self._delivered,
+                "delivery.report.only.error": True,
+            }
+        )
+
+    def send(self, topic: str, events: Iterator[Event]) -> int:
+        """Hand them over; how many there were."""
+        count = 0
+        for key, value, timestamp_ms in events:
+            self._producer.produce(topic, value, key, timestamp=timestamp_ms)
+            count += 1
+        self._producer.poll(0)
+        return count
+
+    def flush(self) -> None:
+        """Wait until all are delivered.
+
+        Raises:
+            Undelivered: some are not.
+        """
+        left = self._producer.flush(_TIMEOUT_S)
+        if left or self._failed:
+            raise Undelivered(f"{left + len(self._failed)} events; {self._failed[:1]}")
+
+    def _delivered(self, error: KafkaError | None, _: Any) -> None:
+        if error is not None:
+            self._failed.append(error)
+
+
+class ResultReader:
+    """The last value per key of the topics with results, as far as they were read."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "flights-demo-reader",
+                "enable.auto.commit": False,
+                "fetch.queue.backoff.ms": 5,
+            }
+        )
+        self._position = {(topic, p): 0 for topic in RESULTS for p in range(PARTITIONS)}
+        self._consumer.assign([TopicPartition(*where, 0) for where in self._position])
+        self.results: dict[str, Results] = {topic: {} for topic in RESULTS}
+
+    @property
+    def processed(self) -> int:
+        """Flights that went all the way: to the results by origin."""
+        return sum(result["flights"] for result in self.results["delays-by-origin"].values())
+
+    def read(self, timeout_s: float = 0.0) -> None:
+        """Take what is there. Every update is in the topics; only the last per key is decoded."""
+        last: dict[tuple[str, str], bytes] = {}
+        messages: list[Any] = self._consumer.consume(50_000, timeout_s)
+        for message in messages:
+            if message.error() is None:
+                topic, partition = message.topic(), message.partition()
+                last[topic, message.key().decode()] = message.value()
+                self._position[topic, partition] = message.offset() + 1
+        for (topic, key), value in last.items():
+            self.results[topic][key] = json.loads(value)
+
+    def read_to_end(self) -> None:
+        """Take everything there is now."""
+        ends = {
+            (topic, partition): self._end(topic, partition) for topic, partition in self._position
+        }
+        while any(self._position[where] < end for where, end in ends.items()):
+            self.read(0.5)
+
+    def count(self, topic: str) -> int:
+        """Records of a topic."""
+        return sum(self._end(topic, partition) for partition in range(PARTITIONS))
+
+    def close(self) -> None:
+        """Leave the broker alone."""
+        self._consumer.close()
+
+    def _end(self, topic: str, partition: int) -> int:
+        where = TopicPartition(topic, partition)
+        return int(self._consumer.get_watermark_offsets(where, timeout=_TIMEOUT_S)[1])
