@@ -6,7 +6,7 @@ Compact JSON, the same on all input partitions of a task (hand-over rule W1)::
      "state":[3,9],"release":{"to":"<member id>"}}
 
 ``epoch`` fences (W5), ``state`` is what the committed positions contain (N1), ``ends`` is one
-more than the last delivered changelog offset. With ``release`` it is a mark (W2), and nothing else is one.
+more than the last delivered changelog offset. With ``release`` it is a mark (W2); nothing else is.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CommitMetadata:
         """
         return self.release_to == member_id and self.generation == generation
 
-    def encode(self, max_bytes: int = METADATA_MAX_BYTES) -> str:
+    def to_text(self, max_bytes: int = METADATA_MAX_BYTES) -> str:
         """Write the text.
 
         Raises:
@@ -76,35 +76,37 @@ class CommitMetadata:
             )
         return text
 
+    @classmethod
+    def from_text(cls, text: str | None) -> CommitMetadata | None:
+        """Read the text beside a committed position; None where there is none of ours.
 
-def decode(text: str | None) -> CommitMetadata | None:
-    """Read the text beside a committed position; None where there is none of ours.
+        Positions set by a tool have no text, or one of their own. librdkafka ends the text with a NUL,
+        which is taken off.
 
-    Positions set by a tool have no text, or one of their own. librdkafka ends the text with a NUL,
-    which is taken off.
-
-    Raises:
-        CommitMetadataError: if it is of a later version, or ours but damaged.
-    """
-    text = (text or "").rstrip("\0")
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        if text.startswith('{"v":'):
-            raise CommitMetadataError(f"commit metadata cannot be read: {text[:80]!r}") from error
-        return None
-    if not isinstance(record, dict) or "v" not in record:
-        return None
-    if record["v"] != VERSION:
-        raise CommitMetadataError(
-            f"commit metadata has version {record['v']!r}, this streamlet reads {VERSION}"
-        )
-    try:
-        return _from_record(record)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise CommitMetadataError(
-            f"commit metadata does not fit together: {text[:80]!r}"
-        ) from error
+        Raises:
+            CommitMetadataError: if it is of a later version, or ours but damaged.
+        """
+        text = (text or "").rstrip("\0")
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            if text.startswith('{"v":'):
+                raise CommitMetadataError(
+                    f"commit metadata cannot be read: {text[:80]!r}"
+                ) from error
+            return None
+        if not isinstance(record, dict) or "v" not in record:
+            return None
+        if record["v"] != VERSION:
+            raise CommitMetadataError(
+                f"commit metadata has version {record['v']!r}, this streamlet reads {VERSION}"
+            )
+        try:
+            return _from_record(record)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise CommitMetadataError(
+                f"commit metadata does not fit together: {text[:80]!r}"
+            ) from error
 
 
 def _from_record(record: dict[str, Any]) -> CommitMetadata:

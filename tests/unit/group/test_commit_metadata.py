@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlet.group.commit_metadata import CommitMetadata, CommitMetadataError, decode
+from streamlet.group.commit_metadata import CommitMetadata, CommitMetadataError
 from streamlet.types import StateNumber, TopicPartition
 
 COUNTS = st.integers(0, 2**63)
@@ -28,12 +28,12 @@ METADATA = st.builds(
 
 @given(METADATA)
 def test_it_is_read_as_it_was_written(metadata):
-    assert decode(metadata.encode()) == metadata
+    assert CommitMetadata.from_text(metadata.to_text()) == metadata
 
 
 @given(METADATA)
 def test_the_nul_that_librdkafka_appends_is_taken_off(metadata):
-    assert decode(metadata.encode() + "\0") == metadata
+    assert CommitMetadata.from_text(metadata.to_text() + "\0") == metadata
 
 
 def test_it_looks_as_the_hand_over_rules_say():
@@ -41,7 +41,7 @@ def test_it_looks_as_the_hand_over_rules_say():
     metadata = CommitMetadata(
         3, "a-1", 7, {TopicPartition("app-counts-changelog", 0): 120}, StateNumber(3, 9), "b-2"
     )
-    assert json.loads(metadata.encode()) == {
+    assert json.loads(metadata.to_text()) == {
         "v": 1,
         "epoch": 3,
         "by": "a-1",
@@ -54,7 +54,7 @@ def test_it_looks_as_the_hand_over_rules_say():
 
 @pytest.mark.parametrize("text", [None, "", "\0", "moved by hand", "[1]", "7", '{"by":"a tool"}'])
 def test_what_others_wrote_is_none_of_ours(text):
-    assert decode(text) is None
+    assert CommitMetadata.from_text(text) is None
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_what_others_wrote_is_none_of_ours(text):
 def test_what_is_ours_and_cannot_be_read_is_an_error(text):
     """Taking it for nothing would start a task with state that is not of its positions."""
     with pytest.raises(CommitMetadataError):
-        decode(text)
+        CommitMetadata.from_text(text)
 
 
 @given(st.text(max_size=40))
 def test_any_text_is_read_refused_or_not_ours(text):
     for wrapped in (text, '{"v":1,' + text, json.dumps({"v": 1, "epoch": text})):
         with contextlib.suppress(CommitMetadataError):
-            assert decode(wrapped) is None
+            assert CommitMetadata.from_text(wrapped) is None
 
 
 def test_a_mark_counts_only_for_the_order_it_answers():
@@ -100,5 +100,5 @@ def test_text_longer_than_the_broker_takes_is_not_sent():
         TopicPartition(f"application-with-a-long-name-store-{n}-changelog", 3): n for n in range(90)
     }
     with pytest.raises(CommitMetadataError, match=r"90 changelog partitions.*4096"):
-        CommitMetadata(1, "a", 5, ends).encode()
-    assert CommitMetadata(1, "a", 5, ends).encode(max_bytes=8_192)
+        CommitMetadata(1, "a", 5, ends).to_text()
+    assert CommitMetadata(1, "a", 5, ends).to_text(max_bytes=8_192)
