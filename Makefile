@@ -21,6 +21,7 @@ help:
 	@echo 'make setup   everything the others need, into $(VENV)'
 
 setup: $(VENV)/.setup-all
+	@echo 'set up in $(VENV)'
 
 demo: $(VENV)/.setup-demo
 	$(BIN)/python -m examples.flights.demo
