@@ -1,0 +1,198 @@
+"""A live group put together again from its members' own bytes; pure.
+
+A stable group's coordinator hands out every member's subscription and assignment. That is all that
+the leader of the last rebalance knew and answered, so its own checks can be run from outside.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TypeVar
+
+import attrs
+
+from streamlet.assignor.values import (
+    GroupState,
+    MemberPlan,
+    MemberState,
+    Plan,
+    Role,
+    Rules,
+    TaskInfo,
+    Violation,
+)
+from streamlet.group.describe import GroupDescription, MemberDescription
+from streamlet.group.values import Assignment, Subscription
+from streamlet.group.wire import WireError, decode_assignment, decode_subscription
+from streamlet.types import TaskId
+
+T = TypeVar("T")
+
+#: All of a group's metadata is one record to the broker; above this it cannot be stored (U12).
+GROUP_BYTES_MAX = 1_000_000
+
+
+@attrs.frozen
+class LiveMember:
+    """A member as described; what it said and was told is None where it cannot be read."""
+
+    described: MemberDescription
+    subscription: Subscription | None
+    assignment: Assignment | None
+
+    @property
+    def said(self) -> Subscription:
+        """Its subscription, an empty one if there is none to read."""
+        return self.subscription or Subscription("", "", 0, 1.0, 1, ())
+
+    @property
+    def told(self) -> Assignment:
+        """Its assignment, an empty one if there is none to read."""
+        return self.assignment or Assignment()
+
+    @property
+    def tasks(self) -> list[tuple[TaskId, Role]]:
+        """Its tasks and what they are to it, as of its assignment."""
+        roles = {
+            **dict.fromkeys(self.told.standby, Role.STANDBY),
+            **dict.fromkeys(self.told.learner, Role.LEARNER),
+            **dict.fromkeys(self.told.pending, Role.PENDING),
+            **dict.fromkeys(self.told.revoke, Role.RELEASED),
+            **dict.fromkeys(self.told.release, Role.ACTIVE),
+            **dict.fromkeys(self.told.active, Role.ACTIVE),
+        }
+        return sorted(roles.items())
+
+    @property
+    def name(self) -> str:
+        """What people call it, ``h1-0``; its member id if it does not say."""
+        said = self.subscription
+        return self.described.member_id if said is None else f"{said.name}-{said.member}"
+
+
+@attrs.frozen
+class LiveGroup:
+    """A group and its members, sorted by name."""
+
+    described: GroupDescription
+    members: tuple[LiveMember, ...]
+
+    @property
+    def ours(self) -> bool:
+        """Whether a member speaks our protocol; True while there is nothing to read."""
+        silent = not self.stable or not self.members
+        return silent or any(member.subscription is not None for member in self.members)
+
+    @property
+    def stable(self) -> bool:
+        """Whether the last rebalance is over, so that there is something to read."""
+        return self.described.state == "Stable"
+
+    @property
+    def newest(self) -> Assignment:
+        """The assignment that tells most of the last rebalance."""
+        told = [member.told for member in self.members]
+        return max(told, key=lambda assignment: assignment.generation, default=Assignment())
+
+
+def read(described: GroupDescription) -> LiveGroup:
+    """Read every member's bytes; what is not ours, or too new for us, is left out."""
+    members = [
+        LiveMember(
+            member,
+            _read(decode_subscription, member.metadata),
+            _read(decode_assignment, member.assignment),
+        )
+        for member in described.members
+    ]
+    return LiveGroup(described, tuple(sorted(members, key=_order)))
+
+
+def _order(member: LiveMember) -> tuple[str, int, str]:
+    said = member.subscription
+    number = -1 if said is None else said.member
+    return ("" if said is None else said.name, number, member.described.member_id)
+
+
+def _read(decode: Callable[[bytes], T], data: bytes) -> T | None:
+    if not data:
+        return None
+    try:
+        return decode(data)
+    except WireError:
+        return None
+
+
+def tasks(group: LiveGroup) -> tuple[TaskInfo, ...]:
+    """The tasks there must be: all that anybody holds, and those missing between them.
+
+    How many there are beyond the last one held only the topology knows.
+    """
+    held: set[TaskId] = set()
+    stateful: set[int] = set()
+    for member in group.members:
+        for task, copy in member.said.copies.items():
+            held.add(task)
+            if copy.role in (Role.LEARNER, Role.STANDBY, Role.DORMANT) or copy.lag is not None:
+                stateful.add(task.subtopology)
+        stateful |= member.said.stateful
+        for task, _ in member.tasks:
+            held.add(task)
+    last: dict[int, int] = defaultdict(int)
+    for task in held:
+        last[task.subtopology] = max(last[task.subtopology], task.partition)
+    return tuple(
+        TaskInfo(TaskId(subtopology, partition), subtopology in stateful)
+        for subtopology in sorted(last)
+        for partition in range(last[subtopology] + 1)
+    )
+
+
+def last_round(group: LiveGroup, rules: Rules, now_ms: int) -> tuple[GroupState, Plan]:
+    """What the leader of the last rebalance was given and what it answered."""
+    state = GroupState(
+        tasks=tasks(group),
+        members=tuple(_member_state(member) for member in group.members),
+        generation=group.newest.generation,
+        now_ms=now_ms,
+        rules=rules,
+    )
+    return state, Plan({m.described.member_id: _member_plan(m.told) for m in group.members})
+
+
+def _member_state(member: LiveMember) -> MemberState:
+    said = member.said
+    return MemberState(
+        member_id=member.described.member_id,
+        instance=said.instance or member.described.member_id,
+        number=said.member,
+        capacity=said.capacity,
+        instance_id=member.described.instance_id,
+        copies=said.copies,
+        tags=said.tags,
+        leaving=said.leaving,
+        learners=said.learners,
+        joined_generation=said.joined_generation,
+        deferral_deadline_ms=said.deferral_deadline_ms,
+    )
+
+
+def _member_plan(told: Assignment) -> MemberPlan:
+    return MemberPlan(
+        active=told.active,
+        learner=told.learner,
+        standby=told.standby,
+        release=told.release,
+        pending=told.pending,
+        revoke=told.revoke,
+        leave=told.leave,
+    )
+
+
+def check_size(group: LiveGroup) -> list[Violation]:
+    """U12: all metadata of the group fits into one record."""
+    size = sum(len(m.described.metadata) + len(m.described.assignment) for m in group.members)
+    if size < GROUP_BYTES_MAX:
+        return []
+    return [Violation("U12", f"the group's metadata is {size} bytes of {GROUP_BYTES_MAX}")]

@@ -1,0 +1,87 @@
+"""The status document for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from streamlet.tools.output import table
+
+_ROLES = ("active", "learner", "standby", "pending", "released")
+_LAGGING_SHOWN = 12
+
+
+def view(document: dict[str, Any], checked: bool) -> RenderableType:
+    """Headline, members with their tasks, hand-overs, lag and what is wrong."""
+    parts: list[RenderableType] = [_headline(document), _members(document["instances"])]
+    if document["handovers"]:
+        parts += [Text(), _handovers(document["handovers"])]
+    if document["input_lag"]:
+        parts += [Text(), _lag(document["input_lag"])]
+    for violation in document["violations"]:
+        parts.append(
+            Text.assemble((f"violated {violation['rule']}: ", "bold red"), _said(violation))
+        )
+    if checked and not document["violations"]:
+        parts.append(Text("all checks hold", "green"))
+    return Group(*parts)
+
+
+def _headline(document: dict[str, Any]) -> Text:
+    group = document["group"]
+    told = [group["state"]]
+    if group["mode"]:
+        told.append(group["mode"])
+    if group["generation"] is not None:
+        told.append(f"generation {group['generation']}")
+    if group["leader"]:
+        told.append(f"led by {group['leader']}")
+    if group["last_rebalance"]["reason"]:
+        told.append(f"last rebalance: {group['last_rebalance']['reason']}")
+    return Text.assemble((document["application"], "bold"), "  ", ", ".join(told))
+
+
+def _members(instances: list[dict[str, Any]]) -> RenderableType:
+    if not instances:
+        return Text("no instance is running")
+    rows: list[tuple[object, ...]] = []
+    for instance in instances:
+        leaving = "  (leaving)" if instance["leaving"] else ""
+        for member in instance["members"]:
+            tasks = member["tasks"]
+            by_role = (
+                _listed(task for task in tasks if task["role"] == role) or None for role in _ROLES
+            )
+            rows.append(
+                (f"{instance['name']}{leaving}", member["member"], member["state"], *by_role)
+            )
+    return table("INSTANCE", "MEMBER", "STATE", *(role.upper() for role in _ROLES), rows=rows)
+
+
+def _listed(tasks: Iterable[dict[str, Any]]) -> str:
+    return " ".join(task["task"] for task in tasks)
+
+
+def _handovers(handovers: list[dict[str, Any]]) -> RenderableType:
+    rows: list[tuple[object, ...]] = [
+        (one["task"], one["from"], one["to"], one["stage"]) for one in handovers
+    ]
+    return table("HAND-OVER", "FROM", "TO", "STAGE", rows=rows)
+
+
+def _lag(lag: dict[str, dict[str, int]]) -> RenderableType:
+    rows: list[tuple[object, ...]] = []
+    for topic, partitions in lag.items():
+        behind = sorted((p for p in partitions.items() if p[1]), key=lambda p: (-p[1], int(p[0])))
+        most = " ".join(f"{partition}:{records}" for partition, records in behind[:_LAGGING_SHOWN])
+        more = " …" if len(behind) > _LAGGING_SHOWN else ""
+        rows.append((topic, len(partitions), sum(partitions.values()), (most + more) or None))
+    return table("INPUT", "PARTITIONS", "LAG", "BY PARTITION", rows=rows)
+
+
+def _said(violation: dict[str, Any]) -> str:
+    where = " ".join([*violation["tasks"], *violation["members"]])
+    return f"{violation['text']}{f' ({where})' if where else ''}"

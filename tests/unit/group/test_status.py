@@ -1,0 +1,222 @@
+"""The status document, and the last round put together again, from members' own bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from streamlet.assignor.values import Copy, Leaving, MemberPlan, Role, Rules, TaskInfo, Violation
+from streamlet.group.describe import GroupDescription, MemberDescription
+from streamlet.group.live import GROUP_BYTES_MAX, LiveGroup, check_size, last_round, read, tasks
+from streamlet.group.status import document
+from streamlet.group.values import Assignment, Subscription
+from streamlet.group.wire import encode_assignment, encode_subscription
+from streamlet.types import TaskId, TopicPartition
+
+
+def task(text: str) -> TaskId:
+    return TaskId.parse(text)
+
+
+def ids(text: str) -> frozenset[TaskId]:
+    return frozenset(map(task, text.split()))
+
+
+def member(
+    name: str,
+    number: int = 0,
+    copies: dict[str, Copy] | None = None,
+    said: dict[str, Any] | None = None,
+    **told: Any,
+) -> MemberDescription:
+    """A member ``h1-0`` with member id ``id-h1-0`` of instance ``process-h1``."""
+    subscription = Subscription(
+        f"process-{name}",
+        name,
+        number,
+        2.0,
+        1,
+        (),
+        copies={task(text): copy for text, copy in (copies or {}).items()},
+        stateful=frozenset({0}),
+        **(said or {}),
+    )
+    assignment = Assignment(leader="id-h1-0", generation=12, made_ms=5_000, reason="joined", **told)
+    return MemberDescription(
+        f"id-{name}-{number}",
+        subscription.instance_id,
+        f"client-{name}",
+        "localhost",
+        encode_subscription(subscription),
+        encode_assignment(assignment),
+    )
+
+
+def group(*members: MemberDescription, state: str = "Stable", kind: str = "stream") -> LiveGroup:
+    return read(GroupDescription("flights", state, kind, "streamlet", members))
+
+
+def test_a_stable_group_is_shown_in_the_shape_that_is_promised() -> None:
+    live = group(
+        member("h1", said={"tags": {"zone": "a"}, "instance_id": "h1-0"}, active=ids("0_0 1_0"))
+    )
+    lag = {TopicPartition("flights", 1): 0, TopicPartition("flights", 0): 12}
+    assert document(live, lag) == {
+        "application": "flights",
+        "group": {
+            "state": "Stable",
+            "protocol_type": "stream",
+            "mode": "incremental",
+            "generation": 12,
+            "leader": "h1-0",
+            "last_rebalance": {"at_ms": 5_000, "reason": "joined"},
+        },
+        "instances": [
+            {
+                "name": "h1",
+                "process_id": "process-h1",
+                "capacity": 2.0,
+                "tags": {"zone": "a"},
+                "leaving": None,
+                "members": [
+                    {
+                        "member": "h1-0",
+                        "member_id": "id-h1-0",
+                        "instance_id": "h1-0",
+                        "state": "RUNNING",
+                        "tasks": [shown("0_0"), shown("1_0", isStateful=False)],
+                    }
+                ],
+            }
+        ],
+        "handovers": [],
+        "input_lag": {"flights": {"0": 12, "1": 0}},
+        "violations": [],
+    }
+
+
+def shown(text: str, **differs: Any) -> dict[str, Any]:
+    """A task of the document, a stateful active one unless said otherwise."""
+    plain = {"role": "active", "isStateful": True, "isLearner": False}
+    rest = {"beingLearned": False, "isReady": None, "lag": 0}
+    return {"task": text, **plain, **rest, **differs}
+
+
+def tasks_of(live: LiveGroup) -> dict[str, list[dict[str, Any]]]:
+    instances = document(live, {})["instances"]
+    return {m["member"]: m["tasks"] for instance in instances for m in instance["members"]}
+
+
+def test_a_learner_shows_on_both_sides_and_as_a_hand_over() -> None:
+    learning = {"0_0": Copy(Role.LEARNER, lag=700), "0_1": Copy(Role.LEARNER, lag=3, ready=True)}
+    live = group(
+        member("h1", active=ids("0_0 0_1")), member("h2", copies=learning, learner=ids("0_0 0_1"))
+    )
+    assert tasks_of(live) == {
+        "h1-0": [shown("0_0", beingLearned=True), shown("0_1", beingLearned=True)],
+        "h2-0": [
+            shown("0_0", role="learner", isLearner=True, isReady=False, lag=700),
+            shown("0_1", role="learner", isLearner=True, isReady=True, lag=3),
+        ],
+    }
+    handovers = document(live, {})["handovers"]
+    assert [(h["task"], h["from"], h["to"], h["stage"]) for h in handovers] == [
+        ("0_0", "h1-0", "h2-0", "learning"),
+        ("0_1", "h1-0", "h2-0", "ready"),
+    ]
+
+
+def test_an_ordered_hand_over_is_active_here_and_pending_there() -> None:
+    live = group(
+        member("h1", release={task("0_0"): "id-h2-0"}),
+        member("h2", pending={task("0_0"): "id-h1-0"}),
+    )
+    roles = {name: [(t["task"], t["role"]) for t in own] for name, own in tasks_of(live).items()}
+    assert roles == {"h1-0": [("0_0", "active")], "h2-0": [("0_0", "pending")]}
+    [handover] = document(live, {})["handovers"]
+    assert (handover["from"], handover["to"], handover["stage"]) == ("h1-0", "h2-0", "ordered")
+
+
+def test_members_of_an_instance_stand_together_and_a_leaving_one_says_so() -> None:
+    leaving = {"leaving": Leaving(7, 9)}
+    live = group(member("h2", 1, said=leaving), member("h1"), member("h2", 0, said=leaving))
+    found = [
+        (i["name"], i["leaving"], [(m["member"], m["state"]) for m in i["members"]])
+        for i in document(live, {})["instances"]
+    ]
+    mark = {"since_ms": 7, "deadline_ms": 9}
+    assert found == [
+        ("h1", None, [("h1-0", "RUNNING")]),
+        ("h2", mark, [("h2-0", "PENDING_SHUTDOWN"), ("h2-1", "PENDING_SHUTDOWN")]),
+    ]
+
+
+def test_a_group_that_rebalances_has_nothing_to_read() -> None:
+    silent = attrs.evolve(member("h1"), metadata=b"", assignment=b"")
+    live = group(silent, state="PreparingRebalance")
+    assert live.ours
+    assert not live.stable
+    found = document(live, {})
+    assert found["group"]["generation"] is None
+    [instance] = found["instances"]
+    assert instance["name"] == "client-h1"
+    assert instance["members"][0]["member"] == "id-h1-0"
+    assert instance["members"][0]["state"] == "REBALANCING"
+
+
+def test_an_empty_group_has_no_mode_and_no_instances() -> None:
+    found = document(group(state="Empty"), {})
+    assert found["group"]["mode"] is None
+    assert found["instances"] == []
+
+
+def test_members_that_want_more_than_their_type_are_upgrading() -> None:
+    assert document(group(member("h1"), kind="consumer"), {})["group"]["mode"] == "upgrading"
+    old = member("h1", said={"wants_type": "consumer"})
+    assert document(group(old, kind="consumer"), {})["group"]["mode"] == "eager"
+
+
+def test_bytes_of_others_are_left_out() -> None:
+    foreign = attrs.evolve(member("h1"), metadata=b"\0\0", assignment=b"\xff" * 40)
+    assert not group(foreign).ours
+    mixed = group(foreign, member("h2"))
+    assert mixed.ours
+    assert [m.name for m in mixed.members] == ["id-h1-0", "h2-0"]
+
+
+def test_a_task_missing_between_others_is_one_there_must_be() -> None:
+    live = group(member("h1", active=ids("0_0 0_2 1_1")))
+    assert tasks(live) == tuple(
+        TaskInfo(task(text), text[0] == "0") for text in ("0_0", "0_1", "0_2", "1_0", "1_1")
+    )
+
+
+def test_the_last_round_is_what_the_leader_was_given_and_answered() -> None:
+    copies = {"0_0": Copy(Role.ACTIVE, generation=11), "0_1": Copy(Role.LEARNER, lag=3)}
+    live = group(
+        member("h1", copies=copies, active=ids("0_0"), learner=ids("0_1"), leave=True),
+        member("h2", revoke=ids("1_0"), standby=ids("0_0")),
+    )
+    state, plan = last_round(live, Rules(standbys=1), now_ms=99)
+    assert (state.generation, state.now_ms, state.rules.standbys) == (12, 99, 1)
+    assert state.members[0].copies == {task(text): copy for text, copy in copies.items()}
+    assert [m.sort_key for m in state.members] == ["id-h1-0", "id-h2-0"]
+    assert plan.members == {
+        "id-h1-0": MemberPlan(active=ids("0_0"), learner=ids("0_1"), leave=True),
+        "id-h2-0": MemberPlan(revoke=ids("1_0"), standby=ids("0_0")),
+    }
+
+
+def test_a_group_too_large_to_store_violates_u12() -> None:
+    assert check_size(group(member("h1"))) == []
+    large = attrs.evolve(member("h1"), metadata=bytes(GROUP_BYTES_MAX))
+    [violation] = check_size(group(large, member("h2")))
+    assert violation.rule == "U12"
+
+
+def test_violations_are_shown_with_tasks_and_members() -> None:
+    violation = Violation("U1", "nobody runs it", (task("0_1"),), ("h1-0",))
+    assert document(group(), {}, [violation])["violations"] == [
+        {"rule": "U1", "tasks": ["0_1"], "members": ["h1-0"], "text": "nobody runs it"}
+    ]

@@ -1,0 +1,174 @@
+"""What the status command asks for, waits for and refuses, without a broker."""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import attrs
+import pytest
+from rich.console import Console
+
+from streamlet.clock import ManualClock
+from streamlet.errors import BrokerError, NotFoundError, TimedOutError
+from streamlet.group.describe import GroupDescription, MemberDescription
+from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetchAnswer, Request
+from streamlet.group.values import Assignment, Subscription
+from streamlet.group.wire import encode_assignment, encode_subscription
+from streamlet.kafka.ports import TopicInfo
+from streamlet.testing.ports import MemoryAdmin, MemoryLog
+from streamlet.tools.status import Look
+from streamlet.tools.status_view import view
+from streamlet.types import TaskId, TopicPartition
+
+T = TypeVar("T")
+
+MEMBER = MemberDescription(
+    "id-h1-0",
+    None,
+    "h1",
+    "localhost",
+    encode_subscription(Subscription("process", "h1", 0, 1.0, 1, ())),
+    encode_assignment(
+        Assignment(active=frozenset({TaskId(0, 0)}), leader="id-h1-0", generation=3, reason="join")
+    ),
+)
+
+
+def done(result: T) -> Future[T]:
+    future: Future[T] = Future()
+    future.set_result(result)
+    return future
+
+
+@attrs.define
+class Coordinator:
+    """Answers with one description after the other, the last one for ever."""
+
+    descriptions: list[GroupDescription]
+    committed: dict[TopicPartition, Committed] = attrs.field(factory=dict)
+    error: int = 0
+    clock: ManualClock = attrs.field(factory=ManualClock)
+
+    def describe_group(self, group: str, timeout_ms: int) -> Future[GroupDescription]:
+        self.clock.advance(1_000)
+        more = len(self.descriptions) > 1
+        return done(self.descriptions.pop(0) if more else self.descriptions[0])
+
+    def send(self, request: Request, connection: str, timeout_ms: int) -> Future[Answer]:
+        assert isinstance(request, OffsetFetch)
+        assert not request.require_stable
+        found = {tp: self.committed.get(tp, Committed(-1, "")) for tp in request.partitions}
+        return done(OffsetFetchAnswer(self.error, found))
+
+
+def described(state: str, *members: MemberDescription, error: int = 0) -> GroupDescription:
+    return GroupDescription("flights", state, "stream", "streamlet", members, error)
+
+
+def look(coordinator: Coordinator, log: MemoryLog | None = None, check: bool = False) -> Look:
+    admin = MemoryAdmin(log or MemoryLog())
+    return Look(coordinator, admin, "flights", check, clock=coordinator.clock, poll_s=0)
+
+
+def text_of(document: dict[str, Any], checked: bool = False) -> str:
+    out = io.StringIO()
+    Console(file=out, width=200).print(view(document, checked))
+    return out.getvalue()
+
+
+def test_lag_is_counted_for_committed_partitions_only() -> None:
+    log = MemoryLog()
+    log.create("flights", 2)
+    log.create("other", 1)
+    for _ in range(5):
+        log.append(TopicPartition("flights", 0), [b"k"], [b"v"])
+    committed = {
+        TopicPartition("flights", 0): Committed(2, ""),
+        TopicPartition("other", 0): Committed(7, ""),
+    }
+    coordinator = Coordinator([described("Stable", MEMBER)], committed)
+    lag = look(coordinator, log).now()["input_lag"]
+    assert lag == {"flights": {"0": 3}, "other": {"0": 0}}
+
+
+def test_kafkas_own_topics_are_not_asked_for() -> None:
+    class Admin(MemoryAdmin):
+        def topics(self) -> dict[str, TopicInfo]:
+            return {"__consumer_offsets": TopicInfo("__consumer_offsets", 50, internal=True)}
+
+    coordinator = Coordinator([described("Empty")])
+    found = attrs.evolve(look(coordinator), offsets=Admin(MemoryLog())).now()
+    assert found["input_lag"] == {}
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        (described("Dead"), "there is no application 'flights'"),
+        (described("Stable", attrs.evolve(MEMBER, metadata=b"other")), "a group of other clients"),
+    ],
+)
+def test_what_is_no_application_is_not_found(description: GroupDescription, message: str) -> None:
+    with pytest.raises(NotFoundError, match=message) as caught:
+        look(Coordinator([description])).now()
+    assert caught.value.exit_code == 3
+
+
+def test_refusals_of_the_broker_are_named() -> None:
+    with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
+        look(Coordinator([described("", error=30)])).now()
+    log = MemoryLog()
+    log.create("flights", 1)
+    with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
+        look(Coordinator([described("Stable", MEMBER)], error=30), log).now()
+
+
+def test_a_group_that_rebalances_is_waited_for() -> None:
+    silent = attrs.evolve(MEMBER, metadata=b"", assignment=b"")
+    moving = described("PreparingRebalance", silent)
+    found = look(Coordinator([moving, described("Stable", MEMBER)])).now()
+    assert found["group"]["state"] == "Stable"
+
+
+def test_one_that_goes_on_rebalancing_is_shown_as_it_is_but_cannot_be_checked() -> None:
+    silent = attrs.evolve(MEMBER, metadata=b"", assignment=b"")
+    moving = Coordinator([described("CompletingRebalance", silent)])
+    assert look(moving).now()["group"]["state"] == "CompletingRebalance"
+    with pytest.raises(TimedOutError, match="still in CompletingRebalance") as caught:
+        look(moving, check=True).now()
+    assert caught.value.exit_code == 4
+
+
+def test_people_see_members_lag_and_what_is_wrong() -> None:
+    log = MemoryLog()
+    log.create("flights", 20)
+    for partition in range(20):
+        log.append(TopicPartition("flights", partition), [b"k"], [b"v"])
+    committed = {TopicPartition("flights", p): Committed(0, "") for p in range(20)}
+    found = look(Coordinator([described("Stable", MEMBER)], committed), log).now()
+    text = text_of(found)
+    assert "flights  Stable, incremental, generation 3, led by h1-0, last rebalance: join" in text
+    assert "h1-0" in text
+    assert "0_0" in text
+    assert "0:1 1:1" in text
+    assert "11:1 …" in text
+    assert "all checks hold" in text_of(found, checked=True)
+    broken = {"rule": "U1", "tasks": ["0_1"], "members": [], "text": "nobody runs it"}
+    assert "violated U1: nobody runs it (0_1)" in text_of({**found, "violations": [broken]}, True)
+
+
+def test_people_see_that_nobody_runs() -> None:
+    text = text_of(look(Coordinator([described("Empty")])).now())
+    assert "flights  Empty" in text
+    assert "no instance is running" in text
+
+
+def test_people_see_hand_overs() -> None:
+    learner = attrs.evolve(
+        MEMBER, assignment=encode_assignment(Assignment(learner=frozenset({TaskId(0, 1)})))
+    )
+    text = text_of(look(Coordinator([described("Stable", learner)])).now())
+    assert "HAND-OVER" in text
+    assert "learning" in text
