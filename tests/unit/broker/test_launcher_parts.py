@@ -1,0 +1,203 @@
+"""The embedded broker's parts, without a broker."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from streamlet.broker import storage
+from streamlet.broker.jars import cache_folder, jars, locked
+from streamlet.broker.java import java_version
+from streamlet.broker.port import PortReservation
+from streamlet.broker.probe import serves
+from streamlet.broker.record import BrokerRecord, running_brokers
+from streamlet.errors import BrokerError, ConfigError
+from streamlet.testing.broker import broker_choice, serving_as
+
+ONE_BROKER = struct.pack(">iii", 8, 7, 1)
+NO_BROKER = struct.pack(">iii", 8, 7, 0)
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[int]:
+    """A server that answers one connection with these bytes and closes it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(ONE_BROKER, True, id="a broker that knows itself"),
+        pytest.param(NO_BROKER, False, id="a broker that has not registered yet"),
+        pytest.param(b"", False, id="closed at once"),
+        pytest.param(ONE_BROKER[:10], False, id="closed in the middle"),
+        pytest.param(struct.pack(">iii", 8, 6, 1), False, id="an answer to another request"),
+        pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", False, id="not Kafka"),
+        pytest.param(struct.pack(">ii", 4, 7), False, id="too short to be an answer"),
+    ],
+)
+def test_only_an_answer_with_a_live_broker_counts_as_serving(answer: bytes, expected: bool) -> None:
+    with answering(answer) as port:
+        assert serves("127.0.0.1", port) is expected
+
+
+def test_a_port_nobody_listens_on_serves_nothing() -> None:
+    with PortReservation() as reserved:
+        assert not serves("127.0.0.1", reserved.port)
+
+
+def test_a_server_that_says_nothing_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert not serves("127.0.0.1", silent.getsockname()[1], timeout_ms=50)
+
+
+def test_reserved_ports_differ_and_a_listener_may_take_one() -> None:
+    with PortReservation() as one, PortReservation() as other:
+        assert one.port != other.port
+        with socket.create_server(("127.0.0.1", one.port)):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("release", "version"),
+    [
+        ('IMPLEMENTOR="x"\nJAVA_VERSION="21.0.8"\n', 21),
+        ('JAVA_VERSION="1.8.0_392"\n', 8),
+        ('JAVA_VERSION="25"\n', 25),
+        ("nothing of the kind\n", 0),
+    ],
+)
+def test_the_version_of_a_java_is_read_from_its_folder(
+    tmp_path: Path, release: str, version: int
+) -> None:
+    (tmp_path / "release").write_text(release)
+    assert java_version(tmp_path) == 0, "without bin/java it is none"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch()
+    assert java_version(tmp_path) == version
+
+
+def test_jars_that_are_there_are_not_fetched(cache: Path) -> None:
+    folder = cache / "jars" / "thing-1.2.3"
+    folder.mkdir(parents=True)
+    (folder / "b.jar").touch()
+    (folder / "a.jar").touch()
+    assert jars("thing-1.2.3", ["no.such:thing:1.2.3"]) == [folder / "a.jar", folder / "b.jar"]
+
+
+def test_jars_that_do_not_exist_fail_and_leave_no_folder(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jgo.maven", None)  # as if the package were not installed
+    with pytest.raises(BrokerError, match=re.escape("pip install 'streamlet[broker]'")):
+        jars("thing-1.2.3", ["no.such:thing:1.2.3"])
+    assert not (cache / "jars" / "thing-1.2.3").exists()
+
+
+def test_a_lock_falls_with_its_process(tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom streamlet.broker.jars import locked\n"
+        "with locked(Path(sys.argv[1])):\n    print('held', flush=True)\n    sys.stdin.read()\n"
+    )
+    lock, pipe = tmp_path / "lock", subprocess.PIPE
+    command = [sys.executable, "-c", program, str(lock)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        entered = threading.Event()
+
+        def enter() -> None:
+            with locked(lock):
+                entered.set()
+
+        waiter = threading.Thread(target=enter)
+        waiter.start()
+        assert not entered.wait(0.2)
+        holder.kill()
+        assert entered.wait(30)
+        waiter.join()
+
+
+def test_an_id_is_kafkas_spelling_of_a_uuid() -> None:
+    for _ in range(200):
+        assert re.fullmatch(r"[A-Za-f][A-Za-z0-9_-]{21}", storage._fresh_id())
+
+
+def test_formatted_storage_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("cluster.id=mine\n")
+    storage.format_storage(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["meta.properties"]
+
+
+def test_given_properties_win(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    storage.write_settings(file, tmp_path, 1, 2, {"log.retention.ms": "5", "mine": "x"})
+    lines = file.read_text().splitlines()
+    assert "log.retention.ms=5" in lines
+    assert "log.retention.ms=-1" not in lines
+    assert "mine=x" in lines
+
+
+def test_a_record_of_a_process_that_is_no_broker_is_dropped_with_its_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process number may belong to somebody else by now; it must not be touched."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    kept, swept = tmp_path / "kept", tmp_path / "swept"
+    kept.mkdir()
+    swept.mkdir()
+    BrokerRecord(1, os.getpid(), str(kept), ephemeral=False).save()
+    BrokerRecord(2, os.getpid(), str(swept), ephemeral=True).save()
+    assert running_brokers() == []
+    assert kept.exists()
+    assert not swept.exists()
+    BrokerRecord(1, os.getpid(), str(kept), ephemeral=False).stop()
+
+
+@pytest.mark.parametrize("choice", ["embedded", "container", "kafka-1:9092", "[::1]:9092"])
+def test_a_choice_of_test_broker(choice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMLET_TEST_BROKER", choice)
+    assert broker_choice() == choice
+
+
+def test_without_a_choice_the_broker_is_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMLET_TEST_BROKER", "")
+    assert broker_choice() == "embedded"
+
+
+def test_a_wrong_choice_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMLET_TEST_BROKER", "docker")
+    with pytest.raises(ConfigError, match="'docker'"):
+        broker_choice()
+
+
+def test_a_broker_that_is_there_is_used_as_it_is() -> None:
+    with serving_as("kafka-1:9092") as address:
+        assert address == "kafka-1:9092"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return cache_folder()
