@@ -15,10 +15,12 @@ import functools
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rocksdict import (
+    AccessType,
     BlockBasedOptions,
     Cache,
     ColumnFamily,
@@ -45,7 +47,9 @@ _OPEN_FILES = 64
 
 _META = "default"  # column family of the positions
 _META_KEY = b"task"
+_MANIFEST_KEY = b"manifest"  # name and least size of the manifest, see ``_check_manifest``
 _STORE = "store."  # prefix of the column families of stores
+_BULK = "bulk-"  # files on their way into the database
 _DAMAGE = (
     "Corruption",
     "No such file",
@@ -105,10 +109,17 @@ class RocksEngine:
         self._folder = folder
         self._names = tuple(stores)
         self._bulks = 0
+        before = _manifest(folder)
         self._open()
+        try:
+            self._check_manifest(before)
+        except TaskCorruptedError:
+            self._shut()
+            raise
 
     def _open(self) -> None:
         folder = self._folder
+        _prepare(folder)
         found = _families_on_disk(folder)
         wanted = [_META, *(_STORE + name for name in self._names)]
         families = {name: _options() for name in sorted({*found, *wanted})}
@@ -122,6 +133,20 @@ class RocksEngine:
             self._families[name] = self._db.get_column_family(_STORE + name)
             self._handles[name] = self._db.get_column_family_handle(_STORE + name)
         self._meta_handle = self._db.get_column_family_handle(_META)
+        self._manifest = folder / _manifest(folder)[0]
+
+    def _check_manifest(self, found: tuple[str, int]) -> None:
+        """Refuse a manifest that was longer when we last wrote.
+
+        RocksDB takes a manifest that ends too early for one whose end was never written, and opens
+        without the files that the missing part named.
+        """
+        raw: bytes | None = _guarded(self._folder, self._db.get, _MANIFEST_KEY)
+        name, _, size = (raw or b"").decode().partition(" ")
+        if raw is not None and found[0] == name and found[1] < int(size):
+            raise TaskCorruptedError(
+                f"state in {self._folder} is damaged: {name} has {found[1]} bytes and had {size}"
+            )
 
     def backing(self, store: str) -> RocksBacking:
         """One store."""
@@ -144,15 +169,28 @@ class RocksEngine:
                 else:
                     put(key, value)
         batch.put(_META_KEY, meta, self._meta_handle)
+        batch.put(_MANIFEST_KEY, self._manifest_now(), self._meta_handle)
         batch.set_default_column_family(None)
         _guarded(self._folder, self._db.write, batch)
+
+    def _flush(self) -> None:
+        """Flush as closing would, and note how long the manifest is after it."""
+        for family in self._families.values():
+            _guarded(self._folder, family.flush)
+        batch = WriteBatch(raw_mode=True)
+        batch.put(_MANIFEST_KEY, self._manifest_now(), self._meta_handle)
+        _guarded(self._folder, self._db.write, batch)
+
+    def _manifest_now(self) -> bytes:
+        size = _guarded(self._folder, lambda: self._manifest.stat().st_size)
+        return f"{self._manifest.name} {size}".encode()
 
     def bulk(self, columns: Columns) -> None:
         """One sorted file, taken over by the database as it is."""
         if not columns.keys:
             return
         self._bulks += 1
-        path = str(self._folder / f"bulk-{self._bulks}.tmp")
+        path = str(self._folder / f"{_BULK}{self._bulks}")
         _guarded(self._folder, _write_sst, path, columns)
         options = IngestExternalFileOptions()
         options.set_move_files(True)
@@ -160,18 +198,41 @@ class RocksEngine:
 
     def wipe(self) -> None:
         """Delete the files and start anew."""
-        self.close()
+        self._shut()
         wipe_folder(self._folder)
         self._open()
 
     def close(self) -> None:
         """Close the database; its lock goes when the last iterator over it is gone."""
+        with suppress(StateError):  # the size as of the last write then has to do
+            self._flush()
+        self._shut()
+
+    def _shut(self) -> None:
         for family in self._families.values():
             family.close()
         self._families, self._handles = {}, {}
         if hasattr(self, "_meta_handle"):
             del self._meta_handle  # handles keep the database open
         self._db.close()
+
+
+def read_meta(folder: Path) -> bytes | None:
+    """What the last write left as meta, without opening the stores; None if there are none.
+
+    Also while somebody else has the database open.
+
+    Raises:
+        TaskCorruptedError: the files are damaged or incomplete.
+        StateError: the folder cannot be read.
+    """
+    if not _families_on_disk(folder):
+        return None
+    access = AccessType.read_only(False)
+    database = _guarded(folder, lambda: Rdict(str(folder), _options(), {_META: _options()}, access))
+    found: bytes | None = _guarded(folder, database.get, _META_KEY)
+    database.close()
+    return found
 
 
 def wipe_folder(folder: Path) -> None:
@@ -194,11 +255,7 @@ def _families_on_disk(folder: Path) -> list[str]:
     one by one as unknown: it is damaged.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        names = os.listdir(folder)
-        for name in names:
-            if name.startswith("bulk-"):  # of a process that died at it
-                (folder / name).unlink()
+        names = os.listdir(folder) if folder.exists() else []
     except OSError as error:
         raise StateError(f"cannot use {folder}: {error.strerror or error}") from error
     if "CURRENT" not in names:
@@ -207,6 +264,25 @@ def _families_on_disk(folder: Path) -> list[str]:
         return []
     found: list[str] = _guarded(folder, Rdict.list_cf, str(folder))
     return found
+
+
+def _manifest(folder: Path) -> tuple[str, int]:
+    """Name and size of the present manifest; nothing if there is none or it is missing."""
+    try:
+        name = (folder / "CURRENT").read_text().strip()
+        return name, (folder / name).stat().st_size
+    except (OSError, UnicodeDecodeError):
+        return "", 0  # RocksDB will tell what is wrong, or make a new one
+
+
+def _prepare(folder: Path) -> None:
+    """Make the folder, and clear away what a process left that died at a bulk write."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in sorted(folder.glob(f"{_BULK}*")):
+            left.unlink()
+    except OSError as error:
+        raise StateError(f"cannot use {folder}: {error.strerror or error}") from error
 
 
 def _write_sst(path: str, columns: Columns) -> None:

@@ -22,15 +22,13 @@ import attrs
 from streamlet.errors import StateError
 from streamlet.serdes import Serde
 from streamlet.state.backing import Backing, Columns, Engine
+from streamlet.state.directory import DATABASE
 from streamlet.state.load import Loader
 from streamlet.state.memory import MemoryEngine
 from streamlet.state.meta import TaskMeta
-from streamlet.state.rocksdb import RocksEngine, wipe_folder
+from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.store import CachedStore
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
-
-#: Name of the database's folder in a task's folder.
-DATABASE = "db"
 
 
 class StoreLike(Protocol):
@@ -325,12 +323,3 @@ class TaskState:
 
     def _backing(self, store: str) -> Backing:
         return self._engine(store).backing(store)
-
-
-def wipe_task(folder: Path) -> None:
-    """Delete the state in a task's folder, locked by the caller, without opening it.
-
-    Raises:
-        StateError: the files cannot be deleted.
-    """
-    wipe_folder(folder / DATABASE)

@@ -27,9 +27,7 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "bytes": (bytes, st.binary(max_size=2)),
     "dict": (dict, st.fixed_dictionaries({"k": st.one_of(st.booleans(), st.integers(0, 2))})),
 }
-values = st.one_of(
-    st.none(), st.dictionaries(st.sampled_from("xy"), st.integers(0, 9), max_size=2)
-)
+values = st.one_of(st.none(), st.dictionaries(st.sampled_from("xy"), st.integers(0, 9), max_size=2))
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -109,7 +107,9 @@ class StoreMachine(RuleBasedStateMachine):
         assert list(self.store.range(None, high)) == self.expected(b"", b + b"\0")
         assert list(self.store.range(low)) == self.expected(a, None)
         assert list(self.store.prefix(low)) == [
-            entry for entry in self.expected(a, None) if self.spec.key.encode(entry[0])[: len(a)] == a
+            entry
+            for entry in self.expected(a, None)
+            if self.spec.key.encode(entry[0])[: len(a)] == a
         ]
 
     @rule(data=st.data())

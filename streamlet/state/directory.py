@@ -1,0 +1,241 @@
+"""Where state lies on disk, and who may touch it.
+
+    <state.dir>/<application>/instance.lock   the instance: process id (kept over restarts) and pid
+                              0_3/            one task
+                                  task.lock   held by the worker that has the task; names its pid
+                                  db/         its stores
+
+A lock is the kernel's (flock): it goes with its process however that ends. So a task moves between
+the workers of an instance without copying, and a kill -9 leaves nothing to clean up. The file
+system must be a local one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import attrs
+
+from streamlet.errors import StateError, StateLockedError
+from streamlet.state.meta import TaskMeta
+from streamlet.state.rocksdb import read_meta, wipe_folder
+from streamlet.types import TaskId
+
+#: Name of the database's folder in a task's folder.
+DATABASE = "db"
+_TASK_LOCK = "task.lock"
+_INSTANCE_LOCK = "instance.lock"
+
+
+class FolderLock:
+    """A folder held by this process until ``release``.
+
+    Args:
+        file: the lock's file in that folder; both are made if they are missing.
+        what: what is locked, for the message.
+
+    Raises:
+        StateLockedError: a live process holds it; names its pid.
+        StateError: the file cannot be written.
+    """
+
+    def __init__(self, file: Path, what: str) -> None:
+        self.folder = file.parent
+        with _naming(file):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._fd = _locked(file, what)
+            #: What the file says, the holder's pid among it.
+            self.fields: dict[str, str | int] = _fields(self._fd)
+        try:
+            self.set(pid=os.getpid())
+        except StateError:
+            self.release()
+            raise
+
+    def set(self, **fields: str | int) -> None:
+        """Write fields into the lock's file.
+
+        Raises:
+            StateError: the file cannot be written.
+        """
+        self.fields.update(fields)
+        raw = json.dumps(self.fields).encode()
+        with _naming(self.folder):
+            # In place: a new file would be another lock. Readers take a torn one for an empty one.
+            os.pwrite(self._fd, raw, 0)
+            os.ftruncate(self._fd, len(raw))
+
+    def release(self) -> None:
+        """Let others have it; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+@attrs.frozen
+class TaskFolder:
+    """A task's folder as it was found."""
+
+    task: TaskId
+    path: Path
+    holder: int | None  # pid of the process that has it locked, 0 if unknown; None: dormant
+    bytes: int
+    modified_ms: int  # wall-clock time of the last write
+
+    def contents(self) -> TaskMeta | None:
+        """What the stores contain as of the last write; None if there are none.
+
+        Raises:
+            TaskCorruptedError: the files are damaged.
+        """
+        raw = read_meta(self.path / DATABASE)
+        return None if raw is None else TaskMeta.from_bytes(raw, str(self.path))
+
+
+class StateDirectory:
+    """One application's state under ``state.dir``.
+
+    Args:
+        root: ``state.dir``.
+        application: its name.
+    """
+
+    def __init__(self, root: Path, application: str) -> None:
+        self.path = root / application
+
+    def lock_instance(self) -> tuple[str, FolderLock]:
+        """Take the folder for this instance, and its process id, which survives restarts.
+
+        Raises:
+            StateLockedError: another live instance of the application uses the same ``state.dir``.
+            StateError: the folder cannot be used.
+        """
+        lock = FolderLock(self.path / _INSTANCE_LOCK, "state.dir")
+        if not lock.fields.get("process_id"):
+            lock.set(process_id=uuid.uuid4().hex)
+        return str(lock.fields["process_id"]), lock
+
+    def lock_task(self, task: TaskId) -> FolderLock:
+        """Take a task's folder for this worker.
+
+        Raises:
+            StateLockedError: another worker has it.
+            StateError: the folder cannot be used.
+        """
+        return FolderLock(self.path / str(task) / _TASK_LOCK, f"state of task {task}")
+
+    def tasks(self) -> list[TaskFolder]:
+        """All task folders, by task.
+
+        Raises:
+            StateError: the folder cannot be read.
+        """
+        found = []
+        with _naming(self.path):
+            for name in os.listdir(self.path) if self.path.exists() else []:
+                try:
+                    task = TaskId.parse(name)
+                except ValueError:
+                    continue
+                found.append(_look_at(task, self.path / name))
+        return sorted(found, key=lambda folder: folder.task)
+
+    def wipe(self, lock: FolderLock) -> None:
+        """Delete the stores of a locked, closed task.
+
+        Raises:
+            StateError: they cannot be deleted.
+        """
+        wipe_folder(lock.folder / DATABASE)
+
+    def remove(self, lock: FolderLock) -> None:
+        """Delete the folder of a locked, closed task, and release the lock.
+
+        Raises:
+            StateError: it cannot be deleted.
+        """
+        self.wipe(lock)
+        with _naming(lock.folder):
+            # The lock's file goes last: without it somebody else could move in meanwhile.
+            (lock.folder / _TASK_LOCK).unlink(missing_ok=True)
+            lock.release()
+            if not os.listdir(lock.folder):
+                lock.folder.rmdir()
+
+
+def _look_at(task: TaskId, path: Path) -> TaskFolder:
+    database = path / DATABASE
+    stats = [entry.stat() for entry in os.scandir(database)] if database.exists() else []
+    modified = max((stat.st_mtime_ns for stat in stats), default=path.stat().st_mtime_ns)
+    size = sum(stat.st_size for stat in stats)
+    return TaskFolder(task, path, _holder(path / _TASK_LOCK), size, modified // 1_000_000)
+
+
+def _holder(file: Path) -> int | None:
+    """Pid of the process that holds a lock; None if nobody does."""
+    try:
+        fd = os.open(file, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return int(_fields(fd).get("pid", 0))
+    finally:
+        os.close(fd)
+    return None
+
+
+def _locked(file: Path, what: str) -> int:
+    """A descriptor that holds the file's lock."""
+    while True:
+        fd = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.exists(file) and os.path.samestat(os.fstat(fd), os.stat(file)):
+                return fd
+        except BlockingIOError:
+            pid = _fields(fd).get("pid")
+            os.close(fd)
+            holder = f"process {pid}" if pid else "another process"
+            raise StateLockedError(f"{what} in {file.parent} is held by {holder}") from None
+        except OSError:
+            os.close(fd)
+            raise
+        os.close(fd)  # the file was deleted between open and lock: somebody removed the folder
+
+
+def _fields(fd: int) -> dict[str, str | int]:
+    try:
+        fields = json.loads(os.pread(fd, 4096, 0))
+    except ValueError:
+        return {}  # new, or its holder died while writing it
+    return fields if isinstance(fields, dict) else {}
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Make the system's errors ours, with the path."""
+    try:
+        yield
+    except OSError as error:
+        raise StateError(f"cannot use {path}: {error.strerror or error}") from error

@@ -1,0 +1,75 @@
+"""After a kill -9 at any moment, the stores of a task and its positions tell of the same commit."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from streamlet.state.task_state import TaskState
+from streamlet.types import StateNumber
+from tests.unit.state.support import Spec, changelog
+
+STORES = ("a", "b")
+KEYS = 40
+
+
+def open_state(folder: Path) -> TaskState:
+    specs = [Spec("a"), Spec("b", int, dict)]
+    return TaskState.open(folder, specs, 1 << 16, {name: changelog(name) for name in STORES})
+
+
+def write_for_ever(folder: Path) -> None:
+    """Commit n sets every key of both stores to n; now and then a bulk load comes between."""
+    state = open_state(folder)
+    number = state.state.number
+    print("started", flush=True)
+    while True:
+        number += 1
+        for i in range(KEYS):
+            state.stores["a"].put(str(i), number)
+            state.stores["b"].put(i, {"n": number, "text": "x" * (number % 700)})
+        drained = state.drain()
+        state.write(
+            drained, StateNumber(1, number), dict.fromkeys(state.changelogs.values(), number)
+        )
+        if number % 200 == 0:
+            loader = state.loader("a")
+            loader.add([b"x%05d" % i for i in range(20_000)], [b"\0" * 8] * 20_000)
+            loader.flush(number, 1)
+
+
+def test_stores_and_positions_agree_after_a_kill_at_any_moment(tmp_path: Path) -> None:
+    """Several kills of the same folder: each process goes on from what the last one left."""
+    seed = random.randrange(1 << 30)
+    moments = random.Random(seed)
+    before = 0
+    for _ in range(5):
+        with subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                f"from {__name__} import *; write_for_ever(Path({str(tmp_path)!r}))",
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        ) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "started\n"
+            try:
+                child.wait(moments.uniform(0.05, 0.6))
+            except subprocess.TimeoutExpired:
+                child.send_signal(signal.SIGKILL)
+        assert child.returncode == -signal.SIGKILL, seed
+        state = open_state(tmp_path)
+        number = state.state.number
+        assert number > before, seed
+        assert state.positions == dict.fromkeys(state.changelogs.values(), number), seed
+        values = [value for key, value in state.stores["a"].range() if not key.startswith("x")]
+        assert values == [number] * KEYS, seed
+        assert [value["n"] for _, value in state.stores["b"].range()] == [number] * KEYS, seed
+        before = number
+        state.close()
+    assert before > 20, seed

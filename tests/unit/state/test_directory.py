@@ -1,0 +1,140 @@
+"""Who holds which part of the state folder, and what is said to the one who comes second."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamlet.errors import StateError, StateLockedError, TaskCorruptedError
+from streamlet.state.directory import DATABASE, StateDirectory
+from streamlet.state.task_state import TaskState
+from streamlet.types import StateNumber, TaskId
+from tests.unit.state.support import Spec, changelog
+
+T = TaskId(0, 3)
+
+HOLD = """
+import sys
+from pathlib import Path
+from streamlet.state.directory import StateDirectory
+from streamlet.types import TaskId
+lock = StateDirectory(Path(sys.argv[1]), "app").lock_task(TaskId(0, 3))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> StateDirectory:
+    return StateDirectory(tmp_path, "app")
+
+
+def test_a_live_process_is_named_and_a_killed_one_leaves_nothing_behind(
+    directory: StateDirectory, tmp_path: Path
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "held\n"
+            with pytest.raises(
+                StateLockedError, match=f"task 0_3 in .*held by process {child.pid}"
+            ):
+                directory.lock_task(T)
+            (found,) = directory.tasks()
+            assert found.holder == child.pid
+        finally:
+            child.send_signal(signal.SIGKILL)
+    (found,) = directory.tasks()
+    assert found.holder is None
+    directory.lock_task(T).release()
+
+
+def test_two_workers_of_one_process_do_not_share_a_task(directory: StateDirectory) -> None:
+    with directory.lock_task(T), pytest.raises(StateLockedError, match=f"process {os.getpid()}"):
+        directory.lock_task(T)
+    directory.lock_task(T).release()
+
+
+def test_the_process_id_survives_restarts_and_is_had_by_one_instance(
+    directory: StateDirectory,
+) -> None:
+    first, lock = directory.lock_instance()
+    with pytest.raises(StateLockedError, match=r"state\.dir"):
+        directory.lock_instance()
+    lock.release()
+    lock.release()
+    again, lock = directory.lock_instance()
+    lock.release()
+    assert len(first) == 32
+    assert again == first
+
+
+def test_a_torn_lock_file_is_taken_for_a_new_one(directory: StateDirectory) -> None:
+    first, lock = directory.lock_instance()
+    lock.release()
+    for torn in ('{"process_id": "4', "[]"):
+        (directory.path / "instance.lock").write_text(torn)
+        other, lock = directory.lock_instance()
+        lock.release()
+        assert other != first
+
+
+def test_task_folders_are_listed_with_what_they_contain(directory: StateDirectory) -> None:
+    assert directory.tasks() == []
+    for task in (TaskId(1, 10), TaskId(0, 2), TaskId(1, 9)):
+        directory.lock_task(task).release()
+    (directory.path / "notes").mkdir()
+    with directory.lock_task(T) as lock:
+        state = TaskState.open(lock.folder, [Spec("s")], 1 << 20, {"s": changelog("s", 3)})
+        state.stores["s"].put("a", 1)
+        state.write(state.drain(), StateNumber(1, 1), {changelog("s", 3): 5})
+        listed = {folder.task: folder for folder in directory.tasks()}
+        assert [str(task) for task in listed] == ["0_2", "0_3", "1_9", "1_10"]
+        assert listed[T].holder == os.getpid()
+        assert listed[T].bytes > 0
+        assert listed[T].modified_ms > 0
+        contents = listed[T].contents()
+        assert contents is not None
+        assert (contents.state, contents.positions) == (StateNumber(1, 1), {changelog("s", 3): 5})
+        assert listed[TaskId(0, 2)].contents() is None
+        state.close()
+
+
+def test_wiping_keeps_the_lock_and_removing_gives_it_up(directory: StateDirectory) -> None:
+    lock = directory.lock_task(T)
+    TaskState.open(lock.folder, [Spec("s")], 1 << 20).close()
+    directory.wipe(lock)
+    assert not (lock.folder / DATABASE).exists()
+    with pytest.raises(StateLockedError):
+        directory.lock_task(T)
+    directory.remove(lock)
+    assert directory.tasks() == []
+    directory.lock_task(T).release()
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    directory = StateDirectory(tmp_path / "file", "app")
+    with pytest.raises(StateError, match=r"file/app/0_3.*Not a directory"):
+        directory.lock_task(T)
+    with pytest.raises(StateError, match=r"file/app.*Not a directory"):
+        directory.lock_instance()
+    with pytest.raises(StateError, match=r"file/x/db: Not a directory"):
+        TaskState.open(tmp_path / "file" / "x", [Spec("s")], 1 << 20)
+
+
+def test_a_damaged_dormant_task_says_so(directory: StateDirectory) -> None:
+    with directory.lock_task(T) as lock:
+        TaskState.open(lock.folder, [Spec("s")], 1 << 20).close()
+        (lock.folder / DATABASE / "CURRENT").unlink()
+    (found,) = directory.tasks()
+    with pytest.raises(TaskCorruptedError, match="CURRENT"):
+        found.contents()
