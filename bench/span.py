@@ -16,6 +16,7 @@ class Span:
     def __init__(self) -> None:
         self._started: tuple[float, float] | None = None
         self._ended = (0.0, 0.0)
+        self._rss_mb = 0.0
 
     @property
     def started(self) -> bool:
@@ -29,6 +30,7 @@ class Span:
     def end(self) -> None:
         """A commit ended; the last call counts."""
         self._ended = (time.monotonic(), time.process_time())
+        self._rss_mb = peak_rss_mb()
 
     def report(self, records: int, **more: Any) -> None:
         """Write the result as the last line of standard output.
@@ -41,7 +43,7 @@ class Span:
             "from": self._started[0],
             "to": self._ended[0],
             "cpu_s": self._ended[1] - self._started[1],
-            "rss_mb": peak_rss_mb(),
+            "rss_mb": self._rss_mb,
             **more,
         }
         say(result)
