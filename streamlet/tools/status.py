@@ -30,7 +30,6 @@ from streamlet.tools.status_view import view
 from streamlet.types import TopicPartition
 
 _REQUEST_MS = 10_000
-_WATCH_S = 1.0
 #: How long a group that rebalances is waited for: to be read at all, and to be checked.
 _SETTLE_MS = 2_000
 _SETTLE_CHECK_MS = 15_000
@@ -85,7 +84,7 @@ def status(
         admin = KafkaAdmin(servers, settings.client_config("admin"))
         try:
             look = Look(transport, admin, application, check)
-            held = _watch(common, look) if watch else _once(common, look)
+            held = look_on(common, look) if watch else look_once(common, look)
         finally:
             admin.close()
     finally:
@@ -189,13 +188,14 @@ class Look:
         return {tp: one.offset for tp, one in found if one.offset >= 0 and not one.error}
 
 
-def _once(common: Common, look: Look) -> bool:
+def look_once(common: Common, look: Look) -> bool:
+    """Look once; whether what was checked held."""
     found = look.now()
     common.output.answer(found, view(found, look.check))
     return not found["violations"]
 
 
-def _watch(common: Common, look: Look) -> bool:
+def look_on(common: Common, look: Look, every_s: float = 1.0) -> bool:
     """Look until Ctrl-C; whether what was checked held the last time."""
     people = not common.output.as_json and Console().is_terminal
     live = Live(auto_refresh=False) if people else None
@@ -215,5 +215,5 @@ def _watch(common: Common, look: Look) -> bool:
                     common.output.tick(found, shown)
                 else:
                     live.update(shown, refresh=True)
-            stop.asked.wait(_WATCH_S)
+            stop.asked.wait(every_s)
     return held

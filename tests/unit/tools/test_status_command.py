@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import signal
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -18,7 +20,9 @@ from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
 from streamlet.kafka.ports import TopicInfo
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
-from streamlet.tools.status import Look
+from streamlet.tools.command import Common
+from streamlet.tools.output import Output
+from streamlet.tools.status import Look, look_on
 from streamlet.tools.status_view import view
 from streamlet.types import TaskId, TopicPartition
 
@@ -172,3 +176,27 @@ def test_people_see_hand_overs() -> None:
     text = text_of(look(Coordinator([described("Stable", learner)])).now())
     assert "HAND-OVER" in text
     assert "learning" in text
+
+
+@attrs.define
+class Interrupting(Coordinator):
+    """Fails at first, then answers, and gets Ctrl-C when it is asked for the last time."""
+
+    asked: int = 0
+
+    def describe_group(self, group: str, timeout_ms: int) -> Future[GroupDescription]:
+        self.asked += 1
+        if self.asked == 1:
+            raise BrokerError("the broker restarts")
+        if self.asked == 3:
+            signal.raise_signal(signal.SIGINT)
+        return super().describe_group(group, timeout_ms)
+
+
+def test_watching_prints_a_document_a_line_and_outlives_a_broker_that_restarts() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    common = Common(None, {}, Output(True, out, err))
+    assert look_on(common, look(Interrupting([described("Stable", MEMBER)])), every_s=0)
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["group"]["state"] for line in lines] == ["Stable", "Stable"]
+    assert "the broker restarts" in err.getvalue()
