@@ -14,10 +14,10 @@ from types import ModuleType
 from typing import Any, Literal, TypeVar
 
 from streamlet.config import Settings
-from streamlet.dsl.builder import Builder
+from streamlet.dsl.builder import Builder, StreamNode
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.kinds import Kind
-from streamlet.dsl.stream import KStream, StreamNode
+from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable, TableNode
 from streamlet.dsl.tables import TableSource
 from streamlet.dsl.uses import TableUse

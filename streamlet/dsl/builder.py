@@ -10,6 +10,7 @@ import attrs
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.nulls import SkipNulls
 from streamlet.dsl.stateless import DropNullKeys, PassOn
+from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
 from streamlet.topology.graph import Graph
@@ -149,15 +150,34 @@ class Builder:
         self.graph.add_source(SourceNode(source, (topic,), how.key, how.value))
         return source
 
-    def store(self, given: str | None, prefix: str, key: Kind, value: Kind, call: str) -> StoreSpec:
-        """Add a store under the given name or a made-up one.
-
-        Raises:
-            TopologyError: the type of its keys or values is not known.
-        """
+    def store(
+        self, given: str | None, prefix: str, key: Serde[Any], value: Serde[Any]
+    ) -> StoreSpec:
+        """Add a store under the given name or a made-up one."""
         name = given if given is not None else self.graph.new_name(f"{prefix}STATE-STORE-")
-        spec = StoreSpec(
-            name, key.needed(call, "key"), value.needed(call, "value"), named=given is not None
-        )
+        spec = StoreSpec(name, key, value, named=given is not None)
         self.graph.add_store(spec)
         return spec
+
+
+@attrs.frozen(eq=False)
+class StreamNode:
+    """Where a stream comes from.
+
+    ``rekeyed``: the key may have changed since the records were partitioned by it. ``uses`` are
+    those of the tables whose values these are, object for object.
+    """
+
+    builder: Builder
+    name: str
+    rekeyed: bool = False
+    uses: tuple[TableUse, ...] = ()
+
+
+def same_app(call: str, one: Builder, other: Builder) -> None:
+    """Raise ``TopologyError`` unless both belong to one application."""
+    if one is not other:
+        raise TopologyError(
+            f"{call}: the two belong to different applications, "
+            f"{one.application!r} and {other.application!r}"
+        )

@@ -102,7 +102,12 @@ class KGroupedStream(Generic[K, V]):
         self, call: str, prefix: str, store: str | None, value: Kind, fold: Fold
     ) -> KTable[K, Any]:
         builder, use = self._builder, TableUse()
-        spec = builder.store(store, prefix, self._key, value, call)
+        spec = builder.store(
+            store,
+            prefix,
+            self._key.needed(call, "key", takes=False),
+            value.needed(call, "value", takes=call == "aggregate()"),
+        )
         name = builder.graph.new_name(prefix)
         parent = self._partitioned(spec)
         builder.named_processor(

@@ -34,6 +34,21 @@ _MADE_BY = {
 }
 
 
+#: Builtins that are often given as they are; Python knows nothing of their results.
+_BUILTINS: dict[Any, Any] = {
+    len: int,
+    repr: str,
+    str.lower: str,
+    str.upper: str,
+    str.title: str,
+    str.strip: str,
+    str.split: list[str],
+    str.splitlines: list[str],
+    str.encode: bytes,
+    bytes.decode: str,
+}
+
+
 def result_type(function: Callable[..., Any], *arguments: Any) -> Any:
     """The type a function returns when called with arguments of these types, or ``UNKNOWN``.
 
@@ -41,6 +56,8 @@ def result_type(function: Callable[..., Any], *arguments: Any) -> Any:
     """
     if isinstance(function, type):
         return function
+    if isinstance(function, types.BuiltinFunctionType | types.MethodDescriptorType):
+        return _BUILTINS.get(function, UNKNOWN)
     hint = _hint(function, "return")
     return _without_none(_from_code(function, arguments) if hint is UNKNOWN else hint)
 

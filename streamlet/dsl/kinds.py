@@ -45,17 +45,20 @@ class Kind:
             # Not needed perhaps, so no error yet; attributes of it can still be told.
             return cls(None, inferred, f"{call} ({error})")
 
-    def needed(self, call: str, role: str) -> Serde[Any]:
-        """The serde, for a call that writes bytes.
+    def needed(self, call: str, role: str, *, takes: bool = True) -> Serde[Any]:
+        """The serde, for a call that writes bytes; ``takes`` if the call has such an argument.
 
         Raises:
             TopologyError: it is not known; the message says what to pass.
         """
         if self.serde is None:
+            changed = self.lost.partition(" (")[0]
+            places = [call] * takes + [changed] * (changed != "merge()")
+            where = " or to ".join(places or ["a repartition() before it"])
             raise TopologyError(
                 f"{call} writes {role}s, but their type is not known after {self.lost}: "
-                f"pass {role}= to {call} or to {self.lost.partition(' (')[0]} "
-                f"(for example {role}=str), or annotate what the function returns"
+                f"pass {role}= to {where} (for example {role}=str), "
+                "or annotate what the function returns"
             )
         return self.serde
 

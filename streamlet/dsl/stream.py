@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar, overload
 
 import attrs
 
-from streamlet.dsl.builder import Builder, Make, Repartition
+from streamlet.dsl.builder import Make, Repartition, StreamNode, same_app
 from streamlet.dsl.functions import check_takes, takes
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.inference import element_type, pair_types, result_type
@@ -25,7 +25,6 @@ from streamlet.dsl.stateless import (
     SelectKey,
 )
 from streamlet.dsl.table import KTable
-from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 
@@ -35,20 +34,6 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-@attrs.frozen(eq=False)
-class StreamNode:
-    """Where a stream comes from.
-
-    ``rekeyed``: the key may have changed since the records were partitioned by it. ``uses`` are
-    those of the tables whose values these are, object for object.
-    """
-
-    builder: Builder
-    name: str
-    rekeyed: bool = False
-    uses: tuple[TableUse, ...] = ()
 
 
 class KStream(Generic[K, V]):
@@ -168,7 +153,7 @@ class KStream(Generic[K, V]):
     def merge(self, other: KStream[K, V]) -> KStream[K, V]:
         """Records of both streams; each one's order is kept."""
         one, two = self._node, other._node
-        _same_app("merge()", one.builder, two.builder)
+        same_app("merge()", one.builder, two.builder)
         name = one.builder.processor("KSTREAM-MERGE-", (one.name, two.name), lambda _: PassOn())
         node = StreamNode(
             one.builder, name, one.rekeyed or two.rekeyed, tuple({*one.uses, *two.uses})
@@ -230,32 +215,38 @@ class KStream(Generic[K, V]):
         function: Callable[[K, V], K2],
         *,
         key: SerdeLike[K2] = None,
+        value: SerdeLike[V] = None,
         name: str | None = None,
     ) -> KGroupedStream[K2, V]:
         """Records gathered by ``function(key, value)``, through a repartition topic.
 
+        ``key`` and ``value`` are the types of what is written there, where they cannot be told.
         ``name`` is that of the topic; without it, that of the store behind it.
         """
-        node, new_key, value = self._selected("group_by()", function, key)
+        node, new_key, same = self._selected("group_by()", function, key)
         return KGroupedStream(
             node.builder,
             node.name,
             new_key,
-            value,
+            same if value is None else Kind.given(value, "group_by()", "value"),
             call="group_by()",
             repartition=True,
             name=name,
             uses=node.uses,
         )
 
-    def group_by_key(self, *, name: str | None = None) -> KGroupedStream[K, V]:
-        """Records gathered by their key; through a repartition topic if it may have changed."""
+    def group_by_key(
+        self, *, key: SerdeLike[K] = None, value: SerdeLike[V] = None, name: str | None = None
+    ) -> KGroupedStream[K, V]:
+        """Records gathered by their key; through a repartition topic if it may have changed.
+
+        Arguments as of ``group_by``.
+        """
         node = self._node
         return KGroupedStream(
             node.builder,
             node.name,
-            self._key,
-            self._value,
+            *self._written(key, value, "group_by_key()"),
             call="group_by_key()",
             repartition=node.rekeyed,
             name=name,
@@ -332,7 +323,7 @@ class KStream(Generic[K, V]):
             raise TopologyError(f"{call}: a stream joins with a table, not {type(table).__name__}")
         count = takes(call, joiner, "key", "value", "row")
         rows = table._joined()
-        _same_app(call, self._node.builder, rows.builder)
+        same_app(call, self._node.builder, rows.builder)
         self._show()
         left = self._copartitioned(call, name)
         if left._key.serde is not None and left._key.serde.name != rows.store.key.name:
@@ -360,8 +351,8 @@ class KStream(Generic[K, V]):
         builder = self._node.builder
         how = Repartition(
             prefix=name or self._node.name,
-            key=self._key.needed(call, "key"),
-            value=self._value.needed(call, "value"),
+            key=self._key.needed(call, "key", takes=False),
+            value=self._value.needed(call, "value", takes=False),
             named=name is not None,
         )
         source = builder.repartition(self._node.name, how)
@@ -395,11 +386,3 @@ class KStream(Generic[K, V]):
     def _show(self) -> None:
         for use in self._node.uses:
             use.shown = True
-
-
-def _same_app(call: str, one: Builder, other: Builder) -> None:
-    if one is not other:
-        raise TopologyError(
-            f"{call}: the two belong to different applications, "
-            f"{one.application!r} and {other.application!r}"
-        )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 import attrs
 
-from streamlet.dsl.builder import Builder
+from streamlet.dsl.builder import Builder, StreamNode
 from streamlet.dsl.functions import check_takes, takes
 from streamlet.dsl.inference import result_type
 from streamlet.dsl.joins import View, filter_view, map_values_view
@@ -96,7 +96,7 @@ class KTable(Generic[K, V]):
     def to_stream(self) -> KStream[K, V]:
         """The changes as a stream; a deletion is a record without a value."""
         # Streams make tables and tables make streams; this one import has to wait.
-        from streamlet.dsl.stream import KStream, StreamNode
+        from streamlet.dsl.stream import KStream
 
         above = self._node
         name = above.builder.processor("KTABLE-TOSTREAM-", (above.name,), lambda _: ToStream())

@@ -1,0 +1,98 @@
+"""Which topics need equal partition counts, and how many a repartition topic gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamlet.app import App
+from streamlet.errors import MissingTopicError, TopologyError
+from streamlet.topology.internal_topics import internal_topics
+
+
+def joined(rekeyed: bool, partitions: int | None = None) -> App:
+    app = App("shop")
+    orders = app.stream("orders", key=str, value=str)
+    if rekeyed:
+        orders = orders.select_key(lambda k, v: v, key=str)
+    if partitions is not None:
+        orders = orders.repartition(name="by-person", partitions=partitions)
+    people = app.table("people", key=str, value=str)
+    orders.join(people, lambda order, person: f"{order}{person}").to("out")
+    return app
+
+
+def test_a_join_over_unequal_counts_is_refused_with_both_topics_and_counts() -> None:
+    with pytest.raises(TopologyError, match="orders has 3 partitions and people has 5"):
+        joined(rekeyed=False).topology().tasks({"orders": 3, "people": 5})
+
+
+def test_merged_topics_of_unequal_counts_are_refused() -> None:
+    app = App("merge")
+    app.stream(["a", "b"], key=str, value=str).to("out")
+    with pytest.raises(TopologyError, match="a has 1 partitions and b has 2"):
+        app.topology().tasks({"a": 1, "b": 2})
+
+
+def test_a_repartition_topic_takes_the_count_of_what_it_is_joined_with() -> None:
+    counts = joined(rekeyed=True).topology().partition_counts({"orders": 3, "people": 5})
+    assert counts == {
+        "orders": 3,
+        "people": 5,
+        "shop-KSTREAM-KEY-SELECT-0000000001-repartition": 5,
+    }
+
+
+def test_a_repartition_topic_read_alone_takes_the_count_it_is_written_from() -> None:
+    app = App("sum")
+    stream = app.stream("in", key=str, value=str)
+    stream.group_by(lambda k, v: v, key=str).count(store="n")
+    assert app.topology().partition_counts({"in": 4})["sum-n-repartition"] == 4
+
+
+def test_a_chain_of_repartitions_hands_the_count_down() -> None:
+    app = App("chain")
+    stream = app.stream("in", key=str, value=str)
+    stream.repartition(name="one").repartition(name="two").to("out")
+    counts = app.topology().partition_counts({"in": 7})
+    assert counts == {"in": 7, "chain-one-repartition": 7, "chain-two-repartition": 7}
+
+
+def test_a_count_that_was_given_holds() -> None:
+    topology = joined(rekeyed=False, partitions=5).topology()
+    assert topology.partition_counts({"orders": 3, "people": 5})["shop-by-person-repartition"] == 5
+
+
+def test_a_given_count_that_does_not_fit_the_join_is_refused() -> None:
+    topology = joined(rekeyed=False, partitions=2).topology()
+    with pytest.raises(
+        TopologyError, match="shop-by-person-repartition has 2 partitions and people has 5"
+    ):
+        topology.partition_counts({"orders": 3, "people": 5})
+
+
+def test_a_missing_source_topic_is_named() -> None:
+    with pytest.raises(MissingTopicError, match="does not exist: people"):
+        joined(rekeyed=False).topology().tasks({"orders": 3})
+
+
+def test_internal_topics_have_kafkas_names_and_safe_settings() -> None:
+    app = App("sum")
+    stream = app.stream("in", key=str, value=str)
+    stream.group_by(lambda k, v: v, key=str).count(store="n")
+    made = internal_topics(app.topology(), {"in": 4}, replication=3)
+
+    repartition, changelog = made
+    assert (repartition.name, repartition.partitions) == ("sum-n-repartition", 4)
+    assert dict(repartition.config) == {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "segment.bytes": "52428800",
+    }
+    assert (changelog.name, changelog.partitions) == ("sum-n-changelog", 4)
+    assert dict(changelog.config)["cleanup.policy"] == "compact"
+    assert int(dict(changelog.config)["min.compaction.lag.ms"]) >= 3_600_000
+    assert {topic.replication for topic in made} == {3}
+
+
+def test_a_table_read_from_a_topic_needs_no_changelog() -> None:
+    assert internal_topics(joined(False).topology(), {"orders": 1, "people": 1}) == ()
