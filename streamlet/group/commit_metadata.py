@@ -80,8 +80,8 @@ class CommitMetadata:
     def from_text(cls, text: str | None) -> CommitMetadata | None:
         """Read the text beside a committed position; None where there is none of ours.
 
-        Positions set by a tool have no text, or one of their own. librdkafka ends the text with a NUL,
-        which is taken off.
+        Positions set by a tool have no text, or one of their own. librdkafka ends the text with a
+        NUL, which is taken off.
 
         Raises:
             CommitMetadataError: if it is of a later version, or ours but damaged.

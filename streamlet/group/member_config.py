@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from streamlet.config import Settings
+
 #: What must be left of the rebalance timeout after the longest wait before a JoinGroup, ms.
 JOIN_MARGIN_MS = 1_000
 
@@ -37,9 +39,36 @@ class MembershipConfig:
     jitter: int = 0
 
     @classmethod
-    def at_least_once(cls, group: str, *, commit_interval_ms: int = 1_000) -> MembershipConfig:
-        """Defaults, with commits going on once a join is parked for longer than an interval."""
-        return cls(group, parked_commit_after_ms=max(500, commit_interval_ms))
+    def from_settings(
+        cls,
+        group: str,
+        settings: Settings,
+        *,
+        member: int = 0,
+        first_nonce: int = 0,
+        jitter: int = 0,
+    ) -> MembershipConfig:
+        """Take the settings of an application for member number ``member`` of its instance.
+
+        A static id gets the member's number, ``<id>-<n>``. The waits for a commit shrink with a
+        short rebalance timeout.
+        """
+        rebalance_ms = settings.rebalance_timeout_ms
+        static = settings.group_instance_id
+        at_least_once = settings.processing_guarantee == "at_least_once"
+        return cls(
+            group,
+            None if static is None else f"{static}-{member}",
+            settings.session_timeout_ms,
+            settings.heartbeat_interval_ms,
+            rebalance_ms,
+            settings.max_poll_interval_ms,
+            commit_timeout_ms=min(5_000, rebalance_ms // 4),
+            hold_timeout_ms=min(10_000, rebalance_ms // 2),
+            parked_commit_after_ms=max(500, settings.commit_interval_ms) if at_least_once else None,
+            first_nonce=first_nonce,
+            jitter=jitter,
+        )
 
     def __attrs_post_init__(self) -> None:
         longest = self.hold_timeout_ms + self.commit_timeout_ms + JOIN_MARGIN_MS

@@ -6,6 +6,8 @@ later version of streamlet reads an older one's bytes.
 
 from __future__ import annotations
 
+import enum
+
 import attrs
 
 from streamlet.assignor.values import Copy, Leaving
@@ -38,6 +40,14 @@ class Subscription:
     wants_type: str = "stream"
     learners: bool = True
     stateful: frozenset[int] = frozenset()  # numbers of subtopologies with stores, for status
+
+
+class AssignmentError(enum.IntEnum):
+    """Why an assignment has no tasks."""
+
+    NONE = 0
+    TOO_NEW = 1  # describe yourself again at the version in the head
+    UNREADABLE = 2  # the leader cannot make sense of your description
 
 
 @attrs.frozen

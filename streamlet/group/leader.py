@@ -1,0 +1,173 @@
+"""The tasks protocol, the leader's side: from everybody's descriptions to everybody's assignment.
+
+Pure. It knows the leader's own view of topics and topology and the clock's time as values; the
+assignor is any function of ``GroupState -> Plan``. It keeps nothing between two rebalances: what
+must be known is in the members' own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import attrs
+
+from streamlet.assignor.values import (
+    GroupState,
+    MemberPlan,
+    MemberState,
+    Plan,
+    Role,
+    Rules,
+    TaskInfo,
+)
+from streamlet.group import wire
+from streamlet.group.commands import RunAssignor
+from streamlet.group.events import AssignmentsReady
+from streamlet.group.values import Assignment, AssignmentError, Subscription
+from streamlet.types import TaskId
+
+Assignor: TypeAlias = Callable[[GroupState], Plan]
+
+
+@attrs.frozen
+class View:
+    """What a leader knows besides the descriptions.
+
+    ``tasks`` are all there are, ``subtopologies`` the hashes of its own topology. ``wall_ms`` is
+    wall-clock time. ``leader`` is its member id and ``reason`` why it joined, for people.
+    """
+
+    tasks: tuple[TaskInfo, ...]
+    subtopologies: tuple[bytes, ...]
+    rules: Rules
+    wall_ms: int
+    leader: str
+    reason: str
+
+
+@attrs.frozen
+class _Read:
+    """A description as far as it could be read; ``head`` is None where even that is garbage."""
+
+    member_id: str
+    said: Subscription | None
+    head: wire.Head | None
+
+
+def plan(run: RunAssignor, view: View, assign: Assignor) -> AssignmentsReady:
+    """Plan a generation and encode every member's part.
+
+    A member whose description cannot be read may hold anything: then nobody gains a task, and it is
+    told to describe itself otherwise.
+
+    Raises:
+        Exception: whatever the assignor raises.
+    """
+    read = [_read(member.member_id, member.metadata) for member in run.members]
+    said = {r.member_id: r.said for r in read if r.said is not None}
+    if len(said) == len(read):
+        decided = assign(_group_state(run, view, said))
+    else:
+        decided = _keep_claims(said)
+    return AssignmentsReady(
+        run.generation, {r.member_id: _answer(run, view, decided, r) for r in read}
+    )
+
+
+def _group_state(run: RunAssignor, view: View, said: Mapping[str, Subscription]) -> GroupState:
+    # The last resort against a group too large to store: a standby is named in two places.
+    rules = view.rules if run.reduced < 2 else attrs.evolve(view.rules, standbys=0)
+    members = tuple(_member_state(m, said[m], view.subtopologies) for m in sorted(said))
+    return GroupState(view.tasks, members, run.generation, view.wall_ms, rules)
+
+
+def _member_state(member_id: str, said: Subscription, ours: tuple[bytes, ...]) -> MemberState:
+    same = {
+        n for n, pair in enumerate(zip(said.subtopologies, ours, strict=False)) if len({*pair}) == 1
+    }
+    return MemberState(
+        member_id=member_id,
+        instance=said.instance,
+        number=said.member,
+        capacity=said.capacity,
+        instance_id=said.instance_id,
+        runs=None if len(same) == len(ours) else frozenset(same),
+        copies=said.copies,
+        tags=said.tags,
+        leaving=said.leaving,
+        learners=said.learners,
+        joined_generation=said.joined_generation,
+        deferral_deadline_ms=said.deferral_deadline_ms,
+    )
+
+
+def _read(member_id: str, metadata: bytes) -> _Read:
+    try:
+        head = wire.read_head(metadata)
+        return _Read(member_id, wire.decode_subscription(metadata), head)
+    except wire.TooNewError as error:
+        return _Read(member_id, None, error.head)
+    except wire.WireError:
+        return _Read(member_id, None, None)
+
+
+def _keep_claims(said: Mapping[str, Subscription]) -> Plan:
+    """Give everybody what it claims and nothing else; of several claims the newest counts (L5)."""
+    owners: dict[TaskId, tuple[int, str]] = {}
+    for member in sorted(said, reverse=True):
+        for task, copy in said[member].copies.items():
+            if copy.role is Role.ACTIVE:
+                owners[task] = max(owners.get(task, (-2, "")), (copy.generation, member))
+    active: dict[str, set[TaskId]] = {member: set() for member in said}
+    for task, (_, owner) in owners.items():
+        active[owner].add(task)
+    return Plan({member: MemberPlan(active=frozenset(mine)) for member, mine in active.items()})
+
+
+def _follow_up(plan: Plan, wall_ms: int) -> int | None:
+    """Say when the leader has to join again: not at all where those who revoke will."""
+    if plan.follow_up_ms is None or any(part.revoke for part in plan.members.values()):
+        return None
+    return max(plan.follow_up_ms, wall_ms)
+
+
+def _answer(run: RunAssignor, view: View, decided: Plan, read: _Read) -> bytes:
+    """Encode one member's part at a version it reads."""
+    if read.head is None:
+        return wire.encode_assignment(Assignment(error=AssignmentError.UNREADABLE))
+    version = read.head.common
+    if read.said is None:
+        return wire.encode_assignment(Assignment(error=AssignmentError.TOO_NEW), version)
+    part = decided.members.get(read.member_id, MemberPlan())
+    answer = Assignment(
+        active=part.active,
+        learner=part.learner,
+        standby=part.standby,
+        release=part.release,
+        pending=part.pending,
+        revoke=part.revoke,
+        leave=part.leave,
+        deferral_deadline_ms=decided.deferral_deadline_ms,
+        answers_nonce=read.said.nonce,
+        answers_identity=wire.identity_of(read.said),
+    )
+    if read.member_id == view.leader:
+        answer = _signed(answer, run, view, _follow_up(decided, view.wall_ms))
+    return wire.encode_assignment(answer, version)
+
+
+def _signed(
+    answer: Assignment, run: RunAssignor, view: View, follow_up_ms: int | None
+) -> Assignment:
+    """Add to the leader's own part what need not be said a thousand times."""
+    answer = attrs.evolve(answer, follow_up_ms=follow_up_ms)
+    if run.reduced:
+        return answer
+    return attrs.evolve(
+        answer,
+        leader=view.leader,
+        generation=run.generation,
+        made_ms=view.wall_ms,
+        reason=view.reason,
+    )

@@ -1,0 +1,206 @@
+"""The tasks protocol, the member's side: what it says of its tasks and how it takes orders.
+
+Pure but for what a member must remember between two rebalances. It knows neither Kafka nor the
+assignor it calls, which is any function of ``GroupState -> Plan``.
+
+A member describes itself in each JoinGroup (``subscribe``). The leader reads all descriptions, has
+the assignor plan and encodes everybody's part (``leader``). Each member reads its own (``receive``)
+and compares it with what it runs (``orders``): tasks in both go on untouched, only those that move
+stop. Moves take two rounds: the owner is told to ``revoke``, stops and commits, and rejoins without
+the task; the next plan gives it to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from streamlet.assignor.values import (
+    Copy,
+    Leaving,
+    Role,
+    Rules,
+    TaskInfo,
+)
+from streamlet.config import Settings
+from streamlet.errors import FatalGroupError
+from streamlet.group import wire
+from streamlet.group.commands import Deliver, NeedMetadata, RunAssignor
+from streamlet.group.events import AssignmentsReady, MetadataReady
+from streamlet.group.leader import Assignor, View, plan
+from streamlet.group.values import Assignment, AssignmentError, Subscription
+from streamlet.types import TaskId
+
+#: Names of the protocol and of its type; a group has members of one type only.
+PROTOCOL = "streamlet-v1"
+PROTOCOL_TYPE = "stream"
+
+#: Roles that claim a task; they outlive every reduction of a description.
+_CLAIMS = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
+
+
+@attrs.frozen
+class Identity:
+    """What a member says of itself in every description; fields as in ``Subscription``."""
+
+    instance: str
+    name: str
+    number: int = 0
+    instance_members: int = 1
+    capacity: float = 1.0
+    subtopologies: tuple[bytes, ...] = ()
+    stateful: frozenset[int] = frozenset()
+    instance_id: str | None = None
+    tags: dict[str, str] = attrs.field(factory=dict)
+    learners: bool = True
+
+
+@attrs.frozen
+class Received:
+    """An assignment as read. ``rejoin`` says why to join again at once, if that is needed.
+
+    ``follow_up_ms`` is the wall-clock time at which this member, as the leader, has to join again;
+    None for every other member.
+    """
+
+    assignment: Assignment
+    generation: int
+    rejoin: str | None = None
+    follow_up_ms: int | None = None
+
+
+def rules_from(settings: Settings, *, learners: bool) -> Rules:
+    """Take the settings that shape a plan. ``learners``: whether members of this version learn."""
+    s = settings
+    return Rules(
+        standbys=s.num_standby_replicas,
+        learners=learners,
+        handover=s.learner_handover,
+        partial_rebalance=s.learner_partial_rebalance,
+        imbalance=s.stream_imbalance_percentage,
+        acceptable_lag=s.acceptable_recovery_lag,
+        max_learners_member=s.max_learners_per_member,
+        max_learners_source=s.max_learners_per_source,
+        max_learners_group=s.max_learners_per_group,
+        max_moves=s.max_moves_per_rebalance,
+        move_interval_ms=s.rebalance_move_interval_ms,
+        deferral_ms=s.scheduled_rebalance_max_delay_ms,
+        initial_delay_ms=s.initial_assignment_delay_ms,
+        rack_tags=s.rack_aware_assignment_tags,
+    )
+
+
+class TasksProtocol:
+    """One member's side of the protocol; for the thread that owns the membership machine.
+
+    ``plan`` alone may run in another thread: it looks at nothing that the others change.
+    """
+
+    def __init__(self, identity: Identity, rules: Rules, assign: Assignor) -> None:
+        self._identity = identity
+        self._rules = rules
+        self._assign = assign
+        #: Version to write at; lower than ours while the leader is older.
+        self._version = wire.VERSION
+        #: What the last description said, to tell answers to it from cached ones.
+        self._said: Subscription | None = None
+        #: Generation in which this member id got its first assignment, -1 before.
+        self._joined_generation = -1
+        self._deferral_deadline_ms: int | None = None
+
+    def subscribe(
+        self, need: NeedMetadata, copies: Mapping[TaskId, Copy], leaving: Leaving | None = None
+    ) -> MetadataReady:
+        """Describe ourselves, with the copies we hold and the claims we have right now."""
+        if need.generation < 0:
+            self._joined_generation = -1
+        who = self._identity
+        self._said = _reduced(
+            Subscription(
+                instance=who.instance,
+                name=who.name,
+                member=who.number,
+                capacity=who.capacity,
+                instance_members=who.instance_members,
+                subtopologies=who.subtopologies,
+                copies=dict(sorted(copies.items())),
+                instance_id=who.instance_id,
+                leaving=leaving,
+                deferral_deadline_ms=self._deferral_deadline_ms,
+                tags=who.tags,
+                joined_generation=self._joined_generation,
+                nonce=need.nonce,
+                wants_type=PROTOCOL_TYPE,
+                learners=who.learners,
+                stateful=who.stateful,
+            ),
+            need.reduced,
+        )
+        data = wire.encode_subscription(self._said, self._version)
+        return MetadataReady(need.request, PROTOCOL_TYPE, ((PROTOCOL, data),))
+
+    def plan(
+        self, run: RunAssignor, tasks: Sequence[TaskInfo], wall_ms: int, *, leader: str, reason: str
+    ) -> AssignmentsReady:
+        """Plan as the leader; see ``leader.plan``. ``tasks`` is every task there is."""
+        ours = self._identity.subtopologies
+        view = View(tuple(tasks), ours, self._rules, wall_ms, leader, reason)
+        return plan(run, view, self._assign)
+
+    def receive(self, deliver: Deliver) -> Received:
+        """Read our assignment.
+
+        Raises:
+            wire.WireError: if the leader's bytes are malformed.
+            FatalGroupError: if the leader cannot read ours.
+        """
+        assignment = wire.decode_assignment(deliver.assignment)
+        if assignment.error == AssignmentError.UNREADABLE:
+            raise FatalGroupError(
+                "the group's leader cannot read what we say of ourselves;"
+                " is another program using this group?"
+            )
+        if assignment.error == AssignmentError.TOO_NEW:
+            self._version = wire.read_head(deliver.assignment).common
+            rejoin = f"the leader knows version {self._version} at most"
+            return Received(Assignment(), deliver.generation, rejoin)
+        if deliver.assignment:
+            self._version = wire.read_head(deliver.assignment).common
+        if self._joined_generation < 0:
+            self._joined_generation = deliver.generation
+        self._deferral_deadline_ms = assignment.deferral_deadline_ms
+        follow_up_ms = assignment.follow_up_ms if deliver.leader else None
+        cached = self._said is not None and assignment.answers_nonce != self._said.nonce
+        if deliver.restarted and cached and deliver.assignment:
+            return self._predecessors(deliver, assignment, follow_up_ms)
+        return Received(assignment, deliver.generation, None, follow_up_ms)
+
+    def _predecessors(
+        self, deliver: Deliver, cached: Assignment, follow_up_ms: int | None
+    ) -> Received:
+        """Take over what a process with our static id was told before us (M9).
+
+        Tasks that simply run are ours. Hand-overs are not to be carried out a second time: their
+        tasks are not run, and everybody plans again.
+        """
+        assert self._said is not None
+        if cached.answers_identity != wire.identity_of(self._said):
+            rejoin = "restarted with another topology or other settings"
+            return Received(Assignment(), deliver.generation, rejoin)
+        if not (cached.release or cached.pending or cached.revoke or cached.leave):
+            return Received(cached, deliver.generation, None, follow_up_ms)
+        quiet = attrs.evolve(cached, release={}, pending={}, revoke=frozenset(), leave=False)
+        rejoin = "restarted in the middle of a hand-over"
+        return Received(quiet, deliver.generation, rejoin, follow_up_ms)
+
+
+def _reduced(said: Subscription, level: int) -> Subscription:
+    """Leave out what can be done without, the more the higher the level; never a claim."""
+    if level == 0:
+        return said
+    if level == 1:
+        copies = {t: c for t, c in said.copies.items() if c.role is not Role.DORMANT}
+        return attrs.evolve(said, copies=copies)
+    copies = {t: c for t, c in said.copies.items() if c.role in _CLAIMS}
+    return attrs.evolve(said, copies=copies, tags={}, stateful=frozenset())
