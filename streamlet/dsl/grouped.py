@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from streamlet.dsl.aggregations import Aggregate, Count, HotStore, Reduce
 from streamlet.dsl.builder import Builder, Repartition
@@ -20,9 +20,22 @@ from streamlet.topology.operator import Operator
 K = TypeVar("K")
 V = TypeVar("V")
 A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
 
 #: Makes the operator from the task's store, what is noted of the table, and the store's spec.
 Fold = Callable[[HotStore, TableUse, StoreSpec], Operator]
+
+
+class Initializer(Protocol[A_co]):
+    """``() -> aggregate``.
+
+    A protocol instead of a ``Callable``, because type checkers look at it before they look at the
+    aggregator, whose argument can then be told.
+    """
+
+    def __call__(self) -> A_co:
+        """The aggregate to begin with, a new one each time."""
+        ...
 
 
 class KGroupedStream(Generic[K, V]):
@@ -59,7 +72,9 @@ class KGroupedStream(Generic[K, V]):
             "count()", "KSTREAM-AGGREGATE-", store, kind, lambda kept, use, _: Count(kept, use)
         )
 
-    def reduce(self, reducer: Callable[[V, V], V], *, store: str | None = None) -> KTable[K, V]:
+    def reduce(
+        self, reducer: Callable[[V, V], V | None], *, store: str | None = None
+    ) -> KTable[K, V]:
         """``reducer(aggregate, value)`` per key, beginning with the first value as it is.
 
         The reducer may change and return the aggregate. Returning None deletes the row.
@@ -74,8 +89,8 @@ class KGroupedStream(Generic[K, V]):
 
     def aggregate(
         self,
-        initializer: Callable[[], A],
-        aggregator: Callable[[K, V, A], A],
+        initializer: Initializer[A],
+        aggregator: Callable[[K, V, A], A | None],
         *,
         value: SerdeLike[A] = None,
         store: str | None = None,

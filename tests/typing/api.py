@@ -1,0 +1,61 @@
+"""Types that must survive a topology; checked by mypy, never run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, assert_type
+
+import streamlet as sl
+from streamlet import KGroupedStream, KStream, KTable
+
+
+@dataclass
+class Flight:
+    carrier: str
+    delay: float
+
+
+@dataclass
+class Delay:
+    total: float = 0.0
+
+    def add(self, flight: Flight) -> Delay:
+        self.total += flight.delay
+        return self
+
+
+app = sl.App("flights", config={"num.standby.replicas": 1})
+flights = app.stream("flights", key=str, value=Flight)
+airlines = app.table("airlines", key=str, value=dict[str, str])
+assert_type(flights, KStream[str, Flight])
+assert_type(airlines, KTable[str, dict[str, str]])
+
+assert_type(flights.filter(lambda k, f: f.delay > 0), KStream[str, Flight])
+assert_type(flights.map_values(lambda f: f.delay), KStream[str, float])
+assert_type(flights.map_values(lambda k, f: (k, f)), KStream[str, tuple[str, Flight]])
+assert_type(flights.flat_map_values(lambda f: f.carrier.split()), KStream[str, str])
+assert_type(flights.map(lambda k, f: (f.delay, k)), KStream[float, str])
+assert_type(flights.flat_map(lambda k, f: [(f.delay, k)]), KStream[float, str])
+assert_type(flights.select_key(lambda k, f: f.carrier), KStream[str, Flight])
+assert_type(flights.peek(lambda k, f: print(f.carrier)), KStream[str, Flight])
+assert_type(flights.merge(flights), KStream[str, Flight])
+assert_type(flights.repartition(name="again", partitions=3), KStream[str, Flight])
+
+grouped = flights.group_by(lambda k, f: f.carrier, key=str)
+assert_type(grouped, KGroupedStream[str, Flight])
+assert_type(flights.group_by_key(), KGroupedStream[str, Flight])
+assert_type(grouped.count(), KTable[str, int])
+assert_type(grouped.reduce(lambda one, other: other), KTable[str, Flight])
+delays = grouped.aggregate(lambda: Delay(), lambda k, f, d: d.add(f), store="delays")
+assert_type(delays, KTable[str, Delay])
+
+assert_type(delays.filter(lambda k, d: d.total > 0), KTable[str, Delay])
+assert_type(delays.map_values(lambda d: d.total), KTable[str, float])
+assert_type(delays.to_stream(), KStream[str, Delay])
+assert_type(
+    delays.to_stream().join(airlines, lambda d, a: (d.total, a["name"])),
+    KStream[str, tuple[float, str]],
+)
+assert_type(flights.left_join(airlines, lambda k, f, a: a["name"] if a else k), KStream[str, str])
+flights.to("out", partitioner=lambda k, f, n: len(f.carrier) % n)
+assert_type(app.stream("any", key=bytes, value=sl.json()), KStream[bytes, Any])

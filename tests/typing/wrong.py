@@ -1,0 +1,20 @@
+"""Mistakes that a type checker must find: the lines marked with an error, and no others."""
+
+from __future__ import annotations
+
+import streamlet as sl
+
+app = sl.App("wrong")
+words = app.stream("words", key=str, value=str)
+counts = app.table("counts", key=str, value=int)
+
+words.filter(lambda k, v: v.nothing)  # error
+words.map_values(lambda v: v + 1)  # error
+words.map_values(str.upper).to("out", value=int)  # error
+words.merge(app.stream("numbers", key=str, value=int))  # error
+words.group_by_key().reduce(lambda one, other: len(other))  # error
+words.group_by_key().aggregate(lambda: 0, lambda k, v, n: v)  # error
+app.stream("numbers", key=int, value=str).join(counts, lambda v, n: n)  # error
+words.join(words, lambda a, b: a)  # error
+words.left_join(counts, lambda v, n: n + 1)  # error
+words.join(counts, lambda v, n: n + 1)

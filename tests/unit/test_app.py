@@ -1,0 +1,97 @@
+"""The application: its settings, and finding it by ``module:attribute``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import streamlet as sl
+from streamlet.app import App, load_app
+from streamlet.errors import AppNotFoundError, ConfigError, TopologyError
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module in the current folder with an application and other things."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    name = "app_of_test"
+    (tmp_path / f"{name}.py").write_text(
+        "from streamlet.app import App\n"
+        "flights = App('flights')\n"
+        "class inside:\n    app = App('inside')\n"
+        "number = 3\n"
+    )
+    (tmp_path / "without_app_of_test.py").write_text("number = 3\n")
+    (tmp_path / "broken_of_test.py").write_text("import not_there_of_test\n")
+    (tmp_path / "failing_of_test.py").write_text("1 / 0\n")
+    for loaded in (name, "without_app_of_test", "broken_of_test", "failing_of_test"):
+        monkeypatch.delitem(sys.modules, loaded, raising=False)
+    return name
+
+
+def test_an_application_is_found_in_a_module_of_the_current_folder(module: str) -> None:
+    assert load_app(f"{module}:flights").name == "flights"
+    assert load_app(f"{module}:inside.app").name == "inside"
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("flights", "expected module:attribute"),
+        ("app_of_test:", "expected module:attribute"),
+        ("nowhere_of_test:app", "there is no module 'nowhere_of_test' in"),
+        ("app_of_test.deeper:app", "cannot be imported|there is no module"),
+        ("app_of_test:app", "has no 'app'; it has app_of_test:flights"),
+        ("app_of_test:number", "is of type int, not an App; it has app_of_test:flights"),
+        ("without_app_of_test:app", "there is no App in without_app_of_test"),
+        ("broken_of_test:app", "cannot be imported: No module named 'not_there_of_test'"),
+        ("failing_of_test:app", "cannot be imported: ZeroDivisionError"),
+    ],
+)
+@pytest.mark.usefixtures("module")
+def test_what_leads_to_no_application_says_where_it_ended(reference: str, message: str) -> None:
+    with pytest.raises(AppNotFoundError, match=message):
+        load_app(reference)
+
+
+def test_all_wrong_settings_are_told_at_once() -> None:
+    with pytest.raises(ConfigError) as refused:
+        App("a", config={"num.standby.replica": 1, "commit.interval.ms": "soon"})
+    assert len(refused.value.problems) == 2
+    assert "num.standby.replicas" in str(refused.value)
+
+
+def test_who_runs_the_application_outranks_who_wrote_it() -> None:
+    app = App("a", bootstrap_servers="one:1", config={"num.standby.replicas": 1})
+    assert app.settings.bootstrap_servers == "one:1"
+    settings = app.load_settings(overrides=["bootstrap.servers=two:2"])
+    assert (settings.bootstrap_servers, settings.num_standby_replicas) == ("two:2", 1)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "..", "ä", "x" * 151])
+def test_a_name_that_cannot_begin_a_topic_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="App name"):
+        App(name)
+
+
+def test_an_unknown_error_policy_is_refused() -> None:
+    with pytest.raises(ConfigError, match="on_error"):
+        App("a", on_error="ignore")  # type: ignore[arg-type]
+
+
+def test_a_stream_needs_topics_each_once() -> None:
+    app = App("a")
+    for topics in ([], ["in", "in"]):
+        with pytest.raises(TopologyError, match="each once"):
+            app.stream(topics, key=str, value=str)
+
+
+def test_the_package_offers_what_it_lists_and_nothing_else() -> None:
+    for name in sl.__all__:
+        assert getattr(sl, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Ap'"):
+        _ = sl.Ap
+    assert set(sl.__all__) <= set(dir(sl))

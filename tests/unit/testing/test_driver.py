@@ -1,0 +1,104 @@
+"""What the driver promises beyond running operators: topics, clocks, error policies."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from streamlet.app import App
+from streamlet.errors import NotFoundError, ProcessingError, SerdeError
+from streamlet.testing.driver import START_MS, TopologyTestDriver
+
+
+def echo(**options: object) -> App:
+    app = App("echo", **options)  # type: ignore[arg-type]
+    app.stream("in", key=str, value=int).map_values(lambda v: 100 // v, value=int).to("out")
+    return app
+
+
+def test_records_carry_the_time_given_or_the_drivers_own() -> None:
+    with TopologyTestDriver(echo()) as driver:
+        driver.pipe_input("in", "a", 1, timestamp_ms=5)
+        driver.pipe_input("in", "a", 1)
+        driver.advance_stream_time(timedelta(seconds=2))
+        driver.pipe_input("in", "a", 1)
+        driver.advance_stream_time(1)
+        driver.advance_wall_clock(timedelta(minutes=1))
+        driver.pipe_input("in", "a", 1)
+        times = [record.timestamp for record in driver.read_output("out")]
+    assert times == [5, START_MS, START_MS + 2000, START_MS + 2001]
+
+
+def test_outputs_are_read_once_and_a_topic_nobody_wrote_is_empty() -> None:
+    with TopologyTestDriver(echo()) as driver:
+        driver.pipe_input("in", "a", 1)
+        assert len(driver.read_output("out")) == 1
+        assert driver.read_output("out") == []
+        assert driver.read_output("elsewhere") == []
+
+
+def test_a_topic_that_is_written_and_read_goes_round() -> None:
+    app = App("round")
+    app.stream("in", key=str, value=int).to("middle")
+    app.stream("middle", key=str, value=int).map_values(lambda v: v + 1, value=int).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_inputs("in", [("a", 1), ("b", 2)])
+        assert [r.value for r in driver.read_output("middle")] == [1, 2]
+        assert [r.value for r in driver.read_output("out")] == [2, 3]
+
+
+def test_a_record_nobody_reads_or_that_cannot_be_encoded_is_refused() -> None:
+    with TopologyTestDriver(echo()) as driver:
+        with pytest.raises(NotFoundError, match="does not read 'out'; it reads in"):
+            driver.pipe_input("out", "a", 1)
+        with pytest.raises(SerdeError, match="int: expected int, got str"):
+            driver.pipe_input("in", "a", "1")
+        with pytest.raises(NotFoundError, match="no store 'n'; there are: none"):
+            driver.store("n")
+
+
+def test_a_record_that_fails_ends_the_call_under_the_policy_fail() -> None:
+    with (
+        TopologyTestDriver(echo()) as driver,
+        pytest.raises(ProcessingError, match=r"ZeroDivisionError.* at in-0 offset 1, operator"),
+    ):
+        driver.pipe_inputs("in", [("a", 1), ("a", 0)])
+
+
+def test_a_record_that_fails_is_left_out_under_the_policy_skip() -> None:
+    with TopologyTestDriver(echo(on_error="skip")) as driver:
+        driver.pipe_inputs("in", [("a", 1), ("a", 0), ("a", 2)])
+        driver.pipe_bytes("in", [(b"a", b"short")])
+        assert [r.value for r in driver.read_output("out")] == [100, 50]
+        assert driver.skipped() == 2
+
+
+def test_a_record_that_fails_goes_to_the_dead_letters_as_it_was() -> None:
+    with TopologyTestDriver(echo(on_error=("dead_letter", "dead"))) as driver:
+        driver.pipe_inputs("in", [("a", 1), ("b", 0)])
+        driver.pipe_bytes("in", [(b"c", b"short")])
+        zero, short = driver.read_output("dead", key=str)
+    assert (zero.key, zero.value) == ("b", bytes(8))
+    assert (short.key, short.value) == ("c", b"short")
+    assert zero.headers is not None
+    assert dict(zero.headers)["streamlet.error"] == b"ZeroDivisionError"
+
+
+def test_an_extractor_gives_each_record_its_time() -> None:
+    app = App("timed")
+    stream = app.stream("in", key=str, value=int, timestamp=lambda key, value, time: value)
+    stream.to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_inputs("in", [("a", 7), ("a", -1), ("a", 9)])
+        assert [r.timestamp for r in driver.read_output("out")] == [7, 9]
+        assert driver.dropped() == 1
+
+
+def test_a_store_can_be_filled_before_the_first_record() -> None:
+    app = App("count")
+    app.stream("in", key=str, value=int).group_by_key().count(store="n").to_stream().to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.store("n").put("a", 41)
+        driver.pipe_input("in", "a", 1)
+        assert [r.value for r in driver.read_output("out")] == [42]
