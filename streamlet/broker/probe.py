@@ -1,8 +1,9 @@
-"""Asks a broker whether it serves: one Metadata request over a plain socket.
+"""Asks a broker whether it serves: two requests over a plain socket.
 
 An open port says nothing: it opens long before the broker knows of itself. Metadata lists live
-brokers only, so an answer with a broker in it means that topics can be made and records sent. No
-client library is used, because a probe must neither retry nor log.
+brokers only, so an answer with a broker in it means that topics can be made; a producer id is given
+only once the controller has handed out a block of them, which is the last thing a first start waits
+for. No client library is used, because a probe must neither retry nor log.
 """
 
 from __future__ import annotations
@@ -10,29 +11,41 @@ from __future__ import annotations
 import socket
 import struct
 
-_METADATA_KEY, _METADATA_VERSION, _CORRELATION = 3, 1, 7
-#: A reply to our request is a few hundred bytes; anything larger is not Kafka speaking.
+_METADATA, _METADATA_VERSION = 3, 1
+_INIT_PRODUCER_ID, _INIT_PRODUCER_ID_VERSION = 22, 0
+_CORRELATION = 7
+_CLIENT = b"streamlet-probe"
+#: A reply to our requests is a few hundred bytes; anything larger is not Kafka speaking.
 _LARGEST_REPLY = 1 << 20
 
 
 def serves(host: str, port: int, timeout_ms: int = 1000) -> bool:
-    """Whether a broker at this address answers and counts at least one broker as alive."""
-    client = b"streamlet-probe"
-    request = (
-        struct.pack(">hhih", _METADATA_KEY, _METADATA_VERSION, _CORRELATION, len(client))
-        + client
-        + struct.pack(">i", 0)  # of no topic
-    )
+    """Whether a broker at this address takes topics and records."""
     try:
         with socket.create_connection((host, port), timeout_ms / 1000) as connection:
-            connection.sendall(struct.pack(">i", len(request)) + request)
-            (size,) = struct.unpack(">i", _read(connection, 4))
-            if not 8 <= size <= _LARGEST_REPLY:
+            no_topic = struct.pack(">i", 0)
+            reply = _ask(connection, _METADATA, _METADATA_VERSION, no_topic)
+            (brokers,) = struct.unpack_from(">i", reply)
+            if brokers <= 0:
                 return False
-            correlation, brokers = struct.unpack(">ii", _read(connection, size)[:8])
-    except OSError:
+            not_transactional = struct.pack(">hi", -1, 0)
+            reply = _ask(
+                connection, _INIT_PRODUCER_ID, _INIT_PRODUCER_ID_VERSION, not_transactional
+            )
+            (error,) = struct.unpack_from(">h", reply, 4)  # behind the throttle time
+            return bool(error == 0)
+    except (OSError, struct.error):
         return False
-    return bool(correlation == _CORRELATION and brokers > 0)
+
+
+def _ask(connection: socket.socket, key: int, version: int, body: bytes) -> bytes:
+    """Send one request, return the answer behind its header."""
+    header = struct.pack(">hhih", key, version, _CORRELATION, len(_CLIENT)) + _CLIENT
+    connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+    size, correlation = struct.unpack(">ii", _read(connection, 8))
+    if correlation != _CORRELATION or not 4 <= size <= _LARGEST_REPLY:
+        raise ConnectionError("an answer to something we did not ask")
+    return _read(connection, size - 4)
 
 
 def _read(connection: socket.socket, size: int) -> bytes:
@@ -40,6 +53,6 @@ def _read(connection: socket.socket, size: int) -> bytes:
     while len(data) < size:
         part = connection.recv(size - len(data))
         if not part:
-            raise ConnectionResetError("closed in the middle of an answer")
+            raise ConnectionError("closed in the middle of an answer")
         data += part
     return data

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,20 +24,28 @@ from streamlet.broker.record import BrokerRecord, running_brokers
 from streamlet.errors import BrokerError, ConfigError
 from streamlet.testing.broker import broker_choice, serving_as
 
-ONE_BROKER = struct.pack(">iii", 8, 7, 1)
-NO_BROKER = struct.pack(">iii", 8, 7, 0)
+
+def reply(correlation: int, body: bytes) -> bytes:
+    return struct.pack(">ii", 4 + len(body), correlation) + body
+
+
+ONE_BROKER = reply(7, struct.pack(">i", 1))
+NO_BROKER = reply(7, struct.pack(">i", 0))
+PRODUCER_ID = reply(7, struct.pack(">ihqh", 0, 0, 4000, 0))
+NO_PRODUCER_ID_YET = reply(7, struct.pack(">ihqh", 0, 14, -1, -1))
 
 
 @contextmanager
-def answering(answer: bytes) -> Iterator[int]:
-    """A server that answers one connection with these bytes and closes it."""
+def answering(answers: Sequence[bytes]) -> Iterator[int]:
+    """A server that takes one connection, answers one request after another, and closes it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
             connection, _ = server.accept()
             with connection:
-                connection.recv(1000)
-                connection.sendall(answer)
+                for answer in answers:
+                    connection.recv(1000)
+                    connection.sendall(answer)
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -46,19 +54,23 @@ def answering(answer: bytes) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("answers", "expected"),
     [
-        pytest.param(ONE_BROKER, True, id="a broker that knows itself"),
-        pytest.param(NO_BROKER, False, id="a broker that has not registered yet"),
-        pytest.param(b"", False, id="closed at once"),
-        pytest.param(ONE_BROKER[:10], False, id="closed in the middle"),
-        pytest.param(struct.pack(">iii", 8, 6, 1), False, id="an answer to another request"),
-        pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", False, id="not Kafka"),
-        pytest.param(struct.pack(">ii", 4, 7), False, id="too short to be an answer"),
+        pytest.param([ONE_BROKER, PRODUCER_ID], True, id="serving"),
+        pytest.param([NO_BROKER], False, id="not registered yet"),
+        pytest.param([ONE_BROKER, NO_PRODUCER_ID_YET], False, id="still loading"),
+        pytest.param([ONE_BROKER], False, id="closed between the answers"),
+        pytest.param([b""], False, id="closed at once"),
+        pytest.param([ONE_BROKER[:10]], False, id="closed in the middle"),
+        pytest.param([reply(6, struct.pack(">i", 1))], False, id="another's answer"),
+        pytest.param([b"HTTP/1.1 400 Bad Request\r\n\r\n"], False, id="not Kafka"),
+        pytest.param([reply(7, b"")], False, id="too short to be an answer"),
     ],
 )
-def test_only_an_answer_with_a_live_broker_counts_as_serving(answer: bytes, expected: bool) -> None:
-    with answering(answer) as port:
+def test_only_a_broker_that_takes_records_counts_as_serving(
+    answers: Sequence[bytes], expected: bool
+) -> None:
+    with answering(answers) as port:
         assert serves("127.0.0.1", port) is expected
 
 
