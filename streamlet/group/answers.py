@@ -83,7 +83,9 @@ def _joined(member: Member, flight: Flight, answer: JoinGroupAnswer) -> None:
     member.leads = answer.leader == answer.member_id
     if member.leads and not answer.skip_assignment:
         member.move_to(State.ASSIGNING)
-        member.out.append(RunAssignor(answer.generation, answer.members, member.reduced))
+        member.out.append(
+            RunAssignor(answer.generation, answer.members, member.reduced, member.member_id)
+        )
     else:
         member.send_sync(())
 

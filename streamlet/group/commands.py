@@ -78,7 +78,7 @@ class NeedMetadata:
     ``nonce`` must be in the bytes: it makes them differ when a rebalance is to be forced.
     ``reduced`` > 0: the broker could not store the group's state; leave out what can be done
     without (the more the higher). ``generation`` is that of the last assignment delivered under
-    this member id, -1 for none.
+    this member id, -1 for none; ``reason`` is why we join, for people.
     """
 
     request: int
@@ -86,6 +86,7 @@ class NeedMetadata:
     generation: int
     nonce: int
     reduced: int = 0
+    reason: str = ""
 
 
 @attrs.frozen
@@ -95,6 +96,7 @@ class RunAssignor:
     generation: int
     members: tuple[JoinedMember, ...]
     reduced: int = 0
+    member_id: str = ""  # our own
 
 
 @attrs.frozen

@@ -23,7 +23,6 @@ from streamlet.assignor.values import (
 )
 from streamlet.group import wire
 from streamlet.group.commands import RunAssignor
-from streamlet.group.events import AssignmentsReady
 from streamlet.group.values import Assignment, AssignmentError, Subscription
 from streamlet.types import TaskId
 
@@ -55,7 +54,7 @@ class _Read:
     head: wire.Head | None
 
 
-def plan(run: RunAssignor, view: View, assign: Assignor) -> AssignmentsReady:
+def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
     """Plan a generation and encode every member's part.
 
     A member whose description cannot be read may hold anything: then nobody gains a task, and it is
@@ -70,9 +69,7 @@ def plan(run: RunAssignor, view: View, assign: Assignor) -> AssignmentsReady:
         decided = assign(_group_state(run, view, said))
     else:
         decided = _keep_claims(said)
-    return AssignmentsReady(
-        run.generation, {r.member_id: _answer(run, view, decided, r) for r in read}
-    )
+    return {r.member_id: _answer(run, view, decided, r) for r in read}
 
 
 def _group_state(run: RunAssignor, view: View, said: Mapping[str, Subscription]) -> GroupState:
@@ -83,9 +80,8 @@ def _group_state(run: RunAssignor, view: View, said: Mapping[str, Subscription])
 
 
 def _member_state(member_id: str, said: Subscription, ours: tuple[bytes, ...]) -> MemberState:
-    same = {
-        n for n, pair in enumerate(zip(said.subtopologies, ours, strict=False)) if len({*pair}) == 1
-    }
+    pairs = zip(said.subtopologies, ours, strict=False)
+    same = {number for number, (theirs, mine) in enumerate(pairs) if theirs == mine}
     return MemberState(
         member_id=member_id,
         instance=said.instance,
@@ -112,15 +108,20 @@ def _read(member_id: str, metadata: bytes) -> _Read:
         return _Read(member_id, None, None)
 
 
+#: A claim that holds nevertheless where nobody has the better one (L2, L4).
+_RANK = {Role.ACTIVE: 0, Role.PENDING: 1}
+
+
 def _keep_claims(said: Mapping[str, Subscription]) -> Plan:
     """Give everybody what it claims and nothing else; of several claims the newest counts (L5)."""
-    owners: dict[TaskId, tuple[int, str]] = {}
-    for member in sorted(said, reverse=True):
+    owners: dict[TaskId, tuple[int, int, str]] = {}
+    for member in sorted(said):
         for task, copy in said[member].copies.items():
-            if copy.role is Role.ACTIVE:
-                owners[task] = max(owners.get(task, (-2, "")), (copy.generation, member))
+            if copy.role in _RANK:
+                claim = (_RANK[copy.role], -copy.generation, member)
+                owners[task] = min(owners.get(task, claim), claim)
     active: dict[str, set[TaskId]] = {member: set() for member in said}
-    for task, (_, owner) in owners.items():
+    for task, (_, _, owner) in owners.items():
         active[owner].add(task)
     return Plan({member: MemberPlan(active=frozenset(mine)) for member, mine in active.items()})
 

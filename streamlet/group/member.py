@@ -170,7 +170,12 @@ class Member:
         self.move_to(State.DESCRIBING)
         self.out.append(
             NeedMetadata(
-                self.description, self.member_id, self.generation, self.nonce, self.reduced
+                self.description,
+                self.member_id,
+                self.generation,
+                self.nonce,
+                self.reduced,
+                self.reason,
             )
         )
 

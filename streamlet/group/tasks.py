@@ -12,7 +12,7 @@ the task; the next plan gives it to the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
@@ -26,8 +26,7 @@ from streamlet.assignor.values import (
 from streamlet.config import Settings
 from streamlet.errors import FatalGroupError
 from streamlet.group import wire
-from streamlet.group.commands import Deliver, NeedMetadata, RunAssignor
-from streamlet.group.events import AssignmentsReady, MetadataReady
+from streamlet.group.commands import NeedMetadata, RunAssignor
 from streamlet.group.leader import Assignor, View, plan
 from streamlet.group.values import Assignment, AssignmentError, Subscription
 from streamlet.types import TaskId
@@ -58,16 +57,10 @@ class Identity:
 
 @attrs.frozen
 class Received:
-    """An assignment as read. ``rejoin`` says why to join again at once, if that is needed.
-
-    ``follow_up_ms`` is the wall-clock time at which this member, as the leader, has to join again;
-    None for every other member.
-    """
+    """An assignment as read. ``rejoin`` says why to join again at once, if that is needed."""
 
     assignment: Assignment
-    generation: int
     rejoin: str | None = None
-    follow_up_ms: int | None = None
 
 
 def rules_from(settings: Settings, *, learners: bool) -> Rules:
@@ -94,105 +87,130 @@ def rules_from(settings: Settings, *, learners: bool) -> Rules:
 class TasksProtocol:
     """One member's side of the protocol; for the thread that owns the membership machine.
 
-    ``plan`` alone may run in another thread: it looks at nothing that the others change.
+    Args:
+        identity: what the member is.
+        rules: shape the plans this member makes as leader.
+        assign: the assignor.
+        tasks: every task there is, by our own view of topics and topology; asked when we lead.
+        wall_ms: wall-clock time, for deadlines.
+        rejoin: called with a reason when an assignment read calls for another rebalance.
     """
 
-    def __init__(self, identity: Identity, rules: Rules, assign: Assignor) -> None:
+    protocol_type = PROTOCOL_TYPE
+
+    def __init__(
+        self,
+        identity: Identity,
+        rules: Rules,
+        assign: Assignor,
+        *,
+        tasks: Callable[[], Sequence[TaskInfo]],
+        wall_ms: Callable[[], int],
+        rejoin: Callable[[str], None],
+    ) -> None:
         self._identity = identity
         self._rules = rules
         self._assign = assign
+        self._tasks = tasks
+        self._wall_ms = wall_ms
+        self._rejoin = rejoin
+        #: Says that this member is on its way out, in every description from now on.
+        self.leaving: Leaving | None = None
         #: Version to write at; lower than ours while the leader is older.
         self._version = wire.VERSION
         #: What the last description said, to tell answers to it from cached ones.
         self._said: Subscription | None = None
-        #: Generation in which this member id got its first assignment, -1 before.
+        self._reason = ""
+        #: What to say as the generation we joined in, -1 until this member id got an assignment.
         self._joined_generation = -1
         self._deferral_deadline_ms: int | None = None
 
     def subscribe(
-        self, need: NeedMetadata, copies: Mapping[TaskId, Copy], leaving: Leaving | None = None
-    ) -> MetadataReady:
+        self, need: NeedMetadata, copies: Mapping[TaskId, Copy]
+    ) -> tuple[tuple[str, bytes], ...]:
         """Describe ourselves, with the copies we hold and the claims we have right now."""
+        self._reason = need.reason
         if need.generation < 0:
             self._joined_generation = -1
+        elif self._joined_generation < 0:
+            self._joined_generation = need.generation
         who = self._identity
-        self._said = _reduced(
-            Subscription(
-                instance=who.instance,
-                name=who.name,
-                member=who.number,
-                capacity=who.capacity,
-                instance_members=who.instance_members,
-                subtopologies=who.subtopologies,
-                copies=dict(sorted(copies.items())),
-                instance_id=who.instance_id,
-                leaving=leaving,
-                deferral_deadline_ms=self._deferral_deadline_ms,
-                tags=who.tags,
-                joined_generation=self._joined_generation,
-                nonce=need.nonce,
-                wants_type=PROTOCOL_TYPE,
-                learners=who.learners,
-                stateful=who.stateful,
-            ),
-            need.reduced,
+        said = Subscription(
+            instance=who.instance,
+            name=who.name,
+            member=who.number,
+            capacity=who.capacity,
+            instance_members=who.instance_members,
+            subtopologies=who.subtopologies,
+            copies=dict(sorted(copies.items())),
+            instance_id=who.instance_id,
+            leaving=self.leaving,
+            deferral_deadline_ms=self._deferral_deadline_ms,
+            tags=who.tags,
+            joined_generation=self._joined_generation,
+            nonce=need.nonce,
+            wants_type=PROTOCOL_TYPE,
+            learners=who.learners,
+            stateful=who.stateful,
         )
-        data = wire.encode_subscription(self._said, self._version)
-        return MetadataReady(need.request, PROTOCOL_TYPE, ((PROTOCOL, data),))
+        self._said = _reduced(said, need.reduced)
+        return ((PROTOCOL, wire.encode_subscription(self._said, self._version)),)
 
-    def plan(
-        self, run: RunAssignor, tasks: Sequence[TaskInfo], wall_ms: int, *, leader: str, reason: str
-    ) -> AssignmentsReady:
-        """Plan as the leader; see ``leader.plan``. ``tasks`` is every task there is."""
-        ours = self._identity.subtopologies
-        view = View(tuple(tasks), ours, self._rules, wall_ms, leader, reason)
+    def assign(self, run: RunAssignor) -> dict[str, bytes]:
+        """Plan as the leader; see ``leader.plan``."""
+        view = View(
+            tuple(self._tasks()),
+            self._identity.subtopologies,
+            self._rules,
+            self._wall_ms(),
+            run.member_id,
+            self._reason,
+        )
         return plan(run, view, self._assign)
 
-    def receive(self, deliver: Deliver) -> Received:
-        """Read our assignment.
+    def decode(self, assignment: bytes) -> Assignment:
+        """Read our own assignment, and ask for another rebalance where it calls for one.
 
         Raises:
             wire.WireError: if the leader's bytes are malformed.
             FatalGroupError: if the leader cannot read ours.
         """
-        assignment = wire.decode_assignment(deliver.assignment)
+        received = self.receive(assignment)
+        if received.rejoin is not None:
+            self._rejoin(received.rejoin)
+        return received.assignment
+
+    def receive(self, data: bytes) -> Received:
+        """Read our own assignment; raises as ``decode``."""
+        assignment = wire.decode_assignment(data)
         if assignment.error == AssignmentError.UNREADABLE:
             raise FatalGroupError(
                 "the group's leader cannot read what we say of ourselves;"
                 " is another program using this group?"
             )
+        if data:
+            self._version = wire.read_head(data).common
         if assignment.error == AssignmentError.TOO_NEW:
-            self._version = wire.read_head(deliver.assignment).common
-            rejoin = f"the leader knows version {self._version} at most"
-            return Received(Assignment(), deliver.generation, rejoin)
-        if deliver.assignment:
-            self._version = wire.read_head(deliver.assignment).common
-        if self._joined_generation < 0:
-            self._joined_generation = deliver.generation
+            return Received(Assignment(), f"the leader knows version {self._version} at most")
         self._deferral_deadline_ms = assignment.deferral_deadline_ms
-        follow_up_ms = assignment.follow_up_ms if deliver.leader else None
-        cached = self._said is not None and assignment.answers_nonce != self._said.nonce
-        if deliver.restarted and cached and deliver.assignment:
-            return self._predecessors(deliver, assignment, follow_up_ms)
-        return Received(assignment, deliver.generation, None, follow_up_ms)
+        if data and self._said is not None and assignment.answers_nonce != self._said.nonce:
+            return _predecessors(self._said, assignment)
+        return Received(assignment)
 
-    def _predecessors(
-        self, deliver: Deliver, cached: Assignment, follow_up_ms: int | None
-    ) -> Received:
-        """Take over what a process with our static id was told before us (M9).
 
-        Tasks that simply run are ours. Hand-overs are not to be carried out a second time: their
-        tasks are not run, and everybody plans again.
-        """
-        assert self._said is not None
-        if cached.answers_identity != wire.identity_of(self._said):
-            rejoin = "restarted with another topology or other settings"
-            return Received(Assignment(), deliver.generation, rejoin)
-        if not (cached.release or cached.pending or cached.revoke or cached.leave):
-            return Received(cached, deliver.generation, None, follow_up_ms)
-        quiet = attrs.evolve(cached, release={}, pending={}, revoke=frozenset(), leave=False)
-        rejoin = "restarted in the middle of a hand-over"
-        return Received(quiet, deliver.generation, rejoin, follow_up_ms)
+def _predecessors(said: Subscription, cached: Assignment) -> Received:
+    """Take over what a process with our static id was told before us (M9).
+
+    The coordinator hands a restarted static member its old assignment without asking the leader;
+    the nonce gives it away. Tasks that simply run are ours. Hand-overs are not to be carried out a
+    second time: their tasks are not run, and everybody plans again.
+    """
+    if cached.answers_identity != wire.identity_of(said):
+        return Received(Assignment(), "restarted with another topology or other settings")
+    if not (cached.release or cached.pending or cached.revoke or cached.leave):
+        return Received(cached)
+    quiet = attrs.evolve(cached, release={}, pending={}, revoke=frozenset(), leave=False)
+    return Received(quiet, "restarted in the middle of a hand-over")
 
 
 def _reduced(said: Subscription, level: int) -> Subscription:
