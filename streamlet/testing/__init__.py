@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from streamlet.broker.server import KafkaBroker as KafkaBroker
+    from streamlet.testing.driver import OutputRecord as OutputRecord
+    from streamlet.testing.driver import TopologyTestDriver as TopologyTestDriver
 
 #: Public name -> module that has it.
 _MODULES = {
-    "KafkaBroker": "streamlet.testing.broker",
+    "KafkaBroker": "streamlet.broker.server",
+    "OutputRecord": "streamlet.testing.driver",
+    "TopologyTestDriver": "streamlet.testing.driver",
 }
 
 

@@ -63,8 +63,14 @@ def _container() -> Iterator[str]:
             raise BrokerError(
                 f"{VARIABLE}=container needs a package; run: pip install testcontainers"
             ) from error
-    container = KafkaContainer().with_kraft()
-    for name, value in _CONTAINER_SETTINGS.items():
-        container = container.with_env(name, value)
-    with container:
+    try:
+        container = KafkaContainer().with_kraft()
+        for name, value in _CONTAINER_SETTINGS.items():
+            container = container.with_env(name, value)
+        container.start()
+    except Exception as error:  # whatever the container runtime's client raises
+        raise BrokerError(f"{VARIABLE}=container, and none can be started: {error}") from error
+    try:
         yield container.get_bootstrap_server()
+    finally:
+        container.stop()

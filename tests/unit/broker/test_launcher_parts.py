@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import streamlet.testing
 from streamlet.broker import storage
 from streamlet.broker.jars import cache_folder, jars, locked
 from streamlet.broker.java import java_version
@@ -213,3 +214,10 @@ def test_a_broker_that_is_there_is_used_as_it_is() -> None:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return cache_folder()
+
+
+def test_the_testing_package_lists_and_loads_its_names() -> None:
+    for name in dir(streamlet.testing):
+        assert getattr(streamlet.testing, name).__name__ == name
+    with pytest.raises(AttributeError, match="NoSuchThing"):
+        streamlet.testing.NoSuchThing  # noqa: B018 - reading it is what fails
