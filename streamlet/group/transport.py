@@ -112,6 +112,7 @@ class Transport:
         client_id: str = "streamlet",
         clock: Clock | None = None,
     ) -> None:
+        _hush()
         settings = {"client_id": client_id, **client_settings(client_config or {})}
         self._servers = bootstrap_servers
         self._clock = clock or SystemClock()
@@ -281,6 +282,7 @@ class Transport:
                         raise
                     if error.kind is not FailureKind.TIMEOUT or cause == _NO_ANSWER:
                         cause = str(error)  # between two attempts it is only "not reachable"
+                        log.debug("looking for the coordinator of %s: %s", group, cause)
                     continue
                 if any_broker:
                     return ""
@@ -356,6 +358,13 @@ class Transport:
 
     def _deadline(self, timeout_ms: int) -> int:
         return self._clock.now_ms() + timeout_ms
+
+
+def _hush() -> None:
+    """Every failed attempt is an ERROR to kafka-python; we raise or retry, and say so ourselves."""
+    for name in ("kafka.net", "kafka.cluster"):
+        if logging.getLogger(name).level == logging.NOTSET:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 _KINDS = {

@@ -1,0 +1,322 @@
+"""The control thread of a session: feeds the membership machine and does what it says.
+
+The machine's commands go to the transport, to the protocol (which runs here, on this thread, the
+leader's assignor too) and, as events, to the worker. What comes back goes through one queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from streamlet.assignor.values import Copy
+from streamlet.clock import Clock
+from streamlet.errors import FatalGroupError, StreamletError
+from streamlet.group.commands import (
+    Abandon,
+    Command,
+    CommitResult,
+    Connection,
+    Deliver,
+    Fail,
+    FetchResult,
+    FindCoordinator,
+    HoldResult,
+    LoseTasks,
+    NeedMetadata,
+    RunAssignor,
+    Send,
+    WakeAt,
+)
+from streamlet.group.commands import Left as MachineLeft
+from streamlet.group.events import (
+    Answered,
+    AssignmentsReady,
+    AssignorFailed,
+    CoordinatorFound,
+    CoordinatorNotFound,
+    Event,
+    Failure,
+    MetadataReady,
+    ProgressMade,
+    RequestFailed,
+    Start,
+    Tick,
+)
+from streamlet.group.member_config import MembershipConfig
+from streamlet.group.membership import Membership, State
+from streamlet.group.messages import Answer, JoinGroup
+from streamlet.group.session_events import (
+    Assigned,
+    CommitDone,
+    Failed,
+    FetchDone,
+    GroupProtocol,
+    GroupTransport,
+    HoldDone,
+    Left,
+    Lost,
+    SessionEvent,
+)
+from streamlet.group.transport_errors import CoordinatorRefused, FailureKind, TransportError
+from streamlet.types import TaskId
+
+log = logging.getLogger(__name__)
+
+#: An event for the machine, a refused commit to tell the worker of, an error that ends everything,
+#: or None: close.
+Item: TypeAlias = Event | CommitDone | StreamletError | None
+
+
+@attrs.frozen
+class View:
+    """The machine as other threads see it: as it was after the last event."""
+
+    state: State = State.NEW
+    member_id: str = ""
+    generation: int = -1
+    last_heartbeat_ms: int = 0
+    last_problem: str = ""
+    join_sent_ms: int | None = None  # of the JoinGroup that is not answered yet
+
+
+class Control:
+    """Owns the machine; everything but ``put``, ``view`` and the events is its own thread's."""
+
+    def __init__(
+        self,
+        config: MembershipConfig,
+        protocol: GroupProtocol,
+        transport: GroupTransport,
+        clock: Clock,
+        on_event: Callable[[SessionEvent], None],
+        describe: Callable[[], Mapping[TaskId, Copy]],
+        start_timeout_ms: int,
+    ) -> None:
+        self._group = config.group
+        self._protocol = protocol
+        self._transport = transport
+        self._clock = clock
+        self._on_event = on_event
+        self._describe = describe
+        self._start_timeout_ms = start_timeout_ms
+        self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        self.changed = threading.Condition()
+        #: Written by this thread under ``changed``.
+        self.view = View()
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._run, name="streamlet-group", daemon=True)
+        #: Set when tasks were lost, cleared by the worker's next round (``GroupSession.progress``).
+        self.loss_unseen = False
+        self.progressed = False
+        self._machine = Membership(config)
+        self._next: deque[Event] = deque()
+        self._sent: dict[int, Future[Answer]] = {}
+        self._wake_at_ms: int | None = None
+        self._join_sent: tuple[int, int] | None = None  # number and time of the open JoinGroup
+        #: When to give up looking for a coordinator; None once one was found.
+        self._give_up_ms: int | None = None
+        self._cause: StreamletError = TransportError(FailureKind.TIMEOUT, "no broker answers")
+
+    def put(self, item: Item) -> None:
+        """Queue something, from any thread."""
+        self._queue.put(item)
+
+    def _run(self) -> None:
+        self._give_up_ms = self._clock.now_ms() + self._start_timeout_ms
+        item: Item = Start()
+        try:
+            while item is not None and not self.ended.is_set():
+                self._take(item)
+                if not self.ended.is_set():
+                    item = self._await()
+        except StreamletError as error:
+            self._fail(error)
+        except Exception as error:  # a bug of ours or of the protocol: the worker must learn of it
+            log.exception("the membership of group %s broke", self._group)
+            self._fail(FatalGroupError(f"the membership of group {self._group} broke: {error!r}"))
+        finally:
+            self.ended.set()
+            with self.changed:
+                self.changed.notify_all()
+
+    def _await(self) -> Item:
+        """What comes next, a Tick when it is time for one."""
+        wait_s = None
+        if self._wake_at_ms is not None:
+            wait_s = max(self._wake_at_ms - self._clock.now_ms(), 0) / 1000
+        try:
+            return self._queue.get(timeout=wait_s)
+        except queue.Empty:
+            return Tick()
+
+    def _take(self, item: Event | CommitDone | StreamletError) -> None:
+        if isinstance(item, StreamletError):
+            raise item
+        if isinstance(item, CommitDone):
+            self._on_event(item)
+            return
+        if isinstance(item, (Answered, RequestFailed)):
+            self._sent.pop(item.number, None)
+        elif isinstance(item, CoordinatorFound):
+            self._give_up_ms = None
+        elif (
+            isinstance(item, CoordinatorNotFound)
+            and self._give_up_ms is not None
+            and self._clock.now_ms() >= self._give_up_ms
+        ):
+            raise self._cause
+        self._feed(item)
+
+    def _feed(self, event: Event) -> None:
+        """Hand the machine an event and do what it says, and so on until it wants nothing more."""
+        if self.progressed and not isinstance(event, Start):
+            self.progressed = False
+            self._next.append(ProgressMade())
+        self._next.append(event)
+        while self._next and not self.ended.is_set():
+            for command in self._machine.handle(self._next.popleft(), self._clock.now_ms()):
+                self._perform(command)
+        self._publish()
+
+    def _publish(self) -> None:
+        machine = self._machine
+        if self._join_sent is not None and self._join_sent[0] not in self._sent:
+            self._join_sent = None
+        view = View(
+            machine.state,
+            machine.member_id,
+            machine.generation,
+            machine.last_heartbeat_ms,
+            machine.last_problem,
+            None if self._join_sent is None else self._join_sent[1],
+        )
+        if view != self.view:
+            with self.changed:
+                self.view = view
+                self.changed.notify_all()
+
+    def _perform(self, command: Command) -> None:
+        match command:
+            case FindCoordinator(timeout_ms):
+                if self._give_up_ms is not None:
+                    timeout_ms = min(timeout_ms, self._give_up_ms - self._clock.now_ms())
+                found = self._transport.find_coordinator(self._group, max(timeout_ms, 1))
+                found.add_done_callback(self._looked_up)
+            case Send():
+                self._send(command)
+            case Abandon(number, connection):
+                self._abandon(number, connection)
+            case NeedMetadata():
+                protocols = self._protocol.subscribe(command, self._describe())
+                ready = MetadataReady(command.request, self._protocol.protocol_type, protocols)
+                self._next.append(ready)
+            case RunAssignor():
+                self._assign(command)
+            case Deliver():
+                self._deliver(command)
+            case LoseTasks(reason):
+                self._publish()  # who learns of the loss must not read the old generation
+                self._on_event(Lost(reason))
+                self.loss_unseen = True  # after the event: see ``GroupSession.progress``
+            case CommitResult(token, outcome, code):
+                self._on_event(CommitDone(token, outcome, code))
+            case FetchResult(token, fetched, committed, code):
+                self._on_event(FetchDone(token, fetched, committed, code))
+            case HoldResult(token, granted):
+                self._on_event(HoldDone(token, granted))
+            case WakeAt(at_ms):
+                self._wake_at_ms = at_ms
+            case Fail(error):
+                self._fail(error)
+            case MachineLeft():
+                self._publish()
+                self._on_event(Left())
+                self.ended.set()
+            case _:
+                assert_never(command)
+
+    def _send(self, command: Send) -> None:
+        number = command.number
+        future = self._transport.send(command.request, command.connection, command.timeout_ms)
+        self._sent[number] = future
+        if isinstance(command.request, JoinGroup):
+            self._join_sent = (number, self._clock.now_ms())
+        future.add_done_callback(lambda done: self._answered(number, done))
+
+    def _abandon(self, number: int, connection: Connection) -> None:
+        future = self._sent.pop(number, None)
+        # A parked JoinGroup blocks its connection for whatever comes next. On the other one nothing
+        # is parked for long, and cutting it would leave commits without an answer.
+        if connection is Connection.JOIN and future is not None and not future.done():
+            self._transport.hang_up(connection)
+
+    def _assign(self, command: RunAssignor) -> None:
+        try:
+            assignments = dict(self._protocol.assign(command))
+        except StreamletError as error:
+            log.warning("no plan for generation %d: %s", command.generation, error)
+            self._next.append(AssignorFailed(command.generation, str(error)))
+        else:
+            self._next.append(AssignmentsReady(command.generation, assignments))
+
+    def _deliver(self, command: Deliver) -> None:
+        assignment = self._protocol.decode(command.assignment)
+        self._publish()
+        self._on_event(
+            Assigned(
+                command.generation,
+                command.member_id,
+                assignment,
+                command.leader,
+                command.restarted,
+            )
+        )
+
+    def _fail(self, error: StreamletError) -> None:
+        """Tell the worker that this is the end; the machine may not know it."""
+        if self._machine.generation >= 0:
+            self._on_event(Lost(str(error)))
+        self.loss_unseen = True
+        self.view = attrs.evolve(self.view, state=State.FAILED, member_id="", generation=-1)
+        self._on_event(Failed(error))
+        self.ended.set()
+
+    # -- on whatever thread the transport answers ----------------------------------------------
+
+    def _looked_up(self, found: Future[str]) -> None:
+        try:
+            self.put(CoordinatorFound(found.result()))
+        except CoordinatorRefused as error:
+            self._cause = error
+            self.put(CoordinatorNotFound(error.code))
+        except TransportError as error:
+            self._cause = error
+            self.put(CoordinatorNotFound() if error.passing else error)
+        except Exception as error:
+            self.put(_broken(error))
+
+    def _answered(self, number: int, done: Future[Answer]) -> None:
+        try:
+            self.put(Answered(number, done.result()))
+        except CoordinatorRefused:
+            self.put(RequestFailed(number, Failure.DISCONNECTED))  # a look-up will tell the code
+        except TransportError as error:
+            late = error.kind is FailureKind.TIMEOUT
+            failed = RequestFailed(number, Failure.TIMEOUT if late else Failure.DISCONNECTED)
+            self.put(failed if error.passing else error)
+        except Exception as error:
+            self.put(_broken(error))
+
+
+def _broken(error: Exception) -> FatalGroupError:
+    broken = FatalGroupError(f"the group's transport broke: {error!r}")
+    broken.__cause__ = error
+    return broken

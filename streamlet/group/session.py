@@ -1,0 +1,269 @@
+"""A membership with a thread of its own, so that joins and heartbeats wait for nobody.
+
+::
+
+    worker ── rejoin, commit, leave ──▶ queue ──▶ control thread ──▶ Membership (sans-IO)
+       ▲                                  ▲          │ commands
+       │ events (``on_event``)            │          ├──▶ GroupProtocol: describe, assign, decode
+       └──────────────────────────────────│──────────┤
+                                          │          └──▶ transport ──▶ coordinator
+                                          └─ answers ◀──────┘  (its I/O thread only passes them on)
+
+The leader's assignor runs on the control thread: heartbeats wait for it, but neither the worker nor
+the network loop does.
+
+Two things are easy to undo by accident. A commit called before the worker saw that its tasks are
+lost must not go out under a member id got since: it is refused until the worker went round once
+more. And what a worker says of its progress 200 times a second must not wake this thread each time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from streamlet.assignor.values import Copy
+from streamlet.clock import Clock
+from streamlet.group.commands import CommitOutcome
+from streamlet.group.committed import fetch_committed
+from streamlet.group.control import Control
+from streamlet.group.events import (
+    CommitWanted,
+    FetchWanted,
+    HoldEnded,
+    HoldWanted,
+    LeaveWanted,
+    RejoinWanted,
+    Tick,
+)
+from streamlet.group.member_config import MembershipConfig
+from streamlet.group.membership import State
+from streamlet.group.messages import Committed
+from streamlet.group.session_events import (
+    Assigned,
+    CommitDone,
+    Failed,
+    FetchDone,
+    GroupProtocol,
+    GroupTransport,
+    HoldDone,
+    Left,
+    Lost,
+    SessionEvent,
+)
+from streamlet.group.states import BETWEEN
+from streamlet.types import TaskId, TopicPartition
+
+__all__ = [
+    "Assigned",
+    "CommitDone",
+    "Failed",
+    "FetchDone",
+    "GroupProtocol",
+    "GroupSession",
+    "HoldDone",
+    "Left",
+    "Lost",
+    "SessionEvent",
+]
+
+
+class GroupSession:
+    """One member of a group; all methods may be called from any thread.
+
+    Args:
+        config: the membership's settings.
+        protocol: knows what subscriptions and assignments mean.
+        transport: the way to the coordinator; closed with the session.
+        clock: the time.
+        on_event: takes what happens, on the control thread; must not block.
+        describe: what to say of our tasks in a JoinGroup, asked on the control thread when one is
+            due; None: what ``set_copies`` was last given.
+        start_timeout_ms: how long to look for the first coordinator before giving up; later ones
+            are looked for as long as it takes.
+    """
+
+    def __init__(
+        self,
+        config: MembershipConfig,
+        protocol: GroupProtocol,
+        transport: GroupTransport,
+        clock: Clock,
+        on_event: Callable[[SessionEvent], None],
+        *,
+        describe: Callable[[], Mapping[TaskId, Copy]] | None = None,
+        start_timeout_ms: int = 30_000,
+    ) -> None:
+        self._config = config
+        self._transport = transport
+        self._clock = clock
+        self._copies: Mapping[TaskId, Copy] = {}
+        self._closing = threading.Event()
+        self._control = Control(
+            config,
+            protocol,
+            transport,
+            clock,
+            on_event,
+            describe or (lambda: self._copies),
+            start_timeout_ms,
+        )
+
+    # -- what others may ask -------------------------------------------------------------------
+
+    @property
+    def member_id(self) -> str:
+        """The id the coordinator gave us, empty for none."""
+        return self._control.view.member_id
+
+    @property
+    def generation(self) -> int:
+        """Generation of the last assignment under this id, -1 for none."""
+        return self._control.view.generation
+
+    @property
+    def state(self) -> State:
+        """Where the membership stands."""
+        return self._control.view.state
+
+    @property
+    def last_problem(self) -> str:
+        """The last thing that went wrong, for people."""
+        return self._control.view.last_problem
+
+    @property
+    def last_heartbeat_ms(self) -> int:
+        """When, on the clock's ``now_ms``, the last heartbeat known to have arrived was sent."""
+        return self._control.view.last_heartbeat_ms
+
+    @property
+    def joining(self) -> bool:
+        """Whether a join is under way or due."""
+        return self._control.view.state is State.PREPARING or self._control.view.state in BETWEEN
+
+    @property
+    def gated(self) -> bool:
+        """Whether a commit would be turned away because a join is under way."""
+        view, after_ms = self._control.view, self._config.parked_commit_after_ms
+        if view.join_sent_ms is not None and after_ms is not None:
+            return self._clock.now_ms() - view.join_sent_ms < after_ms
+        return self.joining
+
+    def alive(self) -> bool:
+        """Whether the group has heard of us within the session timeout; if not, we try once more.
+
+        Blocks for at most half a session timeout, and only if the last sign of life is too old.
+        """
+        timeout_ms = self._config.session_timeout_ms
+        if self._clock.now_ms() - self.last_heartbeat_ms < timeout_ms:
+            return self.generation >= 0
+        return self.heartbeat_now(timeout_ms // 2)
+
+    def heartbeat_now(self, timeout_ms: int) -> bool:
+        """Wait until a heartbeat sent from now on is answered; False: none was, or tasks are lost.
+
+        Blocks for at most ``timeout_ms``.
+        """
+        since = self._clock.now_ms()
+        self._control.put(Tick())
+
+        control = self._control
+        with control.changed:
+            control.changed.wait_for(
+                lambda: control.view.last_heartbeat_ms >= since or control.view.generation < 0,
+                timeout_ms / 1000,
+            )
+            return control.view.last_heartbeat_ms >= since and control.view.generation >= 0
+
+    def fetch_committed(
+        self, partitions: Sequence[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, Committed]:
+        """Read committed positions, waiting for open transactions on them to end. Blocks.
+
+        Raises:
+            TimedOutError: no answer, or still unstable, in ``timeout_ms``.
+            BrokerError: the coordinator refuses.
+        """
+        return fetch_committed(
+            self._transport,
+            self._config.group,
+            partitions,
+            timeout_ms=timeout_ms,
+            clock=self._clock,
+            pause=self._closing.wait,
+        )
+
+    # -- what others may want ------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to join."""
+        self._control.thread.start()
+
+    def set_copies(self, copies: Mapping[TaskId, Copy]) -> None:
+        """What the next JoinGroup says of our tasks, unless ``describe`` was given."""
+        self._copies = dict(copies)
+
+    def rejoin(self, reason: str) -> None:
+        """Have the group rebalance, with what we then say of ourselves."""
+        self._control.put(RejoinWanted(reason))
+
+    def commit(
+        self,
+        token: int,
+        offsets: Mapping[TopicPartition, tuple[int, str]],
+        hold: int | None = None,
+    ) -> None:
+        """Commit (offset, metadata text) of partitions; one ``CommitDone`` with the token follows.
+
+        ``hold`` is the token of the granted hold this commit belongs to.
+        """
+        if self._control.loss_unseen:
+            self._control.put(CommitDone(token, CommitOutcome.LOST))
+        else:
+            self._control.put(CommitWanted(token, dict(offsets), hold))
+
+    def fetch(self, token: int, partitions: Sequence[TopicPartition]) -> None:
+        """Read committed positions once; one ``FetchDone`` with the token follows."""
+        self._control.put(FetchWanted(token, tuple(partitions)))
+
+    def hold(self, token: int, generation: int) -> None:
+        """Ask that no join begins while tasks are stopped and committed as one unit.
+
+        ``generation`` is that of the order being carried out; ``HoldDone`` with the token follows.
+        """
+        self._control.put(HoldWanted(token, generation))
+
+    def end_hold(self, token: int) -> None:
+        """The unit is over, whatever became of it."""
+        self._control.put(HoldEnded(token))
+
+    def progress(self) -> None:
+        """The worker's loop went round: it has taken, or will now take, all events up to here.
+
+        Without this for ``max.poll.interval.ms`` the member leaves the group by itself.
+        """
+        self._control.loss_unseen = False
+        self._control.progressed = True
+        if self._control.view.state is State.STALLED:
+            self._control.put(Tick())
+
+    def leave(self, reason: str, timeout_ms: int, *, quietly: bool | None = None) -> bool:
+        """End the membership and wait for it; False if it is not over in ``timeout_ms``.
+
+        ``quietly``: without telling the group, so that a successor with our static id goes on with
+        our tasks; None: exactly if we have a static id. Blocks.
+        """
+        if not self._control.thread.is_alive():
+            return True
+        static = self._config.instance_id is not None
+        self._control.put(LeaveWanted(reason, quietly=static if quietly is None else quietly))
+        return self._control.ended.wait(timeout_ms / 1000)
+
+    def close(self) -> None:
+        """End the thread and the transport, without leaving; nothing is told any more."""
+        self._closing.set()
+        self._control.put(None)
+        thread = self._control.thread
+        if thread.is_alive() and thread is not threading.current_thread():
+            thread.join()
+        self._transport.close()
