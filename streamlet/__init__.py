@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streamlet.app import App, load_app
     from streamlet.dsl.grouped import KGroupedStream
+    from streamlet.dsl.materialized import Materialized
     from streamlet.dsl.stream import KStream
     from streamlet.dsl.table import KTable
     from streamlet.errors import StreamletError
@@ -33,6 +34,7 @@ __all__ = [
     "KGroupedStream",
     "KStream",
     "KTable",
+    "Materialized",
     "Serde",
     "StreamletError",
     "avro",
@@ -46,6 +48,7 @@ _HOMES = {
     "KGroupedStream": "streamlet.dsl.grouped",
     "KStream": "streamlet.dsl.stream",
     "KTable": "streamlet.dsl.table",
+    "Materialized": "streamlet.dsl.materialized",
     "Serde": "streamlet.serdes",
     "StreamletError": "streamlet.errors",
     "avro": "streamlet.serdes",

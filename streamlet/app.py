@@ -17,6 +17,7 @@ from streamlet.config import Settings
 from streamlet.dsl.builder import Builder, StreamNode
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.kinds import Kind
+from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable, TableNode
 from streamlet.dsl.tables import TableSource
@@ -25,7 +26,6 @@ from streamlet.errors import AppNotFoundError, ConfigError, TopologyError
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.serdes import SerdeLike
 from streamlet.topology.graph import Topology
-from streamlet.topology.nodes import StoreSpec
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -71,7 +71,7 @@ class App:
         #: The settings as the program gives them; ``load_settings`` lays others over them.
         self.settings = Settings.load(self._config)
         self._builder = Builder(name)
-        self._tables: dict[str, tuple[KTable[Any, Any], tuple[str, str, str | None]]] = {}
+        self._tables: dict[str, tuple[KTable[Any, Any], tuple[str, str, Materialized]]] = {}
 
     def __repr__(self) -> str:
         return f"App({self.name!r})"
@@ -128,13 +128,13 @@ class App:
         *,
         key: SerdeLike[K],
         value: SerdeLike[V],
-        store: str | None = None,
+        store: StoreLike = None,
         timestamp: Callable[[K, V, int], int] | None = None,
     ) -> KTable[K, V]:
         """A table of a topic's newest value per key; a record without a value deletes.
 
         The topic is the table's own changelog, so it should be compacted. Records without a key are
-        left out and counted. ``store`` names the store.
+        left out and counted. ``store`` is the name of the store, or a ``Materialized``.
 
         Raises:
             TopologyError: as ``stream``.
@@ -144,23 +144,20 @@ class App:
             check_takes(call, timestamp, "key", "value", "timestamp_ms")
         kinds = Kind.given(key, call, "key"), Kind.given(value, call, "value")
         serdes = kinds[0].needed(call, "key"), kinds[1].needed(call, "value")
-        settings = (serdes[0].name, serdes[1].name, store)
+        settings = (serdes[0].name, serdes[1].name, Materialized.of(store))
         known = self._tables.get(topic)
         if known is not None:
             if known[1] != settings:
                 raise TopologyError(f"{call}: the topic is a table already, with other settings")
             return known[0]
-        graph = self._builder.graph
-        name = store if store is not None else graph.new_name(f"{topic}-STATE-STORE-")
-        spec = StoreSpec(name, *serdes, named=store is not None, source_topic=topic)
-        graph.add_store(spec)
+        spec = self._builder.store(store, f"{topic}-", *serdes, source_topic=topic)
         source = self._builder.source((topic,), *kinds, timestamp, None)
         use = TableUse()
         node = self._builder.processor(
             "KTABLE-SOURCE-",
             (source,),
-            lambda context: TableSource(context.store(name), spec.value, use),
-            writes=name,
+            lambda context: TableSource(context.store(spec.name), spec.value, use),
+            writes=spec.name,
             skip_nulls="key",
         )
         table: KTable[K, V] = KTable(TableNode(self._builder, node, use, spec), *kinds)

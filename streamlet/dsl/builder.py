@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from streamlet.dsl.kinds import Kind
+from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.nulls import SkipNulls
 from streamlet.dsl.stateless import DropNullKeys, PassOn
 from streamlet.dsl.uses import TableUse
@@ -151,11 +152,29 @@ class Builder:
         return source
 
     def store(
-        self, given: str | None, prefix: str, key: Serde[Any], value: Serde[Any]
+        self,
+        given: StoreLike,
+        prefix: str,
+        key: Serde[Any],
+        value: Serde[Any],
+        source_topic: str | None = None,
     ) -> StoreSpec:
         """Add a store under the given name or a made-up one."""
-        name = given if given is not None else self.graph.new_name(f"{prefix}STATE-STORE-")
-        spec = StoreSpec(name, key, value, named=given is not None)
+        how = Materialized.of(given)
+        if source_topic is not None and not how.logged:
+            raise TopologyError(
+                f"table({source_topic!r}): its topic is its changelog, so it is always logged"
+            )
+        name = how.name if how.name is not None else self.graph.new_name(f"{prefix}STATE-STORE-")
+        spec = StoreSpec(
+            name,
+            key,
+            value,
+            persistent=how.persistent,
+            logged=how.logged,
+            named=how.name is not None,
+            source_topic=source_topic,
+        )
         self.graph.add_store(spec)
         return spec
 

@@ -10,6 +10,7 @@ from streamlet.dsl.builder import Builder, Repartition
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN, result_type
 from streamlet.dsl.kinds import Kind
+from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.table import KTable, TableNode
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
@@ -41,7 +42,8 @@ class Initializer(Protocol[A_co]):
 class KGroupedStream(Generic[K, V]):
     """Made by ``KStream.group_by`` and ``group_by_key``.
 
-    Records without a key or a value are left out and counted as dropped.
+    Records without a key or a value are left out and counted as dropped. ``store`` is the store's
+    name, or a ``Materialized``.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class KGroupedStream(Generic[K, V]):
         self._name = name
         self._uses = uses
 
-    def count(self, *, store: str | None = None) -> KTable[K, int]:
+    def count(self, *, store: StoreLike = None) -> KTable[K, int]:
         """Number of records per key."""
         kind = Kind.given(int, "count()", "value")
         return self._folded(
@@ -73,7 +75,7 @@ class KGroupedStream(Generic[K, V]):
         )
 
     def reduce(
-        self, reducer: Callable[[V, V], V | None], *, store: str | None = None
+        self, reducer: Callable[[V, V], V | None], *, store: StoreLike = None
     ) -> KTable[K, V]:
         """``reducer(aggregate, value)`` per key, beginning with the first value as it is.
 
@@ -93,7 +95,7 @@ class KGroupedStream(Generic[K, V]):
         aggregator: Callable[[K, V, A], A | None],
         *,
         value: SerdeLike[A] = None,
-        store: str | None = None,
+        store: StoreLike = None,
     ) -> KTable[K, A]:
         """``aggregator(key, value, aggregate)`` per key, beginning with ``initializer()``.
 
@@ -114,7 +116,7 @@ class KGroupedStream(Generic[K, V]):
         return self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, fold)
 
     def _folded(
-        self, call: str, prefix: str, store: str | None, value: Kind, fold: Fold
+        self, call: str, prefix: str, store: StoreLike, value: Kind, fold: Fold
     ) -> KTable[K, Any]:
         builder, use = self._builder, TableUse()
         spec = builder.store(

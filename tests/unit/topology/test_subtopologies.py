@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from streamlet.app import App
+from streamlet.dsl.materialized import Materialized
 from streamlet.errors import TopologyError
 from streamlet.types import TaskId
 
@@ -161,3 +162,19 @@ def test_a_topic_read_twice_differently_is_refused() -> None:
         app.stream("in", key=str, value=int)
     with pytest.raises(TopologyError, match="topic 'in' is read by KSTREAM-SOURCE-0000000000"):
         app.stream(["in", "other"], key=str, value=str)
+
+
+def test_a_store_can_be_kept_in_memory_and_out_of_topics() -> None:
+    app = App("a")
+    grouped = app.stream("in", key=str, value=str).group_by_key()
+    grouped.count(store=Materialized("n", persistent=False, logged=False))
+    (part,) = app.topology().subtopologies
+    (spec,) = part.stores
+    assert (spec.name, spec.persistent, spec.logged, spec.named) == ("n", False, False, True)
+    assert part.changelog_topic("n") is None
+    assert part.changelog_topics == ()
+
+
+def test_a_table_of_a_topic_is_always_logged() -> None:
+    with pytest.raises(TopologyError, match="its topic is its changelog"):
+        App("a").table("t", key=str, value=str, store=Materialized(logged=False))

@@ -1,0 +1,30 @@
+"""``Materialized``: how a store is kept, where its name alone does not say enough."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+
+@attrs.frozen
+class Materialized:
+    """A store's name and where its contents are.
+
+    Without a name one is made up, which moves when the topology changes above it. ``persistent``
+    False keeps it in memory only: a restart reads the whole changelog. ``logged`` False keeps no
+    changelog: what it held is gone with its host.
+    """
+
+    name: str | None = None
+    persistent: bool = True
+    logged: bool = True
+
+    @classmethod
+    def of(cls, given: StoreLike) -> Materialized:
+        """What a user gave as ``store=``."""
+        return given if isinstance(given, Materialized) else cls(given)
+
+
+#: What ``store=`` takes: a name, or more.
+StoreLike: TypeAlias = str | Materialized | None
