@@ -20,7 +20,6 @@ from streamlet.assignor.values import (
     Role,
     Rules,
     TaskInfo,
-    Violation,
 )
 from streamlet.group.describe import GroupDescription, MemberDescription
 from streamlet.group.values import Assignment, Subscription
@@ -28,9 +27,6 @@ from streamlet.group.wire import WireError, decode_assignment, decode_subscripti
 from streamlet.types import TaskId
 
 T = TypeVar("T")
-
-#: All of a group's metadata is one record to the broker; above this it cannot be stored (U12).
-GROUP_BYTES_MAX = 1_000_000
 
 
 @attrs.frozen
@@ -90,8 +86,14 @@ class LiveGroup:
         return self.described.state == "Stable"
 
     @property
+    def metadata_bytes(self) -> int:
+        """Size of all subscriptions and assignments, which the broker keeps in one record."""
+        members = self.described.members
+        return sum(len(member.metadata) + len(member.assignment) for member in members)
+
+    @property
     def newest(self) -> Assignment:
-        """The assignment that tells most of the last rebalance."""
+        """The assignment that tells of the last rebalance: the leader's own."""
         told = [member.told for member in self.members]
         return max(told, key=lambda assignment: assignment.generation, default=Assignment())
 
@@ -150,25 +152,51 @@ def tasks(group: LiveGroup) -> tuple[TaskInfo, ...]:
 
 
 def last_round(group: LiveGroup, rules: Rules, now_ms: int) -> tuple[GroupState, Plan]:
-    """What the leader of the last rebalance was given and what it answered."""
+    """What the leader of the last rebalance was given and what it answered.
+
+    ``now_ms`` stands in where the leader did not say when that was. Settings are not told by
+    members: ``rules`` are the application's as far as the caller knows them.
+    """
+    newest = group.newest
+    everything = tasks(group)
     state = GroupState(
-        tasks=tasks(group),
-        members=tuple(_member_state(member) for member in group.members),
-        generation=group.newest.generation,
-        now_ms=now_ms,
-        rules=rules,
+        tasks=everything,
+        members=tuple(_member_state(member, _leaders_hashes(group)) for member in group.members),
+        generation=newest.generation,
+        now_ms=now_ms if newest.made_ms is None else newest.made_ms,
+        rules=attrs.evolve(rules, learners=any(m.said.learners for m in group.members)),
     )
-    return state, Plan({m.described.member_id: _member_plan(m.told) for m in group.members})
+    given = {task for member in group.members for task, role in member.tasks if role in _GIVEN}
+    deadlines = [m.told.deferral_deadline_ms for m in group.members]
+    plan = Plan(
+        {m.described.member_id: _member_plan(m.told) for m in group.members},
+        deferral_deadline_ms=next((at for at in deadlines if at is not None), None),
+        unassigned=frozenset(info.task for info in everything) - given,
+    )
+    return state, plan
 
 
-def _member_state(member: LiveMember) -> MemberState:
+#: Roles by which a task is with somebody, as of an assignment (``RELEASED``: in its first round).
+_GIVEN = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
+
+
+def _leaders_hashes(group: LiveGroup) -> tuple[bytes, ...]:
+    said = {member.described.member_id: member.said for member in group.members}
+    leader = said.get(group.newest.leader)
+    return () if leader is None else leader.subtopologies
+
+
+def _member_state(member: LiveMember, leaders: tuple[bytes, ...]) -> MemberState:
     said = member.said
+    pairs = enumerate(zip(said.subtopologies, leaders, strict=False))
+    same = frozenset(number for number, (own, theirs) in pairs if own == theirs)
     return MemberState(
         member_id=member.described.member_id,
         instance=said.instance or member.described.member_id,
         number=said.member,
         capacity=said.capacity,
         instance_id=member.described.instance_id,
+        runs=None if len(same) == len(leaders) else same,
         copies=said.copies,
         tags=said.tags,
         leaving=said.leaving,
@@ -188,11 +216,3 @@ def _member_plan(told: Assignment) -> MemberPlan:
         revoke=told.revoke,
         leave=told.leave,
     )
-
-
-def check_size(group: LiveGroup) -> list[Violation]:
-    """U12: all metadata of the group fits into one record."""
-    size = sum(len(m.described.metadata) + len(m.described.assignment) for m in group.members)
-    if size < GROUP_BYTES_MAX:
-        return []
-    return [Violation("U12", f"the group's metadata is {size} bytes of {GROUP_BYTES_MAX}")]

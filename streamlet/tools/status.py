@@ -4,60 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
-from collections.abc import Iterable
-from concurrent.futures import Future
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import attrs
 import typer
-from rich.console import Console
-from rich.live import Live
 
-from streamlet.assignor.values import Rules, Violation
-from streamlet.clock import Clock, SystemClock
-from streamlet.config import Settings
-from streamlet.errors import BrokerError, NotFoundError, TimedOutError
-from streamlet.group.codes import name_of
-from streamlet.group.describe import GroupDescription
-from streamlet.group.live import LiveGroup, check_size, last_round, read
-from streamlet.group.messages import Answer, OffsetFetch, OffsetFetchAnswer, Request
-from streamlet.group.status import document
-from streamlet.kafka.ports import TopicInfo
+from streamlet.errors import BrokerError, TimedOutError
 from streamlet.tools.command import Common, command
 from streamlet.tools.signals import GracefulStop
 from streamlet.tools.status_view import view
-from streamlet.types import TopicPartition
 
-_REQUEST_MS = 10_000
-#: How long a group that rebalances is waited for: to be read at all, and to be checked.
-_SETTLE_MS = 2_000
-_SETTLE_CHECK_MS = 15_000
-_PARTITIONS_AT_ONCE = 5_000
-
-
-class GroupReader(Protocol):
-    """What is asked of the coordinator (``group.transport``)."""
-
-    def describe_group(self, group: str, timeout_ms: int) -> Future[GroupDescription]:
-        """A group as its coordinator sees it."""
-        ...
-
-    def send(self, request: Request, connection: str, timeout_ms: int) -> Future[Answer]:
-        """Send a request to the coordinator."""
-        ...
-
-
-class OffsetReader(Protocol):
-    """What is asked of the brokers (``kafka.ports.Admin``)."""
-
-    def topics(self) -> dict[str, TopicInfo]:
-        """All topics by name."""
-        ...
-
-    def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Offset behind the last record of each partition."""
-        ...
+if TYPE_CHECKING:
+    from streamlet.config import Settings
+    from streamlet.group.look import Look
 
 
 @command("status")
@@ -73,7 +32,13 @@ def status(
         bool, typer.Option("--check", help="Check what must always hold; exit 1 if it does not.")
     ] = False,
 ) -> None:
-    """Show the instances, members and tasks of an application, and how far it lags."""
+    """Show the instances, members and tasks of an application, and how far it lags.
+
+    --check needs to know the application's settings where they differ from the defaults: name it as
+    module:attribute, or give --config or --set as to run.
+    """
+    from streamlet.group.look import Look
+    from streamlet.group.tasks import rules_from
     from streamlet.group.transport import Transport
     from streamlet.kafka.client import KafkaAdmin
 
@@ -83,7 +48,8 @@ def status(
     try:
         admin = KafkaAdmin(servers, settings.client_config("admin"))
         try:
-            look = Look(transport, admin, application, check)
+            rules = rules_from(settings, learners=True)
+            look = Look(transport, admin, application, check, rules)
             held = look_on(common, look) if watch else look_once(common, look)
         finally:
             admin.close()
@@ -94,98 +60,15 @@ def status(
 
 
 def _application(common: Common, app: str) -> tuple[str, Settings]:
+    from streamlet.config import Settings
+
+    given = [f"{key}={value}" for key, value in common.settings.items()]
     if ":" not in app:
-        return app, Settings.load(common.settings, environ=os.environ)
+        return app, Settings.load(environ=os.environ, overrides=given)
     from streamlet.app import load_app
 
     loaded = load_app(app)
-    given = [f"{key}={value}" for key, value in common.settings.items()]
     return loaded.name, loaded.load_settings(environ=os.environ, overrides=given)
-
-
-@attrs.frozen
-class Look:
-    """Looks at an application; ``stopped`` ends a wait for a group that rebalances."""
-
-    group: GroupReader
-    offsets: OffsetReader
-    application: str
-    check: bool = False
-    rules: Rules = attrs.field(factory=Rules)
-    stopped: threading.Event = attrs.field(factory=threading.Event)
-    clock: Clock = attrs.field(factory=SystemClock)
-    poll_s: float = 0.1
-
-    def now(self) -> dict[str, Any]:
-        """The status document.
-
-        Raises:
-            NotFoundError: no such application.
-            TimedOutError: it is to be checked and goes on rebalancing.
-        """
-        live = self._settled()
-        violations = self._violations(live) if self.check and live.stable else []
-        return document(live, self._input_lag(), violations)
-
-    def _settled(self) -> LiveGroup:
-        """The group once it is stable or empty; as it is when that takes too long."""
-        wait_ms = _SETTLE_CHECK_MS if self.check else _SETTLE_MS
-        deadline = self.clock.now_ms() + wait_ms
-        while True:
-            live = self._described()
-            if live.stable or not live.members:
-                return live
-            if self.clock.now_ms() >= deadline or self.stopped.wait(self.poll_s):
-                break
-        if self.check:
-            raise TimedOutError(
-                f"{self.application} is still in {live.described.state} after {wait_ms} ms; "
-                "it can be checked when it is Stable"
-            )
-        return live
-
-    def _described(self) -> LiveGroup:
-        described = self.group.describe_group(self.application, _REQUEST_MS).result()
-        if described.error:
-            raise BrokerError(f"group {self.application}: {name_of(described.error)}")
-        if described.state == "Dead":
-            raise NotFoundError(f"there is no application {self.application!r} on this cluster")
-        live = read(described)
-        if not live.ours:
-            raise NotFoundError(
-                f"{self.application!r} is a group of other clients, of type "
-                f"{described.protocol_type!r}, and no application of streamlet"
-            )
-        return live
-
-    def _violations(self, live: LiveGroup) -> list[Violation]:
-        from streamlet.assignor.validate import validate
-
-        state, plan = last_round(live, self.rules, self.clock.wall_ms())
-        return [*validate(state, plan), *check_size(live)]
-
-    def _input_lag(self) -> dict[TopicPartition, int]:
-        """Records between commit and end, of every partition the application has committed."""
-        everything = [
-            TopicPartition(topic.name, partition)
-            for topic in self.offsets.topics().values()
-            if not topic.internal
-            for partition in range(topic.partitions)
-        ]
-        committed: dict[TopicPartition, int] = {}
-        for start in range(0, len(everything), _PARTITIONS_AT_ONCE):
-            committed |= self._committed(everything[start : start + _PARTITIONS_AT_ONCE])
-        ends = self.offsets.end_offsets(sorted(committed)) if committed else {}
-        return {tp: max(ends[tp] - committed[tp], 0) for tp in sorted(committed) if tp in ends}
-
-    def _committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        request = OffsetFetch(self.application, tuple(partitions), require_stable=False)
-        answer = self.group.send(request, "main", _REQUEST_MS).result()
-        assert isinstance(answer, OffsetFetchAnswer), answer
-        if answer.error:
-            raise BrokerError(f"positions of {self.application}: {name_of(answer.error)}")
-        found = answer.committed.items()
-        return {tp: one.offset for tp, one in found if one.offset >= 0 and not one.error}
 
 
 def look_once(common: Common, look: Look) -> bool:
@@ -197,6 +80,9 @@ def look_once(common: Common, look: Look) -> bool:
 
 def look_on(common: Common, look: Look, every_s: float = 1.0) -> bool:
     """Look until Ctrl-C; whether what was checked held the last time."""
+    from rich.console import Console
+    from rich.live import Live
+
     people = not common.output.as_json and Console().is_terminal
     live = Live(auto_refresh=False) if people else None
     held = True

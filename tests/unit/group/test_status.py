@@ -6,9 +6,10 @@ from typing import Any
 
 import attrs
 
+from streamlet.assignor.validate import validate
 from streamlet.assignor.values import Copy, Leaving, MemberPlan, Role, Rules, TaskInfo, Violation
 from streamlet.group.describe import GroupDescription, MemberDescription
-from streamlet.group.live import GROUP_BYTES_MAX, LiveGroup, check_size, last_round, read, tasks
+from streamlet.group.live import LiveGroup, last_round, read, tasks
 from streamlet.group.status import document
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
@@ -37,12 +38,11 @@ def member(
         number,
         2.0,
         1,
-        (),
         copies={task(text): copy for text, copy in (copies or {}).items()},
         stateful=frozenset({0}),
-        **(said or {}),
+        **{"subtopologies": (), **(said or {})},
     )
-    assignment = Assignment(leader="id-h1-0", generation=12, made_ms=5_000, reason="joined", **told)
+    assignment = Assignment(**_signature(name), **told)
     return MemberDescription(
         f"id-{name}-{number}",
         subscription.instance_id,
@@ -51,6 +51,13 @@ def member(
         encode_subscription(subscription),
         encode_assignment(assignment),
     )
+
+
+def _signature(name: str) -> dict[str, Any]:
+    """What only the leader, which is h1, writes into its own assignment."""
+    if name != "h1":
+        return {}
+    return {"leader": "id-h1-0", "generation": 12, "made_ms": 5_000, "reason": "joined"}
 
 
 def group(*members: MemberDescription, state: str = "Stable", kind: str = "stream") -> LiveGroup:
@@ -199,7 +206,7 @@ def test_the_last_round_is_what_the_leader_was_given_and_answered() -> None:
         member("h2", revoke=ids("1_0"), standby=ids("0_0")),
     )
     state, plan = last_round(live, Rules(standbys=1), now_ms=99)
-    assert (state.generation, state.now_ms, state.rules.standbys) == (12, 99, 1)
+    assert (state.generation, state.rules.standbys, state.rules.learners) == (12, 1, True)
     assert state.members[0].copies == {task(text): copy for text, copy in copies.items()}
     assert [m.sort_key for m in state.members] == ["id-h1-0", "id-h2-0"]
     assert plan.members == {
@@ -208,11 +215,44 @@ def test_the_last_round_is_what_the_leader_was_given_and_answered() -> None:
     }
 
 
-def test_a_group_too_large_to_store_violates_u12() -> None:
-    assert check_size(group(member("h1"))) == []
-    large = attrs.evolve(member("h1"), metadata=bytes(GROUP_BYTES_MAX))
-    [violation] = check_size(group(large, member("h2")))
-    assert violation.rule == "U12"
+def test_the_last_round_is_checked_as_of_the_time_it_was_made() -> None:
+    state, _ = last_round(group(member("h1"), member("h2")), Rules(), now_ms=99)
+    assert state.now_ms == 5_000
+    quiet = encode_assignment(Assignment())
+    silent = group(attrs.evolve(member("h1"), assignment=quiet))
+    assert last_round(silent, Rules(), now_ms=99)[0].now_ms == 99
+
+
+def test_a_sound_round_violates_nothing_and_a_hole_violates_u1() -> None:
+    sound = group(member("h1", active=ids("0_0 1_0")), member("h2", active=ids("0_1")))
+    assert validate(*last_round(sound, Rules(), 0)) == []
+    hole = group(member("h1", active=ids("0_0")), member("h2", active=ids("0_2")))
+    [violation] = validate(*last_round(hole, Rules(), 0))
+    assert (violation.rule, violation.tasks) == ("U1", (task("0_1"),))
+    twice = group(member("h1", active=ids("0_0")), member("h2", active=ids("0_0")))
+    assert "U1" in {found.rule for found in validate(*last_round(twice, Rules(), 0))}
+
+
+def test_a_task_that_waits_for_a_lost_member_is_no_violation() -> None:
+    waits = group(
+        member("h1", active=ids("0_0 0_2"), deferral_deadline_ms=9), member("h2", active=ids("1_0"))
+    )
+    assert validate(*last_round(waits, Rules(), 0)) == []
+
+
+def test_a_member_of_another_topology_runs_only_what_is_the_same() -> None:
+    leader = member("h1", said={"subtopologies": (b"a" * 8, b"b" * 8)})
+    other = member("h2", said={"subtopologies": (b"a" * 8, b"c" * 8)}, active=ids("1_0"))
+    live = group(leader, other)
+    state, plan = last_round(live, Rules(), 0)
+    assert [m.runs for m in state.members] == [None, frozenset({0})]
+    assert "cannot run 1_0" in " ".join(found.text for found in validate(state, plan))
+
+
+def test_the_bytes_of_all_members_count_together() -> None:
+    one, two = member("h1"), member("h2")
+    sizes = [len(data) for m in (one, two) for data in (m.metadata, m.assignment)]
+    assert group(one, two).metadata_bytes == sum(sizes)
 
 
 def test_violations_are_shown_with_tasks_and_members() -> None:

@@ -15,6 +15,7 @@ from rich.console import Console
 from streamlet.clock import ManualClock
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError
 from streamlet.group.describe import GroupDescription, MemberDescription
+from streamlet.group.look import Look
 from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetchAnswer, Request
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
@@ -22,7 +23,7 @@ from streamlet.kafka.ports import TopicInfo
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.tools.command import Common
 from streamlet.tools.output import Output
-from streamlet.tools.status import Look, look_on
+from streamlet.tools.status import look_on
 from streamlet.tools.status_view import view
 from streamlet.types import TaskId, TopicPartition
 
