@@ -1,0 +1,111 @@
+"""streamlet's restore of four tasks that were alone on a machine and lost their disk.
+
+The worker's own parts, without a group: the restorer, its consumer and the tasks' stores.
+``python -m bench.restore_ours --bootstrap … --source … --state … --commits …`` is one measured run;
+``--commits`` is the number of the last commit in the changelog.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+import streamlet as sl
+from bench.broker import PARTITIONS, ends
+from bench.restore_data import fingerprint
+from bench.span import Span
+from streamlet.clock import SystemClock
+from streamlet.kafka.client import KafkaAdmin, KafkaSource
+from streamlet.kafka.ports import PartitionBatch
+from streamlet.runtime.restore import RestoreJob, Restorer
+from streamlet.runtime.worker import RESTORE_ALONE_MS
+from streamlet.state.task_state import TaskState
+from streamlet.types import StateNumber, TaskId, TopicPartition
+
+_CACHE_BYTES = 64 << 20
+_STORE = "kept"
+
+
+@attrs.define
+class WatchedSource:
+    """A consumer that notes when the first record is there."""
+
+    source: KafkaSource
+    span: Span
+
+    def poll(self, max_records: int, timeout_ms: int) -> list[PartitionBatch]:
+        batches = self.source.poll(max_records, timeout_ms)
+        if batches and not self.span.started:
+            self.span.start()
+        return batches
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        self.source.assign(positions)
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        self.source.unassign(partitions)
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        self.source.pause(partitions)
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        self.source.resume(partitions)
+
+    def known_end(self, partition: TopicPartition) -> int | None:
+        return self.source.known_end(partition)
+
+    def close(self) -> None:
+        self.source.close()
+
+
+def open_states(folder: Path, changelog: str) -> dict[TaskId, TaskState]:
+    """The empty state of each task of an application that keeps the last value per key."""
+    app = sl.App("bench-restore")
+    stream = app.stream("bench-restore", key=str, value=bytes)
+    stream.group_by_key().reduce(lambda _, value: value, store=_STORE)
+    (part,) = app.topology().subtopologies
+    assert part.changelog_topic(_STORE) == changelog, "restore.py names another topic"
+    return {
+        TaskId(part.id, partition): TaskState.open(
+            folder / str(partition),
+            part.stores,
+            _CACHE_BYTES,
+            {_STORE: TopicPartition(changelog, partition)},
+        )
+        for partition in range(PARTITIONS)
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for name in ("bootstrap", "source", "state", "commits"):
+        parser.add_argument(f"--{name}", required=True)
+    options = parser.parse_args()
+    limit = StateNumber(1, int(options.commits))
+    log_ends = ends(options.bootstrap, options.source)
+    span = Span()
+    source = WatchedSource(KafkaSource(options.bootstrap, headers=True), span)
+    admin = KafkaAdmin(options.bootstrap)
+    restorer = Restorer(source, admin, SystemClock())
+    states = open_states(Path(options.state), options.source)
+    for task, state in states.items():
+        target = {TopicPartition(options.source, task.partition): log_ends[task.partition]}
+        restorer.add(RestoreJob(task, state, target, limit))
+    left = set(states)
+    while left:
+        left -= set(restorer.step(RESTORE_ALONE_MS))
+    span.end()
+    found = [entry for state in states.values() for entry in state.stores[_STORE].range()]
+    span.report(
+        sum(log_ends.values()), keys=len(found), fingerprint=fingerprint(v for _, v in found)
+    )
+    restorer.close()
+    for state in states.values():
+        state.close()
+
+
+if __name__ == "__main__":
+    main()
