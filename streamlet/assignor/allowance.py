@@ -15,9 +15,9 @@ class Allowance:
     refused: int = 0
 
     @classmethod
-    def of(cls, rules: Rules) -> Allowance:
-        """A full allowance."""
-        return cls(rules.max_moves or None)
+    def of(cls, rules: Rules, *, paused: bool = False) -> Allowance:
+        """A full allowance, or none at all between two bounded rounds."""
+        return cls(0 if paused else rules.max_moves or None)
 
     def take(self) -> bool:
         """Begin one move, if there is one left."""
@@ -28,3 +28,8 @@ class Allowance:
             return False
         self.left -= 1
         return True
+
+    def spend(self) -> None:
+        """Count a move that cannot be put off, so that fewer others begin beside it."""
+        if self.left:
+            self.left -= 1

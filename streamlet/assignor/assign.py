@@ -7,10 +7,17 @@ members' own words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from streamlet.assignor.allowance import Allowance
-from streamlet.assignor.claims import resolve
+from streamlet.assignor.claims import Claim, resolve
+from streamlet.assignor.deferral import Wait, decide
 from streamlet.assignor.draft import Draft
+from streamlet.assignor.follow_up import follow_up, next_deadline
+from streamlet.assignor.leaving import close_down, order_to_leave
 from streamlet.assignor.order import View
+from streamlet.assignor.path import Outcome, go_on_learning, move_warm
+from streamlet.assignor.standbys import keep_standbys
 from streamlet.assignor.stateless import move_in_two_rounds
 from streamlet.assignor.values import GroupState, Plan
 
@@ -18,26 +25,46 @@ from streamlet.assignor.values import GroupState, Plan
 def assign(group: GroupState) -> Plan:
     """Decide who runs what, who learns what and who gives up what in this generation.
 
-    The tasks move by revoking them in one round and assigning them in the next; those that do not
-    move are not touched.
+    A stateful task moves only to a member that has caught up with it, as long as its owner lives
+    and has time; a stateless one is revoked in one round and assigned in the next. Under
+    ``Rules(learners=False)`` and in mode ``eager`` stateful tasks move like stateless ones.
+    What is not to be moved is not touched.
     """
     view = View.of(group)
     claims = resolve(view)
     draft = Draft.of(view)
-    allowance = Allowance.of(group.rules)
-    sheets = [
-        move_in_two_rounds(draft, claims, _of_kind(view, stateful), allowance)
-        for stateful in (True, False)
-    ]
-    outside = sorted({i for sheet in sheets for i in sheet.outside()})
-    revoking = any(member.revoke for member in draft.members)
+    if not any(instance.stays for instance in view.instances):
+        close_down(draft, claims)
+        return Plan(draft.freeze(), unassigned=draft.ids(draft.unassigned))
+    wait = decide(view, claims)
+    draft.unassigned |= wait.tasks
+    allowance = Allowance.of(group.rules, paused=wait.pause)
+    stateful = _move(draft, claims, wait, allowance, stateful=True)
+    stateless = _move(draft, claims, wait, allowance, stateful=False)
+    keep_standbys(draft, stateful.sheet, _of_kind(view, stateful=True))
+    order_to_leave(draft)
+    outside = sorted({*stateful.sheet.outside(), *stateless.sheet.outside()})
     return Plan(
         members=draft.freeze(),
-        follow_up_ms=0 if revoking or allowance.refused else None,
+        follow_up_ms=follow_up(draft, wait, allowance, hurry=stateful.hurry),
+        deferral_deadline_ms=next_deadline(view, wait, allowance),
         unassigned=draft.ids(draft.unassigned),
-        out_of_band=tuple(view.instances[i].name for i in outside),
+        out_of_band=tuple(view.instances[instance].name for instance in outside),
     )
 
 
-def _of_kind(view: View, stateful: bool) -> list[int]:
+def _move(
+    draft: Draft, claims: Sequence[Claim], wait: Wait, allowance: Allowance, *, stateful: bool
+) -> Outcome:
+    rules = draft.view.group.rules
+    tasks = [task for task in _of_kind(draft.view, stateful=stateful) if task not in wait.tasks]
+    # While something waits for its owner to come back nothing else moves, or it would move twice.
+    calm = bool(wait.tasks)
+    if stateful and rules.learners and rules.mode != "eager":
+        go_on_learning(draft, wait.tasks)
+        return move_warm(draft, claims, tasks, allowance, calm=calm)
+    return Outcome(move_in_two_rounds(draft, claims, tasks, allowance, calm=calm))
+
+
+def _of_kind(view: View, *, stateful: bool) -> list[int]:
     return [number for number, info in enumerate(view.tasks) if info.stateful == stateful]

@@ -193,7 +193,7 @@ class _Market:
         for pool in pools.values():
             while pool and self._sheet.home[pool[-1]] != source:
                 pool.pop()  # it has moved since
-            if pool and self._sheet.view.instance_can_run(target, pool[-1]):
+            if pool and self._sheet.able(target, pool[-1]):
                 yield pool[-1]
 
     def _sort(self, task: int) -> _Sort:

@@ -29,17 +29,21 @@ class Bench:
         """No longer count a task for a member."""
         self.load[member] -= self.view.tasks[task].weight
 
-    def emptiest(self, task: int, instance: int) -> int:
-        """The member of the instance that can run the task and has least to do."""
+    def emptiest(self, task: int, instance: int, *, learners: bool = False) -> int:
+        """The member of the instance that can run (or learn) the task and has least to do."""
         runners = self.view.runners(instance, task)
+        if learners:
+            runners = [member for member in runners if self.view.members[member].learners]
         return min(runners, key=lambda m: (self.load[m], m), default=NOBODY)
 
-    def choose(self, task: int, instance: int, holder: int = NOBODY) -> int:
+    def choose(
+        self, task: int, instance: int, holder: int = NOBODY, *, learners: bool = False
+    ) -> int:
         """The member that holds the copy, unless that would leave the members uneven."""
-        emptiest = self.emptiest(task, instance)
-        if holder == NOBODY or emptiest == NOBODY or not self.view.member_can_run(holder, task):
+        emptiest = self.emptiest(task, instance, learners=learners)
+        if NOBODY in (holder, emptiest) or self.load[holder] > self.load[emptiest]:
             return emptiest
-        return holder if self.load[holder] <= self.load[emptiest] else emptiest
+        return holder
 
 
 def uneven(bench: Bench, instance: int, owned: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -73,6 +73,10 @@ class View:
         runs = self.instances[instance].runs
         return runs is None or self.tasks[task].task.subtopology in runs
 
+    def instance_can_learn(self, instance: int, task: int) -> bool:
+        """Whether any member of the instance can run the task and learn."""
+        return any(self.members[m].learners for m in self.runners(instance, task))
+
     def runners(self, instance: int, task: int) -> list[int]:
         """The members of the instance that can run the task, in order."""
         return [m for m in self.instances[instance].members if self.member_can_run(m, task)]

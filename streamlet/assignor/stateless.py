@@ -101,7 +101,8 @@ def _give(draft: Draft, bench: Bench, sheet: Sheet, free: Sequence[int]) -> None
             draft.unassigned.add(task)
             continue
         holders = [m for m, _ in best_first(view, task) if view.instance_of[m] == home]
-        member = bench.choose(task, home, holders[0] if holders else NOBODY)
+        holder = next((m for m in holders if view.member_can_run(m, task)), NOBODY)
+        member = bench.choose(task, home, holder)
         draft.members[member].active.add(task)
         bench.seat(task, member)
 

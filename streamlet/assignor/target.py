@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -25,19 +25,22 @@ Likes = Mapping[int, Sequence[int]]
 class Sheet:
     """The homes of the tasks of one kind, while the target is being found.
 
-    ``spread`` counts, per instance, the tasks of each subtopology.
+    ``spread`` counts, per instance, the tasks of each subtopology. ``able`` tells whether an
+    instance may be given a task; it changes from "can run it" to "can learn it" on the way.
     """
 
     view: View
     ledger: Ledger
     home: dict[int, int]
     spread: list[Counter[int]]
+    able: Callable[[int, int], bool]
 
     @classmethod
     def of(cls, view: View, tasks: Iterable[int]) -> Sheet:
         """An empty sheet whose bands are those of the given tasks."""
         total = sum(view.tasks[task].weight for task in tasks)
-        return cls(view, Ledger.open(view, total), {}, [Counter() for _ in view.instances])
+        spread: list[Counter[int]] = [Counter() for _ in view.instances]
+        return cls(view, Ledger.open(view, total), {}, spread, view.instance_can_run)
 
     def put(self, task: int, instance: int) -> None:
         """Let a task be at home there, and nowhere else."""
@@ -63,66 +66,55 @@ def place(sheet: Sheet, tasks: Sequence[int], likes: Likes) -> None:
     A task may go where it is liked only as long as enough others are left to fill what is missing
     elsewhere, or a fuller instance would have to give something up for it later.
     """
-    view, ledger = sheet.view, sheet.ledger
-    missing = sum(ledger.under(i) for i in range(len(view.instances)) if ledger.stays[i])
-    spare = sum(view.tasks[task].weight for task in tasks) - missing
+    ledger = sheet.ledger
+    missing = sum(ledger.under(i) for i, stays in enumerate(ledger.stays) if stays)
+    spare = max(sum(sheet.view.tasks[task].weight for task in tasks) - missing, 0)
+    for task in tasks:
+        weight = sheet.view.tasks[task].weight
+        for liked in likes.get(task, ()):
+            wasted = max(weight - ledger.under(liked), 0)
+            if wasted <= spare and weight <= ledger.room(liked) and sheet.able(liked, task):
+                spare -= wasted
+                sheet.put(task, liked)
+                break
     neediest = _Neediest(sheet)
     for task in tasks:
-        weight = view.tasks[task].weight
-        instance = NOBODY
-        for liked in likes.get(task, ()):
-            wasted = weight - min(weight, ledger.under(liked))
-            if wasted <= max(spare, 0) and weight <= ledger.room(liked):
-                instance = liked
-                break
-        if instance == NOBODY:
-            instance = neediest.for_task(task)
-        if instance == NOBODY:
-            continue
-        spare -= weight - min(weight, ledger.under(instance))
-        sheet.put(task, instance)
-        neediest.changed(instance)
+        if task not in sheet.home:
+            sheet.put(task, neediest.for_task(task))
 
 
 class _Neediest:
-    """Finds the instance with the lowest load relative to capacity, those under their band first.
+    """Finds the instance with the lowest load relative to capacity.
 
-    Ties go to the instance with the fewest tasks of the same subtopology, then by order.
+    Those below their band come first, those without room last. Ties go to the instance with the
+    fewest tasks of the same subtopology, then by order.
     """
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
         self._subtopology = NOBODY
-        self._heap: list[tuple[bool, int, int, int]] = []
+        self._heap: list[tuple[int, int, int, int]] = []
 
     def for_task(self, task: int) -> int:
-        view = self._sheet.view
-        subtopology = view.tasks[task].task.subtopology
+        subtopology = self._sheet.view.tasks[task].task.subtopology
         if subtopology != self._subtopology:
             self._subtopology = subtopology
             self._heap = [
                 self._key(instance)
                 for instance, stays in enumerate(self._sheet.ledger.stays)
-                if stays and view.instance_can_run(instance, task)
+                if stays and self._sheet.able(instance, task)
             ]
             heapq.heapify(self._heap)
-        while self._heap:
-            key = self._heap[0]
-            if key == self._key(key[-1]):
-                return key[-1]
-            heapq.heappop(self._heap)  # its load has changed since; a newer entry is there
-        return NOBODY
+        if not self._heap:
+            return NOBODY
+        while (key := self._heap[0]) != (now := self._key(key[-1])):
+            heapq.heapreplace(self._heap, now)  # its load has grown since
+        return key[-1]
 
-    def changed(self, instance: int) -> None:
-        if self._sheet.view.instances[instance].runs is None or (
-            self._subtopology in (self._sheet.view.instances[instance].runs or ())
-        ):
-            heapq.heappush(self._heap, self._key(instance))
-
-    def _key(self, instance: int) -> tuple[bool, int, int, int]:
+    def _key(self, instance: int) -> tuple[int, int, int, int]:
         ledger = self._sheet.ledger
         return (
-            ledger.under(instance) == 0,
+            (ledger.under(instance) == 0) + (ledger.room(instance) == 0),
             ledger.relative(instance),
             self._sheet.spread[instance][self._subtopology],
             instance,

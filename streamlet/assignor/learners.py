@@ -1,0 +1,125 @@
+"""Who learns what: learners that go on, and new ones within the budgets.
+
+A learner is useful as long as its task would be better off where it learns: it then keeps its task
+from round to round, whoever leads. New ones are chosen for the members that leave first, then for
+the fullest; what the budgets do not allow waits for the next round.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import attrs
+
+from streamlet.assignor.copies import known_lag
+from streamlet.assignor.order import NOBODY, View
+from streamlet.assignor.target import Sheet
+from streamlet.assignor.values import Role
+
+
+def under_way(view: View, task: int, owner: int) -> int:
+    """The most advanced member that learns the task in order to take it over, or nobody."""
+    if not keeps_learners(view, owner):
+        return NOBODY
+    learning = [
+        (not copy.ready, known_lag(copy), member)
+        for member, copy in view.holders[task]
+        if copy.role is Role.LEARNER and may_learn(view, task, member, owner)
+    ]
+    return min(learning, default=(True, 0, NOBODY))[-1]
+
+
+def keeps_learners(view: View, owner: int) -> bool:
+    """Whether the owner's tasks may be learned: one without learner support keeps what it has."""
+    return view.members[owner].learners or not view.instances[view.instance_of[owner]].stays
+
+
+def may_learn(view: View, task: int, member: int, owner: int) -> bool:
+    """Whether the member may learn a task that the owner runs."""
+    instance = view.instance_of[member]
+    return (
+        view.instances[instance].stays
+        and instance != view.instance_of[owner]
+        and view.members[member].learners
+        and view.member_can_run(member, task)
+    )
+
+
+def drop_useless(sheet: Sheet, owners: dict[int, int], learning: dict[int, int]) -> None:
+    """Stop learning what the owner had better keep: it is cheaper than moving it and another back.
+
+    The least advanced goes first. Changes the sheet and ``learning`` in place.
+    """
+    view = sheet.view
+    order = sorted(learning, key=lambda task: (_progress(view, task, learning[task]), task))
+    dropped = True
+    while dropped:
+        dropped = False
+        for task in order:
+            if task not in learning:
+                continue
+            home = view.instance_of[owners[task]]
+            weight = view.tasks[task].weight
+            stays = view.instances[home].stays and view.member_can_run(owners[task], task)
+            if stays and sheet.ledger.gain(sheet.home[task], home, weight) > 0:
+                sheet.put(task, home)
+                del learning[task]
+                dropped = True
+
+
+def _progress(view: View, task: int, learner: int) -> tuple[bool, int]:
+    copy = view.members[learner].copies[view.tasks[task].task]
+    return (copy.ready, -known_lag(copy))
+
+
+@attrs.frozen
+class Wish:
+    """A task that ``heir`` should learn to take it over from its owner."""
+
+    task: int
+    owner: int
+    heir: int
+
+
+@attrs.define
+class Budget:
+    """Learners counted per member, per source member and in all."""
+
+    view: View
+    of_member: Counter[int] = attrs.field(factory=Counter)
+    of_source: Counter[int] = attrs.field(factory=Counter)
+    of_group: int = 0
+
+    def spend(self, member: int, source: int) -> None:
+        """Count a learner, also one that goes on from earlier rounds."""
+        self.of_member[member] += 1
+        self.of_source[source] += 1
+        self.of_group += 1
+
+    def allows(self, member: int, source: int) -> bool:
+        """Whether one more is within all three."""
+        rules = self.view.group.rules
+        return (
+            self.of_member[member] < rules.max_learners_member
+            and self.of_source[source] < rules.max_learners_source
+            and self.of_group < rules.max_learners_group
+        )
+
+
+def urgent_first(sheet: Sheet, wishes: Iterable[Wish]) -> list[Wish]:
+    """Those of members that leave first, the soonest deadline before others; then the fullest."""
+
+    def urgency(wish: Wish) -> tuple[int, ...]:
+        source = sheet.view.instance_of[wish.owner]
+        leaving = sheet.view.instances[source].leaving
+        deadline = None if leaving is None else leaving.deadline_ms
+        return (
+            int(leaving is None),
+            int(deadline is None),
+            deadline or 0,
+            -sheet.ledger.relative(source),
+            wish.task,
+        )
+
+    return sorted(wishes, key=urgency)

@@ -1,0 +1,68 @@
+"""Tasks that nobody runs: who gets them at once.
+
+State that is warm somewhere goes before balance: the best copy takes the task, whatever its holder
+has to do already, and learners put the loads right afterwards. Without any copy the emptiest takes
+it; what is being learned does not count there, only what is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamlet.assignor.claims import Claim
+from streamlet.assignor.copies import Worth, best_first, known_lag, worth
+from streamlet.assignor.order import NOBODY, View
+from streamlet.assignor.target import Sheet, place
+from streamlet.assignor.values import Copy
+
+
+def adopt(sheet: Sheet, claims: Sequence[Claim], tasks: Sequence[int]) -> dict[int, int]:
+    """Find an instance for every task without an owner; tells which copy decided, by member.
+
+    Tasks that nobody can run stay homeless.
+    """
+    orphans = [task for task in tasks if claims[task].owner == NOBODY]
+    chosen: dict[int, int] = {}
+    for task in orphans:
+        holder = best_copy(sheet, task)
+        if holder != NOBODY:
+            chosen[task] = holder
+            sheet.put(task, sheet.view.instance_of[holder])
+    place(sheet, [task for task in orphans if task not in chosen], {})
+    return chosen
+
+
+def best_copy(sheet: Sheet, task: int) -> int:
+    """The member whose copy is worth most and that may gain the task, or nobody."""
+    candidates = [
+        (member, copy)
+        for member, copy in best_first(sheet.view, task)
+        if may_gain(sheet.view, member, copy)
+    ]
+    ranked = min(candidates, key=lambda held: _rank(sheet, task, *held), default=(NOBODY, None))
+    return ranked[0]
+
+
+def may_gain(view: View, member: int, copy: Copy) -> bool:
+    """Whether the member may be given the task.
+
+    One that leaves gains nothing; but what it has just stopped it may go on with until somebody
+    else is ready, as long as its time is not up.
+    """
+    instance = view.instances[view.instance_of[member]]
+    if instance.leaving is None:
+        return True
+    deadline = instance.leaving.deadline_ms
+    in_time = deadline is None or view.group.now_ms < deadline
+    return worth(copy) is Worth.PREVIOUS_OWNER and in_time
+
+
+def _rank(sheet: Sheet, task: int, member: int, copy: Copy) -> tuple[int, ...]:
+    """Copies that are ready differ little, so room decides among them; others differ by lag."""
+    instance = sheet.view.instance_of[member]
+    full = int(sheet.view.tasks[task].weight > sheet.ledger.room(instance))
+    load = sheet.ledger.relative(instance)
+    lag = known_lag(copy)
+    if copy.ready:
+        return (worth(copy), full, load, lag, member)
+    return (worth(copy), lag, full, load, member)
