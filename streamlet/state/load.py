@@ -1,8 +1,8 @@
 """Filling a store from its changelog, chunk by chunk.
 
 A chunk keeps the last value of each key and goes to the medium in one piece, as one sorted file if
-it is large. Its size bounds the memory that a restore takes, and the size of the step in which
-nothing else happens.
+it is large. Its size bounds the memory that a restore takes, and the time in which nothing else
+happens; whoever drives the loader bounds it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,6 @@ from typing import Protocol
 
 from streamlet.state.backing import Columns
 from streamlet.types import TopicPartition
-
-#: Bounds of a chunk.
-CHUNK_RECORDS = 250_000
-CHUNK_BYTES = 64 << 20
 
 
 class LoadTarget(Protocol):
@@ -33,16 +29,18 @@ class Loader:
         self._store = store
         self._partition = partition
         self._chunk: dict[bytes, bytes | None] = {}
-        self._bytes = 0
+        #: Bytes of the keys and values taken since the last flush, replaced ones included.
+        self.bytes = 0
+
+    @property
+    def records(self) -> int:
+        """Different keys in the chunk."""
+        return len(self._chunk)
 
     def add(self, keys: list[bytes], values: list[bytes | None]) -> None:
         """Take entries in the order of the changelog; a value of None deletes."""
         self._chunk.update(zip(keys, values, strict=True))
-        self._bytes += sum(map(len, keys)) + sum(map(len, filter(None, values)))
-
-    def full(self, records: int = CHUNK_RECORDS, size: int = CHUNK_BYTES) -> bool:
-        """Whether the chunk has reached one of the bounds."""
-        return len(self._chunk) >= records or self._bytes >= size
+        self.bytes += sum(map(len, keys)) + sum(map(len, filter(None, values)))
 
     def flush(self, position: int, epoch: int) -> None:
         """Put the chunk on the medium.
@@ -57,4 +55,4 @@ class Loader:
         chunk = Columns(self._store, list(self._chunk), list(self._chunk.values()))
         self._target.load(chunk, self._partition, position, epoch)
         self._chunk = {}
-        self._bytes = 0
+        self.bytes = 0

@@ -54,6 +54,11 @@ class StoreLike(Protocol):
         """Whether it is kept on disk."""
         ...
 
+    @property
+    def source_topic(self) -> str | None:
+        """The topic that is its changelog though others write it, if any."""
+        ...
+
 
 @attrs.frozen(eq=False)
 class Drained:
@@ -83,6 +88,8 @@ class TaskState:
     ) -> None:
         self.cache_bytes = cache_bytes  # bound on all caches together, an estimate
         self.changelogs = dict(changelogs)
+        #: Stores whose changelog is a source topic: its records bear no commit numbers.
+        self.plain = frozenset(s.name for s in specs if s.source_topic is not None)
         self.stores: dict[str, CachedStore] = {}
         #: What the stores contain: everything up to this commit of this active period.
         self.state: StateNumber = NO_STATE

@@ -319,6 +319,11 @@ class MemoryAdmin:
         """All topics by name."""
         return self._log.infos()
 
+    def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
+        """Ids of the topics that exist."""
+        infos = self._log.infos()
+        return {name: infos[name].topic_id for name in names if name in infos}
+
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create what is missing."""
         for topic in topics:

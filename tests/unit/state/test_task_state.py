@@ -132,9 +132,7 @@ def test_a_large_load_and_a_small_one_end_up_the_same(tmp_path: Path) -> None:
     keys = [b"%05d" % i for i in range(count)]
     old: list[bytes | None] = [(0).to_bytes(8, "big")] * count
     loader.add(keys, old)
-    assert loader.full(records=count)
-    assert loader.full(size=13 * count)
-    assert not loader.full()
+    assert (loader.records, loader.bytes) == (count, 13 * count)
     loader.flush(count, 1)
     values: list[bytes | None] = [i.to_bytes(8, "big") if i % 3 else None for i in range(count)]
     loader.add(keys, old)
@@ -142,7 +140,7 @@ def test_a_large_load_and_a_small_one_end_up_the_same(tmp_path: Path) -> None:
     loader.flush(3 * count, 2)
     loader.add([b"00001", b"x"], [None, old[0]])
     loader.flush(3 * count + 2, 2)
-    assert not loader.full(records=1)
+    assert (loader.records, loader.bytes) == (0, 0)
     wanted = {f"{i:05d}": i for i in range(2, count) if i % 3} | {"x": 0}
     assert dict(state.stores["s"].range()) == wanted
     assert not list((tmp_path / DATABASE).glob("bulk-*"))

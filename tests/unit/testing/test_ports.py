@@ -86,6 +86,7 @@ def test_an_offset_out_of_range_is_an_error(log: MemoryLog) -> None:
 def test_a_topic_made_anew_has_another_id(log: MemoryLog) -> None:
     admin = MemoryAdmin(log)
     before = admin.topics()["t"].topic_id
+    assert admin.topic_ids(["t", "unknown"]) == {"t": before}
     admin.delete_topics(["t", "unknown"])
     with pytest.raises(MissingTopicError):
         log.end(T0)

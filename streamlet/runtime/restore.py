@@ -1,0 +1,372 @@
+"""Brings the stores of tasks up to a commit by reading their changelogs.
+
+A job is one task: its state, where each changelog ends, and the commit that counts. Many jobs share
+one consumer and are read side by side, a step at a time, so that a worker can process other tasks
+between steps. What was read waits in memory until a chunk is worth a file; all jobs together stay
+below one bound.
+
+Local state is believed only as far as the broker's log goes with it: another topic id, a position
+before the log's start or behind its end mean that the changelog is not the one that the state was
+built from, or that deletions were missed. Then the task starts over from the log's start.
+
+Which records of a changelog count is decided in ``state.changelog``.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+
+from streamlet.clock import Clock
+from streamlet.errors import BrokerError, TaskCorruptedError
+from streamlet.kafka.ports import Admin, PartitionBatch, RecordSource
+from streamlet.state.changelog import ChangelogReader, PlainReader, Reader
+from streamlet.state.load import Loader
+from streamlet.state.task_state import TaskState
+from streamlet.types import StateNumber, TaskId, TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: Records of one poll.
+POLL_RECORDS = 10_000
+#: What all jobs together may hold in memory before the largest chunk is written.
+BUFFER_RECORDS = 500_000
+BUFFER_BYTES = 64 << 20
+#: A step shorter than this is one between batches of other tasks; chunks are then kept so small
+#: that writing one takes some ten milliseconds.
+SHORT_STEP_MS = 50
+SHORT_STEP_RECORDS = 10_000
+#: Progress of a store is told no more often than this.
+PROGRESS_MS = 250
+
+
+@attrs.frozen(eq=False)
+class RestoreJob:
+    """One task to restore.
+
+    ``ends`` is where each changelog partition ended, read after the commit was fetched; for a store
+    over a source topic, the committed input offset. ``limit`` is the state number of that commit;
+    None if nobody committed: everything counts. ``topic_ids`` are those that the topics have now;
+    an unknown one is not compared.
+    """
+
+    task: TaskId
+    state: TaskState
+    ends: Mapping[TopicPartition, int]
+    limit: StateNumber | None
+    topic_ids: Mapping[str, str] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class RestoreProgress:
+    """How far one store is. ``rate`` is in records per second, ``eta_s`` in seconds."""
+
+    task: TaskId
+    store: str
+    restored: int  # records read, those skipped included
+    remaining: int  # offsets still to read
+    rate: float
+    eta_s: float | None  # None before there is a rate
+
+
+@attrs.define(eq=False)
+class _Partition:
+    """One changelog partition being read; ``position`` is the next offset to read."""
+
+    tp: TopicPartition
+    store: str
+    reader: Reader
+    loader: Loader
+    position: int
+    end: int
+    started_ms: int
+    told_ms: int
+    restored: int = 0
+
+    def take(self, batch: PartitionBatch) -> None:
+        """Hand a batch to the store's loader, up to the end; what is behind it is not ours."""
+        offsets, keys, values, headers = batch.offsets, batch.keys, batch.values, batch.headers
+        stop = bisect_left(offsets, self.end)
+        if stop < len(offsets):
+            offsets, keys, values = offsets[:stop], keys[:stop], values[:stop]
+            headers = None if headers is None else headers[:stop]
+        self.loader.add(*self.reader.read(offsets, keys, values, headers))
+        self.restored += stop
+        self.position = min(batch.offsets[-1] + 1, self.end)
+
+    def flush(self) -> None:
+        """Put the chunk on the medium with what may be said of the position."""
+        self.loader.flush(self.reader.position(self.position), self.reader.highest)
+
+
+@attrs.define(eq=False)
+class _Run:
+    """A job with its partitions."""
+
+    job: RestoreJob
+    parts: list[_Partition]
+    wiped: bool = False
+
+    @property
+    def read(self) -> bool:
+        """Whether everything was read."""
+        return all(part.position >= part.end for part in self.parts)
+
+    def finish(self) -> None:
+        """Write what is left, and say what the stores contain now."""
+        for part in self.parts:
+            part.flush()
+        state = self.job.limit
+        if state is None:
+            state = max([self.job.state.state, *(part.reader.newest for part in self.parts)])
+        self.job.state.restored(state, {part.store: part.reader.skipped for part in self.parts})
+
+
+class Restorer:
+    """Restores tasks side by side; see the module. For one thread.
+
+    Args:
+        source: a consumer of its own, with headers (tombstones bear their number there).
+        admin: for the starts of changelogs.
+        clock: for the bound of a step and for rates.
+        progress: told how far each store is, a few times a second and when it is done.
+        positions: where the consumer is in each partition, past gaps without records. Needed where
+            a changelog may end in such a gap (transaction markers): without it the restore would
+            wait for a record that never comes.
+        buffer_records: bound on the records held in memory.
+        buffer_bytes: bound on their bytes.
+    """
+
+    def __init__(
+        self,
+        source: RecordSource,
+        admin: Admin,
+        clock: Clock,
+        progress: Callable[[RestoreProgress], None] | None = None,
+        *,
+        positions: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] | None = None,
+        buffer_records: int = BUFFER_RECORDS,
+        buffer_bytes: int = BUFFER_BYTES,
+    ) -> None:
+        self._source = source
+        self._admin = admin
+        self._clock = clock
+        self._progress = progress
+        self._positions = positions
+        self._buffer_records = buffer_records
+        self._buffer_bytes = buffer_bytes
+        self._added: list[RestoreJob] = []
+        self._runs: dict[TaskId, _Run] = {}
+        #: Partitions assigned to the consumer: all and only those with something left to read.
+        self._open: dict[TopicPartition, _Partition] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to restore."""
+        return not self._added and not self._runs
+
+    def add(self, job: RestoreJob) -> None:
+        """Restore this task, from the next step on."""
+        self._added.append(job)
+
+    def remove(self, task: TaskId) -> None:
+        """Give a task up, if it is here; its state is as far as it was written last."""
+        self._added = [job for job in self._added if job.task != task]
+        run = self._runs.pop(task, None)
+        if run is not None:
+            self._stop(run.parts)
+
+    def step(self, max_ms: int) -> list[TaskId]:
+        """Restore for about so long; returns as soon as tasks are done, with those.
+
+        Reads at least once. Writing a chunk is not interrupted, so a step can take longer.
+
+        Raises:
+            BrokerError: the changelogs cannot be read.
+            StateError: a store cannot be written, or a record is not streamlet's.
+        """
+        until = self._clock.now_ms() + max_ms
+        records = SHORT_STEP_RECORDS if max_ms < SHORT_STEP_MS else self._buffer_records
+        self._begin_added()
+        left = max_ms
+        while True:
+            done = self._finish()
+            if done or not self._open or not self._read(max(0, left)):
+                return done
+            self._write_chunks(records)
+            left = until - self._clock.now_ms()
+            if left <= 0:
+                return self._finish()
+
+    def close(self) -> None:
+        """Give up everything and free the consumer; the states stay open."""
+        for task in [*self._runs]:
+            self.remove(task)
+        self._added = []
+        self._source.close()
+
+    # Beginning, and beginning again.
+
+    def _begin_added(self) -> None:
+        added, self._added = self._added, []
+        wanted = sorted({tp for job in added for tp in job.state.changelogs.values()})
+        starts = self._admin.start_offsets(wanted) if wanted else {}
+        for job in added:
+            reason = _mistrust(job, starts)
+            if reason is not None:
+                log.warning("task %s starts over: %s", job.task, reason)
+                job.state.wipe()
+            self._begin(_Run(job, []), starts)
+
+    def _begin(self, run: _Run, starts: Mapping[TopicPartition, int]) -> None:
+        state, now = run.job.state, self._clock.now_ms()
+        for tp in state.changelogs.values():
+            if run.job.topic_ids.get(tp.topic):
+                state.topic_ids[tp.topic] = run.job.topic_ids[tp.topic]
+        run.parts = [
+            _Partition(
+                tp,
+                store,
+                _reader(run.job, store, tp),
+                state.loader(store),
+                state.positions.get(tp, starts[tp]),
+                run.job.ends[tp],
+                started_ms=now,
+                told_ms=now,
+            )
+            for store, tp in sorted(state.changelogs.items())
+        ]
+        self._runs[run.job.task] = run
+        behind = {part.tp: part for part in run.parts if part.position < part.end}
+        if behind:
+            self._open.update(behind)
+            self._source.assign({tp: part.position for tp, part in behind.items()})
+
+    def _begin_again(self, run: _Run, reason: str) -> None:
+        log.warning("task %s starts over: %s", run.job.task, reason)
+        self._stop(run.parts)
+        run.job.state.wipe()
+        self._begin(run, self._admin.start_offsets([part.tp for part in run.parts]))
+
+    def _stop(self, parts: Sequence[_Partition]) -> None:
+        reading = [part.tp for part in parts if self._open.pop(part.tp, None) is not None]
+        if reading:
+            self._source.unassign(reading)
+
+    # Reading.
+
+    def _read(self, timeout_ms: int) -> bool:
+        """Poll once; whether anything came of it."""
+        try:
+            batches = self._source.poll(POLL_RECORDS, timeout_ms)
+        except BrokerError as error:
+            if not self._begin_cut_off_again():
+                raise
+            log.debug("restoring goes on after: %s", error)
+            return True
+        for batch in batches:
+            part = self._open.get(TopicPartition(batch.topic, batch.partition))
+            if part is not None:
+                part.take(batch)
+        if self._positions is not None:
+            for tp, position in self._positions(list(self._open)).items():
+                self._open[tp].position = min(position, self._open[tp].end)
+        read = [part for part in self._open.values() if part.position >= part.end]
+        self._stop(read)
+        self._tell(self._clock.now_ms())
+        return bool(batches or read)
+
+    def _begin_cut_off_again(self) -> bool:
+        """Begin tasks again whose log's start moved past them meanwhile; whether there are any."""
+        starts = self._admin.start_offsets(list(self._open))
+        cut_off = [
+            run
+            for _, run in sorted(self._runs.items())
+            if any(p.tp in self._open and p.position < starts[p.tp] for p in run.parts)
+        ]
+        for run in cut_off:
+            self._begin_again(run, "its changelog was cut off while it was read")
+        return bool(cut_off)
+
+    # Writing.
+
+    def _write_chunks(self, records: int) -> None:
+        """Write the largest chunks until what stays in memory is below the bounds."""
+        parts = [(part, run) for run in self._runs.values() for part in run.parts]
+        held = sum(part.loader.records for part, _ in parts)
+        size = sum(part.loader.bytes for part, _ in parts)
+        parts.sort(key=lambda pair: pair[0].loader.bytes, reverse=True)
+        for part, run in parts:
+            if held <= records and size <= self._buffer_bytes:
+                return
+            held -= part.loader.records
+            size -= part.loader.bytes
+            if not self._written(run, part.flush):
+                return
+
+    def _finish(self) -> list[TaskId]:
+        """Close the runs that have read everything; their tasks."""
+        read = [(task, run) for task, run in sorted(self._runs.items()) if run.read]
+        done = [task for task, run in read if self._written(run, run.finish)]
+        for task in done:
+            parts = self._runs.pop(task).parts
+            if self._progress is not None:
+                now = self._clock.now_ms()
+                for part in parts:
+                    self._progress(_progress(task, part, now))
+        return done
+
+    def _written(self, run: _Run, write: Callable[[], None]) -> bool:
+        """Write; if the store turns out to be damaged, begin the task again, once."""
+        try:
+            write()
+        except TaskCorruptedError as error:
+            if run.wiped:
+                raise
+            run.wiped = True
+            self._begin_again(run, str(error))
+            return False
+        return True
+
+    def _tell(self, now: int) -> None:
+        if self._progress is None:
+            return
+        for task, run in self._runs.items():
+            for part in run.parts:
+                if part.position < part.end and now - part.told_ms >= PROGRESS_MS:
+                    part.told_ms = now
+                    self._progress(_progress(task, part, now))
+
+
+def _mistrust(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> str | None:
+    """Why the local state does not go with the log; None if it does."""
+    state = job.state
+    if job.limit is not None and state.state > job.limit:
+        return f"its state {tuple(state.state)} is ahead of the commit {tuple(job.limit)}"
+    for tp in sorted(state.changelogs.values()):
+        known, now = state.topic_ids.get(tp.topic), job.topic_ids.get(tp.topic)
+        if known and now and known != now:
+            return f"topic {tp.topic} was made anew"
+        position = state.positions.get(tp)
+        if position is not None and position > job.ends[tp]:
+            return f"{tp} ends at {job.ends[tp]}, the state was built up to {position}"
+        if position is not None and position < starts[tp]:
+            return f"{tp} begins at {starts[tp]}, the state was built up to {position}"
+    return None
+
+
+def _reader(job: RestoreJob, store: str, tp: TopicPartition) -> Reader:
+    if store in job.state.plain:
+        return PlainReader()
+    return ChangelogReader(str(tp), job.limit, job.state.epochs.get(tp, 0))
+
+
+def _progress(task: TaskId, part: _Partition, now_ms: int) -> RestoreProgress:
+    seconds = (now_ms - part.started_ms) / 1000
+    rate = part.restored / seconds if seconds > 0 else 0.0
+    left = part.end - part.position
+    eta = 0.0 if left <= 0 else left / rate if rate > 0 else None
+    return RestoreProgress(task, part.store, part.restored, max(0, left), rate, eta)
