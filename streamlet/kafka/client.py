@@ -128,6 +128,11 @@ class KafkaSource:
         """Fetch these again."""
         self._call(self._consumer.resume, _raw(partitions))
 
+    def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Next offset of each that has one, gaps without records included."""
+        found = self._consumer.position(_raw(partitions))
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
     def known_end(self, partition: TopicPartition) -> int | None:
         """High watermark as of the last fetch, without asking the broker; None before the first."""
         low_high = self._consumer.get_watermark_offsets(

@@ -20,6 +20,7 @@ import attrs
 
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.runtime.task import Task
+from streamlet.state.directory import FolderLock
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
@@ -48,8 +49,6 @@ class ActiveTask:
     """An active period of one task, in the sense of the commit numbers.
 
     Attributes:
-        fetched: committed offset of each input partition as read when the period began; -1 where
-            none.
         contained: commit number that the committed offsets contain; a claim carries the old one on.
         epoch: of this period; every changelog record and commit bears it.
         number: of the last accepted commit of this period, 0 after the claim.
@@ -61,8 +60,8 @@ class ActiveTask:
     task: TaskId
     subtopology: Subtopology
     state: TaskState
+    lock: FolderLock
     stage: Stage = Stage.RESTORING
-    fetched: dict[TopicPartition, int] = attrs.field(factory=dict)
     contained: StateNumber = NO_STATE
     epoch: int = 0
     number: int = 0
@@ -95,6 +94,17 @@ class ActiveTask:
         """The changelog partitions it writes."""
         found = (self.changelog(spec.name) for spec in self.subtopology.stores)
         return tuple(tp for tp in found if tp is not None)
+
+    @property
+    def restores(self) -> tuple[TopicPartition, ...]:
+        """The partitions its stores are restored from: its changelogs, and topics that are one."""
+        return tuple(self.state.changelogs[name] for name in sorted(self.state.changelogs))
+
+    def close(self) -> None:
+        """Close the stores, writing nothing, and let others have the folder."""
+        self.move_to(Stage.CLOSED)
+        self.state.close()
+        self.lock.release()
 
     @property
     def positions(self) -> dict[TopicPartition, int]:

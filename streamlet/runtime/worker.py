@@ -29,10 +29,12 @@ from streamlet.group.session import Assigned, CommitDone, Failed, Left, Lost
 from streamlet.kafka.ports import PartitionBatch, RecordSink, RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, Stage
+from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.commit import AtLeastOnceCommit, CommitGroup
 from streamlet.runtime.inbox import Inbox
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
+from streamlet.runtime.restore import RestoreProgress
 from streamlet.runtime.task import Output
 from streamlet.types import TaskId, TopicPartition
 
@@ -61,8 +63,8 @@ class WorkerGroup(CommitGroup, Protocol):
         """The loop went round."""
         ...
 
-    def leave(self, reason: str, timeout_ms: int) -> None:
-        """Leave for good."""
+    def leave(self, reason: str, timeout_ms: int, *, quietly: bool | None = None) -> bool:
+        """Leave for good; False if that took longer."""
         ...
 
     def close(self) -> None:
@@ -75,6 +77,10 @@ class Observer(Protocol):
 
     def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
         """The worker's state (Kafka Streams' names) or the set of running tasks changed."""
+        ...
+
+    def restoring(self, progress: RestoreProgress) -> None:
+        """A store is being restored."""
         ...
 
     def produced(self, outputs: list[Output]) -> None:
@@ -102,6 +108,7 @@ class Worker:
         sink: producer.
         activation: brings tasks up.
         commit: the commit port.
+        catalog: knows what topics there are.
         purge: deletes what was read of repartition topics.
         clock: the time.
         policy: what becomes of records that fail.
@@ -118,6 +125,7 @@ class Worker:
         sink: RecordSink,
         activation: Activation,
         commit: AtLeastOnceCommit,
+        catalog: Catalog,
         purge: Purge,
         clock: Clock,
         policy: ErrorPolicy,
@@ -130,6 +138,7 @@ class Worker:
         self._sink = sink
         self._activation = activation
         self._commit = commit
+        self._catalog = catalog
         self._purge = purge
         self._clock = clock
         self._policy = policy
@@ -144,6 +153,8 @@ class Worker:
         self._next_commit_ms = 0
         #: Set while an order to give tasks up is being carried out: rejoin when they are gone.
         self._owes_rejoin = False
+        #: Wall-clock time at which we, as the leader, are to have the group rebalance.
+        self._follow_up_ms: int | None = None
         self._stopping = False
         self._left = False
 
@@ -217,6 +228,10 @@ class Worker:
                     self._left = True
         if assigned is not None:
             self._apply(assigned)
+        due = self._follow_up_ms
+        if due is not None and self._clock.wall_ms() >= due and not self._stopping:
+            self._follow_up_ms = None
+            self._group.rejoin("the plan's next part is due")
 
     def _apply(self, assigned: Assigned) -> None:
         """Carry out an assignment: only tasks that move are touched."""
@@ -233,6 +248,7 @@ class Worker:
                 self._resume_task(self.tasks[task])
         self._activation.keep(order.active)
         self._owes_rejoin = bool(order.revoke)
+        self._follow_up_ms = order.follow_up_ms
         self._next_commit_ms = min(self._next_commit_ms, self._clock.now_ms())
         self._settle(list(self.tasks.values()))
         log.info("generation %d: tasks %s", assigned.generation, _names(order.active))
@@ -290,8 +306,7 @@ class Worker:
         self._forget_inputs(active)
         self._commit.forget(active)
         self._activation.forget(active)
-        active.move_to(Stage.CLOSED)
-        active.state.close()
+        active.close()
         del self.tasks[active.task]
         self._inbox.give_up([active.task])
 
@@ -396,6 +411,14 @@ class Worker:
             self._next_commit_ms = now + self._settings.commit_interval_ms
             gc.collect(1)
         self._purge.run(now)
+        self._look_at_topics(now)
+
+    def _look_at_topics(self, now: int) -> None:
+        try:
+            if self._catalog.look(now):
+                self._group.rejoin("there are other partitions")
+        except BrokerError as error:
+            log.warning("looking at topics: %s", error)
 
     def _too_dirty(self) -> bool:
         dirty = sum(active.state.dirty_bytes() for active in self.tasks.values())

@@ -23,6 +23,11 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+def is_json() -> bool:
+    """Whether the log is JSON lines, so that a worker process can be told to do the same."""
+    return any(isinstance(h.formatter, JsonLines) for h in logging.getLogger().handlers)
+
+
 def set_up_logging(level: str, as_json: bool) -> None:
     """Send the log of everything in this process to standard error, from ``level`` on."""
     handler = logging.StreamHandler(sys.stderr)

@@ -148,7 +148,7 @@ def test_a_tombstone_is_a_value() -> None:
 
 
 def test_branches_that_end_in_one_topic_take_records_in_turn() -> None:
-    """As if records had come singly: for each key, the first branch's output before the second's."""
+    """As if records had come singly: for each key the first branch's output comes first."""
     built = graph(
         each("left", ("source",), lambda v: v + "<"),
         each("right", ("source",), lambda v: v + ">"),

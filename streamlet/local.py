@@ -1,0 +1,206 @@
+"""Puts a worker together in this process: clients, membership, state folder, loop.
+
+The one place that knows which implementation stands behind each port.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import attrs
+
+from streamlet.assignor.assign import assign
+from streamlet.clock import Clock, SystemClock
+from streamlet.config import Settings
+from streamlet.errors import ConfigError
+from streamlet.group.member_config import MembershipConfig
+from streamlet.group.session import GroupSession
+from streamlet.group.tasks import Identity, TasksProtocol, rules_from
+from streamlet.group.transport import Transport
+from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.runtime.activation import Activation
+from streamlet.runtime.catalog import Catalog
+from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.inbox import Inbox
+from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.purge import Purge
+from streamlet.runtime.restore import Restorer
+from streamlet.runtime.worker import Observer, Worker
+from streamlet.state.directory import StateDirectory
+from streamlet.topology.graph import Topology
+
+log = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class MemberIdentity:
+    """Who a worker is: the instance's process id and name, its number, and how many there are."""
+
+    instance: str
+    name: str
+    number: int = 0
+    members: int = 1
+
+
+def admin_for(settings: Settings) -> KafkaAdmin:
+    """An admin client with the application's settings."""
+    return KafkaAdmin(settings.bootstrap_servers, settings.client_config("admin"))
+
+
+def check_supported(settings: Settings) -> None:
+    """Refuse settings that this version reads but cannot carry out.
+
+    Raises:
+        ConfigError: naming each of them.
+    """
+    problems = []
+    if settings.processing_guarantee != "at_least_once":
+        problems.append(
+            f"processing.guarantee: {settings.processing_guarantee} is not supported by this "
+            "version; use at_least_once"
+        )
+    if settings.stream_rebalancing_mode != "incremental":
+        problems.append(
+            f"stream.rebalancing.mode: {settings.stream_rebalancing_mode} is not supported by this "
+            "version; use incremental"
+        )
+    if settings.num_standby_replicas:
+        problems.append("num.standby.replicas: standbys are not supported by this version; use 0")
+    if problems:
+        raise ConfigError(problems)
+
+
+def check_topics(topology: Topology, settings: Settings) -> None:
+    """Check the topics, and create those that are ours.
+
+    Raises:
+        BrokerError: the broker does not answer, or lacks a topic.
+        TopologyError: the topology does not fit the topics.
+    """
+    Catalog(topology, admin_for(settings), settings).prepare()
+
+
+def open_worker(
+    topology: Topology,
+    settings: Settings,
+    member: MemberIdentity,
+    *,
+    assignor: Any = None,
+    policy: ErrorPolicy,
+    observer: Observer,
+    clock: Clock | None = None,
+) -> Worker:
+    """A worker that is ready to run; topics are checked, and created where they are ours.
+
+    Raises:
+        ConfigError: settings that cannot be carried out.
+        BrokerError: the broker does not answer, or lacks a topic.
+        TopologyError: the topology does not fit the topics.
+    """
+    check_supported(settings)
+    clock = clock or SystemClock()
+    admin = admin_for(settings)
+    catalog = Catalog(topology, admin, settings)
+    catalog.prepare()
+    inbox = Inbox()
+    session = _session(topology, settings, member, catalog, inbox, assignor, clock)
+    sink = KafkaSink(
+        settings.bootstrap_servers,
+        settings.client_config("producer"),
+        delivery_timeout_ms=settings.session_timeout_ms,
+        name=f"{topology.application}-{member.name}-{member.number}",
+    )
+    return Worker(
+        settings,
+        group=session,
+        inbox=inbox,
+        source=_source(settings, f"{topology.application}-{member.name}-{member.number}"),
+        sink=sink,
+        activation=_activation(topology, settings, session, catalog, policy, clock, observer),
+        commit=AtLeastOnceCommit(
+            session, sink, admin, clock, flush_timeout_ms=settings.session_timeout_ms
+        ),
+        catalog=catalog,
+        purge=Purge(admin, topology.repartition_topics),
+        clock=clock,
+        policy=policy,
+        observer=observer,
+    )
+
+
+def _source(settings: Settings, name: str, *, headers: bool = False) -> KafkaSource:
+    config = settings.client_config("consumer")
+    return KafkaSource(settings.bootstrap_servers, config, name=name, headers=headers)
+
+
+def _session(
+    topology: Topology,
+    settings: Settings,
+    member: MemberIdentity,
+    catalog: Catalog,
+    inbox: Inbox,
+    assignor: Any,
+    clock: Clock,
+) -> GroupSession:
+    static = settings.group_instance_id
+    identity = Identity(
+        instance=member.instance,
+        name=member.name,
+        number=member.number,
+        instance_members=member.members,
+        capacity=settings.instance_capacity or float(member.members),
+        subtopologies=tuple(part.hash for part in topology.subtopologies),
+        stateful=frozenset(part.id for part in topology.subtopologies if part.stateful),
+        instance_id=None if static is None else f"{static}-{member.number}",
+        tags=dict(settings.instance_tags),
+        learners=False,
+    )
+    config = MembershipConfig(
+        group=topology.application,
+        instance_id=identity.instance_id,
+        session_timeout_ms=settings.session_timeout_ms,
+        heartbeat_interval_ms=settings.heartbeat_interval_ms,
+        rebalance_timeout_ms=settings.rebalance_timeout_ms,
+        max_poll_interval_ms=settings.max_poll_interval_ms,
+        parked_commit_after_ms=max(500, settings.commit_interval_ms),
+        first_nonce=clock.wall_ms(),
+        jitter=member.number,
+    )
+    protocol = TasksProtocol(
+        identity,
+        rules_from(settings, learners=False),
+        assignor or assign,
+        tasks=catalog.tasks,
+        wall_ms=clock.wall_ms,
+        rejoin=lambda reason: session.rejoin(reason),
+    )
+    transport = Transport(
+        settings.bootstrap_servers, settings.client_config("group"), client_id=member.name
+    )
+    session = GroupSession(config, protocol, transport, clock, inbox.offer, describe=inbox.describe)
+    return session
+
+
+def _activation(
+    topology: Topology,
+    settings: Settings,
+    session: GroupSession,
+    catalog: Catalog,
+    policy: ErrorPolicy,
+    clock: Clock,
+    observer: Observer,
+) -> Activation:
+    admin = admin_for(settings)
+    source = _source(settings, f"{topology.application}-restore", headers=True)
+    return Activation(
+        topology,
+        directory=StateDirectory(settings.state_dir, topology.application),
+        restorer=Restorer(source, admin, clock, observer.restoring, positions=source.positions),
+        positions=session,
+        admin=admin,
+        settings=settings,
+        counts=catalog.counts,
+        policy=policy,
+        clock=clock,
+    )

@@ -1,0 +1,125 @@
+"""A worker process, as the supervisor starts it.
+
+Orders come on standard input, a JSON object a line; its end means that the supervisor is gone.
+Events go to the file descriptor given, so that standard output stays the user's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from streamlet.app import App, load_app
+from streamlet.config import Settings
+from streamlet.errors import StreamletError
+from streamlet.local import MemberIdentity, open_worker
+from streamlet.runtime.restore import RestoreProgress
+from streamlet.runtime.task import Output
+from streamlet.tools.log import set_up_logging
+from streamlet.tools.run_progress import restoring_event
+from streamlet.types import TaskId
+
+log = logging.getLogger(__name__)
+
+
+class PipeObserver:
+    """Tells the supervisor what the worker does."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def tell(self, **event: Any) -> None:
+        """Write one event; a supervisor that is gone is noticed on standard input."""
+        try:
+            os.write(self._fd, json.dumps(event).encode() + b"\n")
+        except BrokenPipeError:
+            log.debug("nobody reads events any more")
+
+    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
+        """The worker's state or tasks changed."""
+        self.tell(event="state", state=state, tasks=[str(task) for task in tasks])
+
+    def restoring(self, progress: RestoreProgress) -> None:
+        """A store is being restored."""
+        self.tell(**restoring_event(progress))
+
+    def produced(self, outputs: list[Output]) -> None:
+        """Outputs are nobody's business here."""
+
+
+class Orders:
+    """Reads the supervisor's orders: the first says what to run, later ones to stop."""
+
+    def __init__(self) -> None:
+        line = sys.stdin.readline()
+        self.first: dict[str, Any] = json.loads(line) if line else {}
+        self._stop = threading.Event()
+        threading.Thread(target=self._listen, name="streamlet-orders", daemon=True).start()
+
+    def keep_going(self) -> bool:
+        """Whether no order to stop has come."""
+        return not self._stop.is_set()
+
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            if "stop" in json.loads(line):
+                break
+        self._stop.set()
+
+
+def settings_of(app: App, orders: dict[str, Any]) -> Settings:
+    """The application's settings with those that the command line was given over them."""
+    return app.load_settings(environ=os.environ, overrides=orders["overrides"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one worker to its end; the exit code."""
+    parser = argparse.ArgumentParser(prog="streamlet.process")
+    parser.add_argument("--events-fd", type=int, required=True)
+    given = parser.parse_args(arguments)
+    orders = Orders()
+    if not orders.first:
+        return 0  # the supervisor died before it said anything
+    set_up_logging(orders.first["log_level"], orders.first["log_json"])
+    observer = PipeObserver(given.events_fd)
+    try:
+        _work(orders, observer)
+    except StreamletError as error:
+        log.error("%s", error)
+        log.debug("the worker failed", exc_info=True)
+        observer.tell(event="failed", error=type(error).__name__, message=str(error))
+        return error.exit_code
+    return 0
+
+
+def _work(orders: Orders, observer: PipeObserver) -> None:
+    first = orders.first
+    sys.path[:0] = [entry for entry in first["path"] if entry not in sys.path]
+    app = load_app(first["app"])
+    settings = settings_of(app, first)
+    member = MemberIdentity(
+        instance=first["process_id"],
+        name=first["name"],
+        number=first["member"],
+        members=first["members"],
+    )
+    worker = open_worker(
+        app.topology(),
+        settings,
+        member,
+        assignor=app.assignor,
+        policy=app.policy,
+        observer=observer,
+    )
+    worker.run(orders.keep_going)
+    observer.tell(event="ended", records=worker.counters.records, skipped=worker.counters.skipped)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""What topics there are: checked at the start, looked at again while the leader plans with them."""
+
+from __future__ import annotations
+
+import threading
+
+from streamlet.assignor.values import TaskInfo
+from streamlet.config import Settings
+from streamlet.errors import TopologyError
+from streamlet.kafka.ports import Admin
+from streamlet.runtime.prepare import prepare_topics
+from streamlet.topology.graph import Topology
+
+
+class Catalog:
+    """Partition counts of the topology's topics, and the tasks that follow from them.
+
+    ``tasks`` is called by the control thread, everything else by the worker.
+    """
+
+    def __init__(self, topology: Topology, admin: Admin, settings: Settings) -> None:
+        self._topology = topology
+        self._admin = admin
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._tasks: tuple[TaskInfo, ...] = ()
+        #: Partitions by topic.
+        self.counts: dict[str, int] = {}
+        self._next_look_ms: int | None = None
+        self._inputs = (*topology.source_topics, *topology.repartition_topics)
+
+    def prepare(self) -> None:
+        """Check topics, and create those that are ours.
+
+        Raises:
+            BrokerError: the broker does not answer, or lacks a topic.
+            TopologyError: the topology does not fit the topics.
+        """
+        replication = self._settings.replication_factor
+        self._take(prepare_topics(self._topology, self._admin, replication=replication))
+
+    def tasks(self) -> tuple[TaskInfo, ...]:
+        """Every task there is, in order."""
+        with self._lock:
+            return self._tasks
+
+    def look(self, now_ms: int) -> bool:
+        """Look again, at most once each ``metadata.max.age.ms``; whether there are other tasks now.
+
+        Raises:
+            BrokerError: the broker does not answer, or lost a topic.
+            TopologyError: a stateful subtopology would outgrow its changelog.
+        """
+        if self._next_look_ms is None:
+            self._next_look_ms = now_ms + self._settings.metadata_max_age_ms
+        if now_ms < self._next_look_ms:
+            return False
+        self._next_look_ms = now_ms + self._settings.metadata_max_age_ms
+        counts = {name: info.partitions for name, info in self._admin.topics().items()}
+        if all(counts.get(name) == self.counts[name] for name in self._inputs):
+            return False
+        before = self._tasks
+        self.prepare()
+        return self._tasks != before
+
+    def _take(self, counts: dict[str, int]) -> None:
+        self.counts = counts
+        tasks = tuple(
+            TaskInfo(task, self._topology.subtopology(task.subtopology).stateful)
+            for task in self._topology.tasks(counts)
+        )
+        if not tasks:
+            raise TopologyError("the topology has no task: its topics have no partitions")
+        with self._lock:
+            self._tasks = tasks

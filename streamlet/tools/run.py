@@ -1,0 +1,145 @@
+"""``streamlet run``: one instance of an application."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streamlet.errors import ConfigError
+from streamlet.tools.command import Common, command
+from streamlet.tools.settings import key_values
+
+if TYPE_CHECKING:
+    from streamlet.app import App
+    from streamlet.config import Settings
+    from streamlet.tools.run_progress import RunProgress
+
+
+@command("run")
+def run(
+    common: Common,
+    app: Annotated[str, typer.Argument(metavar="APP", help="module:attribute of the App.")],
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Name of this instance. [default: the host's name]"),
+    ] = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Worker processes; 0 runs one worker in this very process (debuggers)."
+        ),
+    ] = 1,
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="D", help="Where state is kept (state.dir).")
+    ] = None,
+    instance_id: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Static id of this instance (group.instance.id)."),
+    ] = None,
+    capacity: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="Share of work it takes (instance.capacity)."),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(metavar="K=V", help="A tag of this instance (instance.tags); repeatable."),
+    ] = None,
+) -> None:
+    """Run one instance of an application until Ctrl-C: once is graceful, twice is now.
+
+    Start as many instances as you like, here or on other machines; each takes its share of the
+    tasks. Workers that fail are started again and find their state on disk.
+    """
+    from streamlet.app import load_app
+    from streamlet.local import check_supported
+
+    given = {
+        "state.dir": None if state_dir is None else str(state_dir),
+        "group.instance.id": instance_id,
+        "instance.capacity": None if capacity is None else str(capacity),
+        "instance.tags": ",".join(tag) if tag else None,
+        "bootstrap.servers": common.given_servers,
+    }
+    key_values(tag or [], "--tag")
+    overrides = [f"{key}={value}" for key, value in common.settings.items()]
+    overrides += [f"{key}={value}" for key, value in given.items() if value is not None]
+    application = load_app(app)
+    settings = application.load_settings(environ=os.environ, overrides=overrides)
+    check_supported(settings)
+    _run(common, application, settings, _orders(app, name, processes, overrides))
+
+
+def _orders(app: str, name: str | None, processes: int, overrides: list[str]) -> dict[str, Any]:
+    """What each worker process is told: where the app is, and what was given over its settings."""
+    if processes > 0 and app.startswith("__main__"):
+        raise ConfigError(["an app defined in __main__ runs with --processes 0 only"])
+    return {
+        "app": app,
+        "name": name or platform.node() or "instance",
+        "members": processes,
+        "overrides": overrides,
+    }
+
+
+def _run(common: Common, app: App, settings: Settings, orders: dict[str, Any]) -> None:
+    from streamlet.local import check_topics
+    from streamlet.state.directory import StateDirectory
+    from streamlet.tools.run_progress import RunProgress
+
+    topology = app.topology()
+    check_topics(topology, settings)
+    progress = RunProgress(common.output, app.name, orders["name"])
+    process_id, lock = StateDirectory(settings.state_dir, app.name).lock_instance()
+    with lock:
+        orders["process_id"] = process_id
+        if orders["members"]:
+            code = _supervise(orders, progress)
+        else:
+            code = _run_here(app, settings, orders, progress)
+    progress.ended(code)
+    if code:
+        raise typer.Exit(code)
+
+
+def _supervise(orders: dict[str, Any], progress: RunProgress) -> int:
+    import logging
+
+    from streamlet.clock import SystemClock
+    from streamlet.runtime.instance import Instance, worker_command
+    from streamlet.tools.log import is_json
+
+    orders["log_level"] = logging.getLevelName(logging.getLogger().level).lower()
+    orders["log_json"] = is_json()
+    orders["path"] = [entry for entry in sys.path if entry]
+    instance = Instance(
+        worker_command(),
+        orders,
+        orders["members"],
+        clock=SystemClock(),
+        on_event=progress.event,
+    )
+    return instance.run()
+
+
+def _run_here(app: App, settings: Settings, orders: dict[str, Any], progress: RunProgress) -> int:
+    from streamlet.local import MemberIdentity, open_worker
+    from streamlet.tools.signals import GracefulStop
+
+    member = MemberIdentity(orders["process_id"], orders["name"])
+    with GracefulStop() as stop:
+        worker = open_worker(
+            app.topology(),
+            settings,
+            member,
+            assignor=app.assignor,
+            policy=app.policy,
+            observer=progress.observer(),
+        )
+        worker.run(lambda: not stop.asked.is_set())
+    progress.event(0, {"event": "ended", "records": worker.counters.records, "skipped": 0})
+    return 0

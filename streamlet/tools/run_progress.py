@@ -1,0 +1,118 @@
+"""What ``streamlet run`` shows: its workers' states, restoring, and the summary at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from streamlet.runtime.restore import RestoreProgress
+from streamlet.runtime.task import Output as TaskOutput
+from streamlet.tools.output import Output
+from streamlet.types import TaskId
+
+
+@attrs.define
+class _Member:
+    state: str = ""
+    tasks: tuple[str, ...] = ()
+    records: int = 0
+    skipped: int = 0
+
+
+class RunProgress:
+    """Turns workers' events into lines on standard error, and into the answer at the end."""
+
+    def __init__(self, output: Output, application: str, name: str) -> None:
+        self._output = output
+        self._application = application
+        self._name = name
+        self._members: dict[int, _Member] = {}
+        self._error: dict[str, str] | None = None
+
+    def event(self, member: int, event: dict[str, Any]) -> None:
+        """Take one event of a worker."""
+        one = self._members.setdefault(member, _Member())
+        match event["event"]:
+            case "state":
+                self._state(member, one, event["state"], tuple(event["tasks"]))
+            case "restoring":
+                self._restoring(member, event)
+            case "ended":
+                one.records += event["records"]
+                one.skipped += event["skipped"]
+            case "failed":
+                self._error = {"type": event["error"], "message": event["message"]}
+                self._output.note(f"{self._who(member)} failed: {event['message']}")
+            case unknown:
+                raise AssertionError(f"a worker reported {unknown!r}")
+
+    def observer(self) -> LocalObserver:
+        """An observer for a worker in this process, as member 0."""
+        return LocalObserver(self)
+
+    def ended(self, exit_code: int) -> None:
+        """Print the answer."""
+        members = self._members.values()
+        records, skipped = sum(m.records for m in members), sum(m.skipped for m in members)
+        document = {
+            "application": self._application,
+            "name": self._name,
+            "records": records,
+            "skipped": skipped,
+            "exit_code": exit_code,
+            "error": self._error if exit_code else None,
+        }
+        text = f"{self._name} stopped: {records:,} records processed, {skipped:,} skipped"
+        self._output.answer(document, text)
+
+    def _who(self, member: int) -> str:
+        return f"{self._name}-{member}"
+
+    def _state(self, number: int, one: _Member, state: str, tasks: tuple[str, ...]) -> None:
+        if (state, tasks) == (one.state, one.tasks):
+            return
+        one.state, one.tasks = state, tasks
+        self._output.note(f"{self._who(number)} {state} tasks: {' '.join(tasks) or 'none'}")
+
+    def _restoring(self, member: int, event: dict[str, Any]) -> None:
+        if not event["restored"] and not event["remaining"]:
+            return  # an empty changelog is no news
+        eta = "" if event["eta_s"] is None else f", {event['eta_s']:.0f} s left"
+        self._output.note(
+            f"{self._who(member)} restoring {event['task']} {event['store']}: "
+            f"{event['restored']:,} records, {event['remaining']:,} to go, "
+            f"{event['rate']:,.0f}/s{eta}"
+        )
+
+
+@attrs.frozen
+class LocalObserver:
+    """Passes what a worker in this process does on as events."""
+
+    progress: RunProgress
+
+    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
+        """The worker's state or tasks changed."""
+        names = [str(task) for task in tasks]
+        self.progress.event(0, {"event": "state", "state": state, "tasks": names})
+
+    def restoring(self, progress: RestoreProgress) -> None:
+        """A store is being restored."""
+        self.progress.event(0, restoring_event(progress))
+
+    def produced(self, outputs: list[TaskOutput]) -> None:
+        """Outputs are shown by whoever reads the topics."""
+
+
+def restoring_event(progress: RestoreProgress) -> dict[str, Any]:
+    """The event that tells a supervisor of a store being restored."""
+    return {
+        "event": "restoring",
+        "task": str(progress.task),
+        "store": progress.store,
+        "restored": progress.restored,
+        "remaining": progress.remaining,
+        "rate": progress.rate,
+        "eta_s": progress.eta_s,
+    }
