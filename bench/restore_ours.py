@@ -89,7 +89,7 @@ def main() -> None:
     span = Span()
     source = WatchedSource(KafkaSource(options.bootstrap, headers=True), span)
     admin = KafkaAdmin(options.bootstrap)
-    restorer = Restorer(source, admin, SystemClock())
+    restorer = Restorer(source, admin, SystemClock(), positions=source.source.positions)
     states = open_states(Path(options.state), options.source)
     for task, state in states.items():
         target = {TopicPartition(options.source, task.partition): log_ends[task.partition]}

@@ -29,18 +29,23 @@ class Bench:
 
     def bare(self) -> Outcome:
         """The bare loop."""
-        return self._run(["bench.bare"], 1)
+        return self._run("bench.bare", [[]])
 
     def streamlet(self, workers: int) -> Outcome:
         """The application of ``bench/apps.py``, in so many workers of one group."""
-        return self._run(["bench.ours"], workers)
+        own = [
+            ["--total", str(self.records), "--number", str(n), "--members", str(workers)]
+            for n in range(workers)
+        ]
+        return self._run("bench.ours", own)
 
-    def _run(self, command: list[str], workers: int) -> Outcome:
+    def _run(self, module: str, processes: list[list[str]]) -> Outcome:
+        """Run the module once per list of further arguments, side by side."""
         run = f"bench-run-{uuid.uuid4().hex[:8]}"
         state = tempfile.mkdtemp(prefix="streamlet-bench-")
         topics = Topics(self.bootstrap)
         topics.create(run)
-        if command == ["bench.bare"]:
+        if module == "bench.bare":
             topics.create(f"{run}-changelog", {"cleanup.policy": "compact"})
         options = {
             "--bootstrap": self.bootstrap,
@@ -48,9 +53,9 @@ class Bench:
             "--output": run,
             "--state": state,
         }
-        arguments = [*command, self.workload, *(word for pair in options.items() for word in pair)]
+        common = [module, self.workload, *(word for pair in options.items() for word in pair)]
         try:
-            measurement = measure([arguments] * workers, self.records)
+            measurement = measure([[*common, *own] for own in processes], self.records)
             return Outcome(measurement, self._wrong(run))
         finally:
             shutil.rmtree(state, ignore_errors=True)

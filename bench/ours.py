@@ -1,0 +1,108 @@
+"""One worker of the measured application, in this process as under ``streamlet run --processes 0``.
+
+``python -m bench.ours wordcount|passthrough --bootstrap … --source … --output … --state …
+--total … --number … --members …`` is one measured process of ``--members``. It stops when it has
+seen ``--total`` records, or when its standard input ends: the others have seen the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+
+import attrs
+
+import streamlet as sl
+from bench import apps
+from bench.span import Span, say
+from streamlet.local import MemberIdentity, open_worker
+from streamlet.runtime.restore import RestoreProgress
+from streamlet.runtime.task import Output
+from streamlet.runtime.worker import WorkerCounters
+from streamlet.types import TaskId
+
+_SAY_EVERY_S = 0.02
+
+
+@attrs.define
+class Watch:
+    """Sees from outside when records come in and when the worker has committed and left."""
+
+    total: int
+    alone: bool
+    span: Span
+    counters: WorkerCounters | None = None
+    _told: tuple[float, int] = (0.0, 0)
+    _ended: threading.Event = attrs.field(factory=threading.Event)
+
+    def listen(self) -> None:
+        """Wait for the end of the input in the background."""
+
+        def wait() -> None:
+            sys.stdin.read()
+            self._ended.set()
+
+        threading.Thread(target=wait, daemon=True).start()
+
+    def keep_going(self) -> bool:
+        """Called before each round of the worker's loop."""
+        assert self.counters is not None
+        seen = self.counters.records
+        if not seen:
+            self.span.start()  # the last of these is before the round with the first record
+        if not self.alone:
+            self._tell(seen)
+        return seen < self.total and not self._ended.is_set()
+
+    def _tell(self, seen: int) -> None:
+        now = time.monotonic()
+        if seen != self._told[1] and now - self._told[0] >= _SAY_EVERY_S:
+            self._told = now, seen
+            say({"seen": seen})
+
+    # An observer of the worker.
+
+    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
+        if state == "NOT_RUNNING":
+            self.span.end()
+
+    def produced(self, outputs: list[Output]) -> None:
+        """Nothing to note."""
+
+    def restoring(self, progress: RestoreProgress) -> None:
+        """Nothing to note."""
+
+
+def main() -> None:
+    options = _parse()
+    config = {"bootstrap.servers": options.bootstrap, "state.dir": options.state}
+    build = apps.wordcount if options.workload == "wordcount" else apps.passthrough
+    app: sl.App = build(options.output, options.source, options.output, config)
+    watch = Watch(options.total, options.members == 1, Span())
+    worker = open_worker(
+        app.topology(),
+        app.settings,
+        MemberIdentity("bench", "bench", options.number, options.members),
+        policy=app.policy,
+        observer=watch,
+    )
+    watch.counters = worker.counters
+    watch.listen()
+    worker.run(watch.keep_going)
+    watch.span.report(worker.counters.records)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("workload", choices=["wordcount", "passthrough"])
+    for name in ("bootstrap", "source", "output", "state"):
+        parser.add_argument(f"--{name}", required=True)
+    for name in ("total", "number", "members"):
+        parser.add_argument(f"--{name}", required=True, type=int)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
