@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Literal, TypeVar
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from streamlet.config import Settings
 from streamlet.dsl.builder import Builder, StreamNode
@@ -22,10 +23,13 @@ from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable, TableNode
 from streamlet.dsl.tables import TableSource
 from streamlet.dsl.uses import TableUse
-from streamlet.errors import AppNotFoundError, ConfigError, TopologyError
+from streamlet.errors import AppNotFoundError, ConfigError, StreamletError, TopologyError
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.serdes import SerdeLike
 from streamlet.topology.graph import Topology
+
+if TYPE_CHECKING:
+    from streamlet.running import Result, Run
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -71,6 +75,7 @@ class App:
         #: The settings as the program gives them; ``load_settings`` lays others over them.
         self.settings = Settings.load(self._config)
         self._builder = Builder(name)
+        self._run: Run | None = None
         self._tables: dict[str, tuple[KTable[Any, Any], tuple[str, str, Materialized]]] = {}
 
     def __repr__(self) -> str:
@@ -172,6 +177,65 @@ class App:
         """
         return self._builder.graph.freeze()
 
+    def run(
+        self,
+        *,
+        count: int | None = None,
+        timeout: timedelta | float | None = None,
+        settings: Settings | None = None,
+        name: str | None = None,
+    ) -> list[Result]:
+        """Run one worker in this thread until ``close``, Ctrl-C, or what is said here.
+
+        Ctrl-C once finishes the batch, commits and leaves the group; twice stops at once.
+
+        Args:
+            count: stop once this many records were written to topics (at a batch's end).
+            timeout: stop after this time, seconds or a ``timedelta``.
+            settings: in place of ``self.settings``; see ``load_settings``.
+            name: of the instance; the host's name if none is given.
+
+        Returns:
+            The records written, decoded, at most the newest 100,000; none if neither ``count`` nor
+            ``timeout`` was given.
+
+        Raises:
+            StreamletError: what ended the run; state is as of the last commit.
+        """
+        # Clients are loaded when something runs: describing and testing need none.
+        from streamlet.running import Run
+
+        if self._run is not None:
+            raise StreamletError(f"{self.name} runs already in this process")
+        self._run = Run(self.topology(), settings or self.settings)
+        try:
+            return self._run.run(
+                assignor=self.assignor,
+                policy=self.policy,
+                count=count,
+                timeout_ms=None if timeout is None else _ms(timeout),
+                name=name,
+            )
+        finally:
+            self._run = None
+
+    def close(self) -> None:
+        """Stop a run gracefully and wait for its end; nothing if none is under way."""
+        run = self._run
+        if run is not None:
+            run.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
 
 def load_app(reference: str) -> App:
     """The application that ``module:attribute`` leads to; modules of the current folder included.
@@ -196,6 +260,11 @@ def load_app(reference: str) -> App:
             f"{_apps_in(module, module_name)}"
         )
     return found
+
+
+def _ms(duration: timedelta | float) -> int:
+    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
+    return round(seconds * 1000)
 
 
 def _module(name: str) -> ModuleType:

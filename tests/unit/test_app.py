@@ -95,3 +95,8 @@ def test_the_package_offers_what_it_lists_and_nothing_else() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Ap'"):
         _ = sl.Ap
     assert set(sl.__all__) <= set(dir(sl))
+
+
+def test_closing_an_application_that_does_not_run_does_nothing() -> None:
+    with App("a") as app:
+        app.close()

@@ -1,0 +1,172 @@
+"""One worker in the calling process: what ``App.run`` does.
+
+For notebooks, debuggers and scripts. The worker is the one of ``streamlet run``; only the
+supervisor is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+from collections import deque
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import attrs
+
+from streamlet.clock import Clock, SystemClock
+from streamlet.config import Settings
+from streamlet.local import MemberIdentity, open_worker
+from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.restore import RestoreProgress
+from streamlet.runtime.task import Output
+from streamlet.state.directory import StateDirectory
+from streamlet.topology.graph import Topology
+from streamlet.types import TaskId
+
+#: Results kept for the caller; older ones make room.
+MOST_RESULTS = 100_000
+
+
+@attrs.frozen
+class Result:
+    """A record that the application wrote. ``timestamp`` is in ms since the epoch."""
+
+    topic: str
+    key: Any
+    value: Any
+    timestamp: int
+
+
+class Results:
+    """Counts and keeps what a worker writes to topics that are not ours.
+
+    Args:
+        topology: what runs.
+        keep: whether the records are wanted, or only their number.
+    """
+
+    def __init__(self, topology: Topology, keep: bool) -> None:
+        self.count = 0
+        self._keep = keep
+        self._kept: deque[tuple[str, bytes | None, bytes | None, int]] = deque(maxlen=MOST_RESULTS)
+        self._serdes = {
+            sink.topic: (sink.key, sink.value)
+            for part in topology.subtopologies
+            for sink in part.sinks
+            if sink.topic not in topology.repartition_topics
+        }
+
+    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
+        """States are nobody's business here."""
+
+    def restoring(self, progress: RestoreProgress) -> None:
+        """Neither is what is restored."""
+
+    def produced(self, outputs: list[Output]) -> None:
+        """These were handed to the producer."""
+        for out in outputs:
+            if out.topic in self._serdes:
+                self.count += len(out.keys)
+                if self._keep:
+                    topics = [out.topic] * len(out.keys)
+                    self._kept.extend(
+                        zip(topics, out.keys, out.values, out.timestamps, strict=True)
+                    )
+
+    def decoded(self) -> list[Result]:
+        """What was kept, as the application wrote it, oldest first."""
+        return [self._decoded(*record) for record in self._kept]
+
+    def _decoded(self, topic: str, key: bytes | None, value: bytes | None, time: int) -> Result:
+        key_serde, value_serde = self._serdes[topic]
+        return Result(
+            topic,
+            None if key is None else key_serde.decode(key),
+            None if value is None else value_serde.decode(value),
+            time,
+        )
+
+
+class Run:
+    """A run in the calling thread; ``stop`` may come from any other."""
+
+    def __init__(self, topology: Topology, settings: Settings, clock: Clock | None = None) -> None:
+        self._topology = topology
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._stop = threading.Event()
+        self._ended = threading.Event()
+        self._thread = threading.get_ident()
+
+    def run(
+        self,
+        *,
+        assignor: Any,
+        policy: ErrorPolicy,
+        count: int | None,
+        timeout_ms: int | None,
+        name: str | None,
+    ) -> list[Result]:
+        """Work until stopped, or ``count`` results or ``timeout_ms`` are reached; the results.
+
+        Raises:
+            StreamletError: what ended the worker.
+        """
+        results = Results(self._topology, keep=count is not None or timeout_ms is not None)
+        deadline = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
+
+        def keep_going() -> bool:
+            return not (
+                self._stop.is_set()
+                or (count is not None and results.count >= count)
+                or (deadline is not None and self._clock.now_ms() >= deadline)
+            )
+
+        application = self._topology.application
+        process_id, lock = StateDirectory(self._settings.state_dir, application).lock_instance()
+        try:
+            with lock, self._interrupts():
+                member = MemberIdentity(process_id, name or socket.gethostname())
+                worker = open_worker(
+                    self._topology,
+                    self._settings,
+                    member,
+                    assignor=assignor,
+                    policy=policy,
+                    observer=results,
+                    clock=self._clock,
+                )
+                worker.run(keep_going)
+        finally:
+            self._ended.set()
+        return results.decoded()
+
+    def stop(self) -> None:
+        """Ask for a graceful stop and, from another thread, wait until it is done."""
+        self._stop.set()
+        if threading.get_ident() != self._thread:
+            self._ended.wait()
+
+    @contextlib.contextmanager
+    def _interrupts(self) -> Iterator[None]:
+        """Ctrl-C once stops gracefully, twice at once; signals reach the main thread only."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+        def interrupted(number: int, frame: FrameType | None) -> None:
+            self._stop.set()
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        for number in before:
+            signal.signal(number, interrupted)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

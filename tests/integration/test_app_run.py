@@ -1,0 +1,81 @@
+"""``App.run``: a worker in the calling process, against a real broker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+from streamlet.app import App
+from streamlet.errors import MissingTopicError
+from streamlet.kafka.client import KafkaAdmin
+from streamlet.kafka.ports import NewTopic
+
+pytestmark = pytest.mark.integration
+
+
+def word_count(
+    servers: str, folder: Path, on_word: Callable[[str, str], object] = lambda k, word: None
+) -> tuple[App, str]:
+    """An application over topics of its own, with three lines to read."""
+    mark = uuid4().hex[:8]
+    lines, counts = f"lines-{mark}", f"counts-{mark}"
+    admin = KafkaAdmin(servers)
+    admin.create_topics([NewTopic(lines, 2, 1), NewTopic(counts, 2, 1)])
+    admin.close()
+    producer = Producer({"bootstrap.servers": servers})
+    for line in ("a b", "b c", "b"):
+        producer.produce(lines, line.encode())
+    assert producer.flush(30) == 0
+    app = App(f"words-{mark}", bootstrap_servers=servers, config={"state.dir": str(folder)})
+    words = app.stream(lines, key=str, value=str).flat_map_values(str.split)
+    words.foreach(on_word)
+    words.group_by(lambda k, word: word).count(store="counts").to_stream().to(counts)
+    return app, lines
+
+
+def test_results_come_back_until_as_many_as_asked_for(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    app, _ = word_count(bootstrap_servers, tmp_path)
+    results = app.run(count=5, timeout=60)
+    assert sorted((r.key, r.value) for r in results) == [
+        ("a", 1),
+        ("b", 1),
+        ("b", 2),
+        ("b", 3),
+        ("c", 1),
+    ]
+
+
+def test_a_second_run_goes_on_where_the_first_ended(bootstrap_servers: str, tmp_path: Path) -> None:
+    app, lines = word_count(bootstrap_servers, tmp_path)
+    app.run(count=5, timeout=60)
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    producer.produce(lines, b"b")
+    assert producer.flush(30) == 0
+    (result,) = app.run(count=1, timeout=60)
+    assert (result.key, result.value) == ("b", 4)
+
+
+def test_close_ends_a_run_from_another_thread(bootstrap_servers: str, tmp_path: Path) -> None:
+    seen = threading.Event()
+    app, _ = word_count(bootstrap_servers, tmp_path, lambda k, word: seen.set())
+    returned: list[object] = []
+    with app:
+        thread = threading.Thread(target=lambda: returned.append(app.run(timeout=120)))
+        thread.start()
+        assert seen.wait(60)
+    thread.join(60)
+    assert len(returned) == 1
+
+
+def test_a_missing_input_topic_is_named(bootstrap_servers: str, tmp_path: Path) -> None:
+    app = App("missing", bootstrap_servers=bootstrap_servers, config={"state.dir": str(tmp_path)})
+    app.stream("there-is-no-such-topic", key=str, value=str).peek(print)
+    with pytest.raises(MissingTopicError, match="there-is-no-such-topic"):
+        app.run(timeout=10)
