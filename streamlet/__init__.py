@@ -4,12 +4,9 @@
 
     app = sl.App("words", bootstrap_servers="localhost:9092")
     lines = app.stream("lines", key=bytes, value=str)
-    counts = (
-        lines.flat_map_values(str.split, value=str)
-        .group_by(lambda _, word: word, key=str)
-        .count(store="counts")
-    )
-    counts.to_stream().to("counts")
+    words = lines.flat_map_values(str.split).group_by(lambda _, word: word)
+    words.count(store="counts").to_stream().to("counts")
+    app.run()
 
 What is listed here is the public interface. It is loaded when it is first asked for, so that parts
 of the package can be used without the rest.

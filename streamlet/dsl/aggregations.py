@@ -60,14 +60,14 @@ class Count:
         """Raises ``OperatorFailed`` for a key that the store's serde refuses."""
         batch, ckeys, error = keyed(self.store, batch)
         cache, load = self.store.cache, self.store.load
-        get = cache.get
         out: list[int] = []
         append = out.append
         for ckey in ckeys:
-            count = get(ckey)
-            if count is None:
-                count = load(ckey) or 0
-            cache[ckey] = count = count + 1
+            try:
+                count = cache[ckey] + 1
+            except (KeyError, TypeError):  # not in the cache, or there as deleted
+                count = (load(ckey) or 0) + 1
+            cache[ckey] = count
             append(count)
         self.store.mark(ckeys)
         olds = [count - 1 or None for count in out] if self.use.olds else None
