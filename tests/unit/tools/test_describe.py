@@ -1,0 +1,46 @@
+"""``streamlet describe`` prints a topology without a broker."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from streamlet.tools.main import build
+
+MODULE = "described_by_test"
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)
+    (tmp_path / f"{MODULE}.py").write_text(
+        "from streamlet.app import App\n"
+        "app = App('words')\n"
+        "app.stream('in', key=str, value=str).group_by_key().count(store='n')\n"
+    )
+
+
+def test_the_text_form_is_the_default() -> None:
+    result = CliRunner().invoke(build(), ["describe", f"{MODULE}:app"])
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Topologies:\n   Sub-topology: 0\n    Source: KSTREAM-SOURCE-")
+    assert "Processor: KSTREAM-AGGREGATE-0000000001 (stores: [n])\n" in result.stdout
+
+
+def test_json_is_one_document_and_mermaid_a_flowchart() -> None:
+    answer = CliRunner().invoke(build(), ["describe", f"{MODULE}:app", "--json"])
+    assert json.loads(answer.stdout)["subtopologies"][0]["stores"][0]["name"] == "n"
+    drawn = CliRunner().invoke(build(), ["describe", f"{MODULE}:app", "--mermaid"])
+    assert drawn.stdout.startswith("flowchart TD\n")
+
+
+def test_an_application_that_is_not_there_ends_with_its_exit_code() -> None:
+    result = CliRunner().invoke(build(), ["describe", f"{MODULE}:other"])
+    assert result.exit_code == 3
+    assert "it has described_by_test:app" in result.stderr
