@@ -10,9 +10,9 @@ from platformdirs import user_data_path
 
 from streamlet.broker.record import BrokerRecord, running_brokers
 from streamlet.errors import BrokerError, ConfigError, NotFoundError
+from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
-from streamlet.tools.signals import GracefulStop
 
 _POLL_S = 0.5
 #: Exit statuses of a broker that was told to end, by us or by ``broker stop`` elsewhere.

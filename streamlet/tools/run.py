@@ -128,7 +128,7 @@ def _supervise(orders: dict[str, Any], progress: RunProgress) -> int:
 
 def _run_here(app: App, settings: Settings, orders: dict[str, Any], progress: RunProgress) -> int:
     from streamlet.local import MemberIdentity, open_worker
-    from streamlet.tools.signals import GracefulStop
+    from streamlet.runtime.signals import GracefulStop
 
     member = MemberIdentity(orders["process_id"], orders["name"])
     with GracefulStop() as stop:

@@ -10,8 +10,8 @@ import attrs
 import typer
 
 from streamlet.errors import BrokerError, TimedOutError
+from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.command import Common, command
-from streamlet.tools.signals import GracefulStop
 from streamlet.tools.status_view import view
 
 if TYPE_CHECKING:
