@@ -64,7 +64,7 @@ def on_join(member: Member, flight: Flight, answer: JoinGroupAnswer) -> None:
     match verdict.remedy:
         case Remedy.PROCEED:
             _joined(member, flight, answer)
-        case Remedy.IDENTIFY if answer.member_id:
+        case Remedy.IDENTIFY if answer.member_id and not member.member_id:
             member.member_id = answer.member_id
             member.send_join()
         case _:
