@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 #: Records of one poll.
 POLL_RECORDS = 10_000
 #: What all jobs together may hold in memory before the largest chunk is written.
-BUFFER_RECORDS = 500_000
+BUFFER_RECORDS = 250_000
 BUFFER_BYTES = 64 << 20
 #: A step shorter than this is one between batches of other tasks; chunks are then kept so small
 #: that writing one takes some ten milliseconds.
