@@ -292,10 +292,10 @@ class Task:
         steps = [self._step(child) for child in self.subtopology.children(name)]
         if not steps:
             return _nothing
-        if len(steps) == 1:
-            return steps[0]
         if name in self._cut:
             return _record_by_record(steps)
+        if len(steps) == 1:
+            return steps[0]
 
         def forward(batch: Batch) -> None:
             for step in steps:

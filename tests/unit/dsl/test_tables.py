@@ -203,7 +203,6 @@ def test_a_row_given_to_other_readers_of_the_topic_is_not_the_stores_own() -> No
         assert driver.store("rows").get("a") == {"n": 1}
 
 
-@pytest.mark.xfail(strict=False, reason="the task does not cut above an only child yet")
 def test_changes_joined_with_their_own_table_see_it_as_of_each_change() -> None:
     app = App("a")
     table = app.table("t", key=str, value=int)
