@@ -34,7 +34,8 @@ class _Move:
 def balance(sheet: Sheet, movable: Mapping[int, int], likes: Likes) -> list[int]:
     """Move tasks until every instance is in its band or no move helps; tells which moved.
 
-    ``movable`` says which tasks may move and which member owns each.
+    ``movable`` says which tasks may move and which member owns each; one that nobody owns yet costs
+    nothing and goes before others.
     """
     market = _Market(sheet, movable, likes)
     moved: list[int] = []
@@ -178,6 +179,7 @@ class _Market:
             spread = self._sheet.spread
             rank = (
                 gain,
+                int(member == NOBODY),
                 self._member_load[member],
                 spread[source][subtopology] - spread[target][subtopology],
                 -task,
@@ -198,4 +200,4 @@ class _Market:
 
     def _sort(self, task: int) -> _Sort:
         info = self._sheet.view.tasks[task]
-        return (info.weight, info.task.subtopology, self._owner.get(task, NOBODY))
+        return (info.weight, info.task.subtopology, self._owner[task])

@@ -51,21 +51,28 @@ def drop_useless(sheet: Sheet, owners: dict[int, int], learning: dict[int, int])
 
     The least advanced goes first. Changes the sheet and ``learning`` in place.
     """
-    view = sheet.view
-    order = sorted(learning, key=lambda task: (_progress(view, task, learning[task]), task))
+    order = sorted(learning, key=lambda task: (_progress(sheet.view, task, learning[task]), task))
     dropped = True
     while dropped:
         dropped = False
         for task in order:
-            if task not in learning:
-                continue
-            home = view.instance_of[owners[task]]
-            weight = view.tasks[task].weight
-            stays = view.instances[home].stays and view.member_can_run(owners[task], task)
-            if stays and sheet.ledger.gain(sheet.home[task], home, weight) > 0:
-                sheet.put(task, home)
+            if task in learning and not _is_useful(sheet, task, owners[task]):
+                sheet.put(task, sheet.view.instance_of[owners[task]])
                 del learning[task]
                 dropped = True
+
+
+def _is_useful(sheet: Sheet, task: int, owner: int) -> bool:
+    """Whether the move under way should go on.
+
+    Not if giving it up lowers the excess; and not if it only shifts the excess, for then the task
+    would have to move once more.
+    """
+    view, ledger = sheet.view, sheet.ledger
+    home, weight = view.instance_of[owner], view.tasks[task].weight
+    relief = ledger.change(sheet.home[task], -weight)
+    cost = ledger.change(home, weight) if view.instances[home].stays else 0
+    return relief + cost > 0 or (relief + cost == 0 and relief >= 0)
 
 
 def _progress(view: View, task: int, learner: int) -> tuple[bool, int]:

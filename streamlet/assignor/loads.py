@@ -75,12 +75,14 @@ class Ledger:
         """What still fits under the upper end of the band."""
         return max(self.bands[instance].high - self.load[instance], 0)
 
+    def change(self, instance: int, weight: int) -> int:
+        """By how much an instance's excess grows if its load changes by ``weight``."""
+        band, load = self.bands[instance], self.load[instance]
+        return band.excess(load + weight) - band.excess(load)
+
     def gain(self, source: int, target: int, weight: int) -> int:
         """By how much moving ``weight`` from source to target lowers the two instances' excess."""
-        from_, to = self.bands[source], self.bands[target]
-        before = from_.excess(self.load[source]) + to.excess(self.load[target])
-        after = from_.excess(self.load[source] - weight) + to.excess(self.load[target] + weight)
-        return before - after
+        return -self.change(source, -weight) - self.change(target, weight)
 
 
 def _shares(view: View) -> list[Fraction]:

@@ -48,6 +48,7 @@ def move_warm(
     round_.clear_leaving()
     if not calm:
         round_.balance()
+    round_.give_homeless()
     round_.keep_and_hand_over()
     round_.learn()
     if not calm:
@@ -82,7 +83,8 @@ class _Round:
     """One round's decisions on stateful tasks, in the order in which they are made.
 
     ``owner``: who runs the task in this round. ``fresh``: tasks given to their owner only now, so
-    that it has nothing to release yet. ``adopted``: fresh ones that went to a copy, and whose.
+    that it has nothing to release yet. ``adopted``: fresh ones that went to a copy, and whose;
+    ``homeless``: fresh ones without any copy.
     ``learning`` and ``ordered``: members that take a task over, by learning or by an order that is
     still open. ``forced``: tasks whose owner is out of time.
     """
@@ -97,6 +99,7 @@ class _Round:
     owner: dict[int, int] = attrs.field(factory=dict)
     fresh: set[int] = attrs.field(factory=set)
     adopted: dict[int, int] = attrs.field(factory=dict)
+    homeless: list[int] = attrs.field(factory=list)
     learning: dict[int, int] = attrs.field(factory=dict)
     ordered: dict[int, int] = attrs.field(factory=dict)
     forced: set[int] = attrs.field(factory=set)
@@ -126,23 +129,22 @@ class _Round:
         self.adopted = adopt(self.sheet, self.claims, self.tasks)
         for task, member in self.owner.items():
             self.bench.seat(task, member)
-        for task in self.tasks:
-            if task in self.owner:
-                continue
-            home = self.sheet.home.get(task, NOBODY)
-            if home == NOBODY:
-                self.draft.unassigned.add(task)
-                continue
-            holder = self.adopted.get(task, NOBODY)
-            if self.view.instances[home].stays:
-                holder = self.bench.choose(task, home, holder)
-            self.owner[task] = holder
-            self.bench.seat(task, holder)
+        for task in sorted(self.adopted):
+            self._seat(task, self.adopted[task])
+        self.homeless = [task for task in self.tasks if task not in self.owner]
         self.fresh = {
             task
-            for task in self.owner
+            for task in self.tasks
             if self.claims[task].owner == NOBODY or self.claims[task].outright
         }
+
+    def _seat(self, task: int, holder: int = NOBODY) -> None:
+        """Find the member of its home that runs a task nobody ran."""
+        home = self.sheet.home[task]
+        if self.view.instances[home].stays:
+            holder = self.bench.choose(task, home, holder)
+        self.owner[task] = holder
+        self.bench.seat(task, holder)
 
     # --- where it should end -------------------------------------------------------------------
 
@@ -214,7 +216,7 @@ class _Round:
     def balance(self) -> None:
         """Move what must move to bring every instance into its band, from where it is or will be.
 
-        What has just been placed for want of any copy was placed by load and is left alone.
+        What nobody ran and nobody has a copy of costs nothing to move, and is given only now.
         """
         movable = {
             task: owner
@@ -222,9 +224,18 @@ class _Round:
             if self._is_home(task)
             and keeps_learners(self.view, owner)
             and self.view.instances[self.view.instance_of[owner]].stays
-            and (task not in self.fresh or task in self.adopted)
         }
-        balance(self.sheet, movable, {task: self._likes(task) for task in movable})
+        likes = {task: self._likes(task) for task in movable}
+        movable |= {task: NOBODY for task in self.homeless if task in self.sheet.home}
+        balance(self.sheet, movable, likes)
+
+    def give_homeless(self) -> None:
+        """Give what nobody has a copy of to members of the instances found for it."""
+        for task in self.homeless:
+            if task in self.sheet.home:
+                self._seat(task)
+            else:
+                self.draft.unassigned.add(task)
 
     def _is_home(self, task: int) -> bool:
         home = self.sheet.home.get(task, NOBODY)
@@ -297,12 +308,11 @@ class _Round:
         """The member of the new home that takes the task: by a ready copy, or by load."""
         home = self.sheet.home[task]
         able = [
-            (member, copy)
-            for member, copy in best_first(self.view, task)
+            member
+            for member, _ in best_first(self.view, task)
             if self.view.instance_of[member] == home and self.view.members[member].learners
         ]
-        holder, ready = (able[0][0], able[0][1].ready) if able else (NOBODY, False)
-        heir = holder if ready else self.bench.choose(task, home, holder, learners=True)
+        heir = self.bench.choose(task, home, able[0] if able else NOBODY, learners=True)
         if heir != NOBODY:
             self.bench.seat(task, heir)
         return heir
@@ -349,10 +359,12 @@ class _Round:
                 (task, member)
                 for member in instance.members
                 for task in self.draft.members[member].active
-                if task not in self.fresh and task not in self.draft.members[member].being_learned
+                if task not in self.draft.members[member].being_learned
             ]
             for task, member in uneven(self.bench, number, owned):
-                if self.allowance.take():
+                if task in self.fresh:
+                    self.hurry = True  # its owner can give it up only once it has it
+                elif self.allowance.take():
                     self._move_inside(task, member)
 
     def _move_inside(self, task: int, target: int) -> None:

@@ -1,8 +1,8 @@
 """Who keeps a copy for good: as many as asked for, never beside the task itself.
 
-A standby stays where it is unless the tags say that it stands badly; then a better one is brought
-up first, and the old one goes once that has caught up. The member that hands a task over keeps its
-copy as a standby before anybody else begins one. So it may take several rounds until all are there.
+A standby stays where it is unless the tags say that it would stand better elsewhere. The member
+that hands a task over keeps its copy as a standby before anybody else begins one, so it may take
+several rounds until all are there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import attrs
 
 from streamlet.assignor.copies import best_first, known_lag
 from streamlet.assignor.draft import Draft
-from streamlet.assignor.order import NOBODY
+from streamlet.assignor.order import NOBODY, View
 from streamlet.assignor.target import Sheet
 from streamlet.assignor.values import Copy, Role
 
@@ -88,17 +88,19 @@ def _keep(draft: Draft, shelf: _Shelf, task: int, place: _Place, wanted: int) ->
         chosen.append(instance)
         taken.add(instance)
         used.append(shelf.tags[instance])
-    for instance in chosen + _still_needed(held, chosen):
+    for instance in chosen + _needed_meanwhile(view, held, chosen):
         shelf.put(task, instance, held.get(instance))
 
 
-def _still_needed(held: dict[int, tuple[int, Copy]], chosen: Sequence[int]) -> list[int]:
-    """Standbys that will go, but not before those that come have caught up."""
+def _needed_meanwhile(
+    view: View, held: dict[int, tuple[int, Copy]], chosen: Sequence[int]
+) -> list[int]:
+    """Standbys on instances that leave, as long as those that replace them have to catch up."""
     coming = sum(instance not in held or not held[instance][1].ready for instance in chosen)
     ready = [
         instance
         for instance, (_, copy) in sorted(held.items())
-        if copy.role is Role.STANDBY and copy.ready and instance not in chosen
+        if copy.role is Role.STANDBY and copy.ready and not view.instances[instance].stays
     ]
     return ready[:coming]
 

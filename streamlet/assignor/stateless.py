@@ -38,6 +38,7 @@ def move_in_two_rounds(
     place(sheet, leaving, likes)
     if not calm:
         movable = {task: claims[task].owner for task in kept if not claims[task].outright}
+        movable |= {task: NOBODY for task in free if task in sheet.home}
         balance(sheet, movable, likes)
     bench = Bench(view)
     _keep_or_revoke(draft, claims, bench, sheet, kept + leaving, allowance)

@@ -78,27 +78,27 @@ def place(sheet: Sheet, tasks: Sequence[int], likes: Likes) -> None:
                 sheet.put(task, liked)
                 break
     neediest = _Neediest(sheet)
-    for task in tasks:
-        if task not in sheet.home:
-            sheet.put(task, neediest.for_task(task))
+    homeless = [task for task in tasks if task not in sheet.home]
+    for task in sorted(homeless, key=lambda task: (-sheet.view.tasks[task].weight, task)):
+        sheet.put(task, neediest.for_task(task))
 
 
 class _Neediest:
-    """Finds the instance with the lowest load relative to capacity.
+    """Finds the instance that a task brings nearest to its band, or takes least away from it.
 
-    Those below their band come first, those without room last. Ties go to the instance with the
-    fewest tasks of the same subtopology, then by order.
+    Ties go to the lowest load relative to capacity, then to the instance with the fewest tasks of
+    the same subtopology, then by order.
     """
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
-        self._subtopology = NOBODY
+        self._sort = (NOBODY, 0)
         self._heap: list[tuple[int, int, int, int]] = []
 
     def for_task(self, task: int) -> int:
-        subtopology = self._sheet.view.tasks[task].task.subtopology
-        if subtopology != self._subtopology:
-            self._subtopology = subtopology
+        info = self._sheet.view.tasks[task]
+        if self._sort != (info.task.subtopology, info.weight):
+            self._sort = (info.task.subtopology, info.weight)
             self._heap = [
                 self._key(instance)
                 for instance, stays in enumerate(self._sheet.ledger.stays)
@@ -112,10 +112,11 @@ class _Neediest:
         return key[-1]
 
     def _key(self, instance: int) -> tuple[int, int, int, int]:
+        subtopology, weight = self._sort
         ledger = self._sheet.ledger
         return (
-            (ledger.under(instance) == 0) + (ledger.room(instance) == 0),
+            ledger.change(instance, weight),
             ledger.relative(instance),
-            self._sheet.spread[instance][self._subtopology],
+            self._sheet.spread[instance][subtopology],
             instance,
         )

@@ -1,13 +1,14 @@
 """Which learners a plan must not drop.
 
-A learner is useful if its task would still be at least as well off where it learns: its owner
-leaves, or moving the task there leaves no instance further from its band than the plan does.
+A learner that stays may lose its task to one that is ready. It must not lose it to one that has yet
+to begin, unless its instance would be further from its band than the other's; and a plan that
+begins no learner at all must not drop one whose move does no harm.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 from streamlet.assignor.facts import Facts
@@ -21,16 +22,25 @@ def useful_learners(facts: Facts) -> Iterator[tuple[TaskId, str]]:
     if not rules.learners or rules.mode == "eager":
         return
     load, bands = _loads_and_bands(facts)
+    begins_none = not any(map(_new_learners(facts), facts.tasks))
     for task in facts.tasks:
         learners = [m for m in facts.members if facts.role(m, task) is Role.LEARNER]
-        taking_over = facts.learning[task] + facts.pending[task] + facts.revoking[task]
-        if len(learners) != 1 or not facts.stateful(task) or taking_over or not facts.active[task]:
+        new = _new_learners(facts)(task)
+        settled = set(facts.learning[task]) - set(new) | {*facts.pending[task]}
+        if len(learners) != 1 or not facts.active[task] or settled:
             continue
         learner, owner = learners[0], facts.active[task][0]
-        if _may_learn(facts, learner, owner, task) and not _worse(
-            facts, load, bands, task, facts.state(owner).instance, facts.state(learner).instance
-        ):
+        if not _may_learn(facts, learner, owner, task) or not (new or begins_none):
+            continue
+        home = facts.state(new[0] if new else owner).instance
+        weight = facts.infos[task].weight
+        if _added_excess(load, bands, weight, home, facts.state(learner).instance) <= 0:
             yield task, learner
+
+
+def _new_learners(facts: Facts) -> Callable[[TaskId], list[str]]:
+    """Members that begin to learn a task."""
+    return lambda task: [m for m in facts.learning[task] if facts.role(m, task) is not Role.LEARNER]
 
 
 def _may_learn(facts: Facts, learner: str, owner: str, task: TaskId) -> bool:
@@ -44,24 +54,19 @@ def _may_learn(facts: Facts, learner: str, owner: str, task: TaskId) -> bool:
     )
 
 
-def _worse(
-    facts: Facts,
-    load: dict[str, int],
-    bands: dict[str, tuple[int, int]],
-    task: TaskId,
-    source: str,
-    target: str,
-) -> bool:
-    if source not in bands:  # it leaves
-        return False
-    weight = facts.infos[task].weight
+def _added_excess(
+    load: dict[str, int], bands: dict[str, tuple[int, int]], weight: int, source: str, target: str
+) -> int:
+    """How much further from their bands both are once the weight has gone over."""
 
     def excess(instance: str, more: int) -> int:
         low, high = bands[instance]
         return max(load[instance] + more - high, low - load[instance] - more, 0)
 
+    if source not in bands:  # it leaves, so the task must go somewhere
+        return excess(target, weight) - excess(target, 0)
     before = excess(source, 0) + excess(target, 0)
-    return excess(source, -weight) + excess(target, weight) > before
+    return excess(source, -weight) + excess(target, weight) - before
 
 
 def _loads_and_bands(facts: Facts) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:

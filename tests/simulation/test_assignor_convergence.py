@@ -19,7 +19,7 @@ import pytest
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import MemberPlan, Plan, Role, Rules, TaskInfo
 from streamlet.types import TaskId
-from tests.unit.assignor.cluster import Broken, Cluster
+from tests.unit.assignor.cluster import Broken, Cluster, shown
 
 HISTORIES = int(os.environ.get("ASSIGNOR_HISTORIES", "10000"))
 FIRST_SEED = int(os.environ.get("ASSIGNOR_SEED", "0"))
@@ -143,11 +143,12 @@ def bound(cluster: Cluster) -> int:
 
 
 def without_orders(plan: Plan) -> dict[str, MemberPlan]:
-    """A plan once its orders have been carried out."""
+    """A plan once its hand-overs have been carried out."""
     done: dict[str, MemberPlan] = {}
     for name, part in plan.members.items():
-        assert not part.revoke
-        done[name] = MemberPlan(part.active | part.pending.keys(), part.learner, part.standby)
+        done[name] = MemberPlan(
+            part.active | part.pending.keys(), part.learner, part.standby, revoke=part.revoke
+        )
     return done
 
 
@@ -160,7 +161,7 @@ def quiet(cluster: Cluster) -> None:
     gone = set(last.members) - set(again.members)
     expected = {name: part for name, part in without_orders(last).items() if name not in gone}
     if without_orders(again) != expected or again.follow_up_ms is not None:
-        raise Broken(cluster.story(["fed back, the plan is another", again]))
+        raise Broken(cluster.story(f"fed back, the plan is another: {shown(again)}"))
 
 
 def live(seed: int, *, odd: bool, weighted: bool) -> int:
@@ -173,7 +174,8 @@ def live(seed: int, *, odd: bool, weighted: bool) -> int:
     rounds = cluster.settle(2 * bound(cluster) + 100 if odd else bound(cluster))
     quiet(cluster)
     twice = [task for task, often in Counter(cluster.moved).items() if often > 1]
-    if twice and not odd:
+    # Under "surrender" a ready learner takes over even if the cluster has changed in between.
+    if twice and not odd and cluster.rules.handover == "release":
         raise Broken(cluster.story(f"moved twice: {twice}"))
     return rounds
 
