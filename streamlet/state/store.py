@@ -77,8 +77,9 @@ class CachedStore:
     def load_many(self, ckeys: Iterable[Any]) -> None:
         """Fetch what is not in the cache; one call to the medium for all."""
         cache = self.cache
-        wanted = [ckey for ckey in dict.fromkeys(ckeys) if ckey not in cache]
+        wanted = [ckey for ckey in ckeys if ckey not in cache]
         if wanted:
+            wanted = list(dict.fromkeys(wanted))
             raws = self._backing.get_many(self._to_bytes(wanted))
             for ckey, raw in zip(wanted, raws, strict=True):
                 cache[ckey] = None if raw is None else self._decoded(raw)
