@@ -52,14 +52,20 @@ def drop_useless(sheet: Sheet, owners: dict[int, int], learning: dict[int, int])
     The least advanced goes first. Changes the sheet and ``learning`` in place.
     """
     order = sorted(learning, key=lambda task: (_progress(sheet.view, task, learning[task]), task))
-    dropped = True
-    while dropped:
-        dropped = False
+    useless: list[int] = []
+    before = NOBODY
+    while before != len(useless):
+        before = len(useless)
         for task in order:
-            if task in learning and not _is_useful(sheet, task, owners[task]):
+            if task not in useless and not _is_useful(sheet, task, owners[task]):
                 sheet.put(task, sheet.view.instance_of[owners[task]])
-                del learning[task]
-                dropped = True
+                useless.append(task)
+    for task in reversed(useless):
+        # One given up early may do no harm now that others have been given up as well.
+        sheet.put(task, sheet.view.instance_of[learning[task]])
+        if not _is_useful(sheet, task, owners[task]):
+            sheet.put(task, sheet.view.instance_of[owners[task]])
+            del learning[task]
 
 
 def _is_useful(sheet: Sheet, task: int, owner: int) -> bool:

@@ -44,7 +44,7 @@ def move_in_two_rounds(
     _keep_or_revoke(draft, claims, bench, sheet, kept + leaving, allowance)
     _give(draft, bench, sheet, free)
     if not calm:
-        _even_out(draft, bench, tasks, allowance)
+        _even_out(draft, claims, bench, tasks, allowance)
     return sheet
 
 
@@ -108,7 +108,13 @@ def _give(draft: Draft, bench: Bench, sheet: Sheet, free: Sequence[int]) -> None
         bench.seat(task, member)
 
 
-def _even_out(draft: Draft, bench: Bench, tasks: Sequence[int], allowance: Allowance) -> None:
+def _even_out(
+    draft: Draft,
+    claims: Sequence[Claim],
+    bench: Bench,
+    tasks: Sequence[int],
+    allowance: Allowance,
+) -> None:
     """Revoke what makes the members of one instance uneven; the next round spreads it."""
     view = draft.view
     kind = set(tasks)
@@ -119,10 +125,10 @@ def _even_out(draft: Draft, bench: Bench, tasks: Sequence[int], allowance: Allow
             (task, member)
             for member in instance.members
             for task in draft.members[member].active
-            if task in kind and any(held == member for held, _ in view.holders[task])
+            if task in kind and claims[task].owner == member and not claims[task].outright
         ]
         for task, _ in uneven(bench, number, owned):
-            owner = next(m for t, m in owned if t == task)
+            owner = claims[task].owner
             if allowance.take():
                 draft.members[owner].active.discard(task)
                 draft.members[owner].revoke.add(task)
