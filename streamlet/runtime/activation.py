@@ -176,16 +176,13 @@ class Activation:
             active.ends = {tp: ends[tp] for tp in active.changelogs}
             targets = {tp: ends.get(tp, starts.get(tp, 0)) for tp in active.restores}
             limit = None if metadata is None else metadata.state
-            if limit is not None and active.state.state > limit:
-                log.warning(
-                    "state of task %s is ahead of its commit; restoring it anew", active.task
-                )
-                active.state.wipe()
             self._restoring[active.task] = active
             self._restorer.add(RestoreJob(active.task, active.state, targets, limit, ids))
 
     def _finish(self, active: ActiveTask) -> None:
         """A new active period: an epoch above every one that was met."""
+        # Without a commit of ours to start from everything counted: that is what we carry forward.
+        active.contained = max(active.contained, active.state.state)
         met = max([0, *active.state.epochs.values()])
         active.epoch = 1 + max(active.epoch, met, active.contained.epoch)
         active.processor = Task(

@@ -274,6 +274,7 @@ class Worker:
         step_ms = RESTORE_STEP_MS if self._by_partition else RESTORE_ALONE_MS
         for active in self._activation.opened():
             self.tasks[active.task] = active
+            self._share_cache()
         for active in self._activation.step(step_ms):
             self._resume_task(active)
         self._update_state()
@@ -308,7 +309,14 @@ class Worker:
         self._activation.forget(active)
         active.close()
         del self.tasks[active.task]
+        self._share_cache()
         self._inbox.give_up([active.task])
+
+    def _share_cache(self) -> None:
+        """``cache.max.bytes`` is the worker's; stateful tasks have equal parts of it."""
+        holders = [active for active in self.tasks.values() if active.subtopology.stateful]
+        for active in holders:
+            active.state.cache_bytes = self._settings.cache_max_bytes // len(holders)
 
     def _drop_all(self) -> None:
         self._commit.abort()
