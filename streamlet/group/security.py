@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Mapping
 
 from streamlet.errors import ConfigError
+from streamlet.group.sockets import DataFirstSslSocket
 
 #: Ours to kafka-python's, where the value needs no change.
 _PLAIN = {
@@ -19,54 +20,68 @@ _PLAIN = {
     "sasl.username": "sasl_plain_username",
     "sasl.password": "sasl_plain_password",
     "sasl.kerberos.service.name": "sasl_kerberos_service_name",
-    "ssl.ca.location": "ssl_cafile",
-    "ssl.certificate.location": "ssl_certfile",
-    "ssl.key.location": "ssl_keyfile",
-    "ssl.key.password": "ssl_password",
-    "ssl.crl.location": "ssl_crlfile",
 }
+_TLS = frozenset(
+    {
+        "ssl.ca.location",
+        "ssl.certificate.location",
+        "ssl.key.location",
+        "ssl.key.password",
+        "ssl.crl.location",
+        "ssl.endpoint.identification.algorithm",
+        "enable.ssl.certificate.verification",
+    }
+)
 _MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"})
 _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _OURS = ("security.", "sasl.", "ssl.", "enable.ssl.")
 
 
-def client_settings(config: Mapping[str, str]) -> dict[str, object]:
+def client_settings(config: Mapping[str, object]) -> dict[str, object]:
     """Translate; keys that are not about security are left out.
 
     Raises:
-        ConfigError: a security setting that the group's client has no word for, or a value it
-            does not know; all of them at once.
+        ConfigError: a security setting that the group's client has no word for, a value it does
+            not know, or a file that cannot be read; all of them at once.
     """
     settings: dict[str, object] = {}
     problems: list[str] = []
-    for key, value in sorted(config.items()):
+    given = {key: str(value) for key, value in sorted(config.items())}
+    for key, value in given.items():
         if key in _PLAIN:
             settings[_PLAIN[key]] = value
         elif key == "security.protocol":
             settings["security_protocol"] = value.upper()
-        elif key == "ssl.endpoint.identification.algorithm":
-            settings["ssl_check_hostname"] = value.lower() != "none"
-        elif key == "enable.ssl.certificate.verification":
-            if value.lower() == "false":
-                settings["ssl_context"] = _unverified(config)
-        elif key.startswith(_OURS):
+        elif key.startswith(_OURS) and key not in _TLS:
             problems.append(f"{key} is not supported for the connection to the group coordinator")
-    if settings.get("security_protocol", "PLAINTEXT") not in _PROTOCOLS:
-        problems.append(f"security.protocol {config['security.protocol']!r} is not a protocol")
-    if settings.get("sasl_mechanism", "PLAIN") not in _MECHANISMS:
-        problems.append(
-            f"sasl.mechanism {settings['sasl_mechanism']!r} is not supported"
-            f" (one of {', '.join(sorted(_MECHANISMS))})"
-        )
+    protocol = str(settings.get("security_protocol", "PLAINTEXT"))
+    if protocol not in _PROTOCOLS:
+        problems.append(f"security.protocol {given['security.protocol']!r} is not a protocol")
+    mechanism = settings.get("sasl_mechanism", "PLAIN")
+    if mechanism not in _MECHANISMS:
+        known = ", ".join(sorted(_MECHANISMS))
+        problems.append(f"sasl.mechanism {mechanism!r} is not supported (one of {known})")
+    if protocol.endswith("SSL"):
+        try:
+            settings["ssl_context"] = _context(given)
+        except OSError as error:  # a missing file, or one that is no certificate
+            problems.append(f"the files that ssl.*.location name: {error}")
     if problems:
         raise ConfigError(problems)
     return settings
 
 
-def _unverified(config: Mapping[str, str]) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+def _context(config: Mapping[str, str]) -> ssl.SSLContext:
+    """What kafka-python would make of the settings, but with sockets of ours."""
+    context = ssl.create_default_context(cafile=config.get("ssl.ca.location"))
+    context.sslsocket_class = DataFirstSslSocket
+    verify = config.get("enable.ssl.certificate.verification", "true").lower() != "false"
+    algorithm = config.get("ssl.endpoint.identification.algorithm", "https").lower()
+    context.check_hostname = verify and algorithm != "none"
+    context.verify_mode = ssl.CERT_REQUIRED if verify else ssl.CERT_NONE
+    if "ssl.crl.location" in config:
+        context.load_verify_locations(config["ssl.crl.location"])
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     if "ssl.certificate.location" in config:
         context.load_cert_chain(
             config["ssl.certificate.location"],

@@ -27,6 +27,7 @@ from streamlet.group.commands import Connection
 from streamlet.group.describe import GroupDescription, GroupListing
 from streamlet.group.messages import Answer, Request
 from streamlet.group.security import client_settings
+from streamlet.group.sockets import DataFirstSocket
 from streamlet.group.transport_codec import (
     WireRequest,
     codes_of,
@@ -73,12 +74,16 @@ _REQUESTS = {
 
 
 class _Dialer(KafkaNetSocket):  # type: ignore[misc]
-    """Closes the socket of an attempt that failed, which kafka-python leaves to the collector.
+    """Makes our sockets, and closes that of a failed attempt, which kafka-python forgets.
 
     Its proxies are chosen by the scheme of ``proxy_url``; so is this.
     """
 
     SCHEMES = ("streamlet",)
+
+    def socket(self, family: int, sock_type: int, proto: int) -> DataFirstSocket:
+        """Make a socket."""
+        return DataFirstSocket(family, sock_type, proto)
 
     async def sock_connect(
         self, net: Any, sock: Any, sockaddr: Any, timeout_at: float | None = None
@@ -107,7 +112,7 @@ class Transport:
     def __init__(
         self,
         bootstrap_servers: str,
-        client_config: Mapping[str, str] | None = None,
+        client_config: Mapping[str, object] | None = None,
         *,
         client_id: str = "streamlet",
         clock: Clock | None = None,
@@ -128,7 +133,7 @@ class Transport:
             proxy_url=f"{_Dialer.SCHEMES[0]}://",
             **settings,
         )
-        # Both are touched on the I/O thread only.
+        # Touched on the I/O thread only.
         self._nodes: dict[str, dict[Connection, str]] = {}
         self._cuts = dict.fromkeys(Connection, 0)
         self._open: set[Future[Any]] = set()
@@ -383,6 +388,8 @@ def _kind(error: kafka_errors.KafkaError) -> FailureKind:
     for foreign, kind in _KINDS.items():
         if isinstance(error, foreign):
             return kind
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return FailureKind.AUTHENTICATION
     return FailureKind.DISCONNECTED
 
 

@@ -6,11 +6,14 @@ The members' protocol is a trivial one: two tasks, given to the members in turn.
 from __future__ import annotations
 
 import queue
+import shutil
 import socket
+import subprocess
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from pathlib import Path
 
 import attrs
 import pytest
@@ -41,6 +44,7 @@ from streamlet.group.session import (
     SessionEvent,
 )
 from streamlet.group.transport import Transport
+from streamlet.group.transport_errors import FailureKind, TransportError
 from streamlet.group.values import Assignment
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
@@ -66,38 +70,68 @@ def free_ports(count: int) -> list[int]:
 
 @attrs.frozen
 class Served:
-    """A broker with short sessions; ``secured`` is its listener that asks for a password."""
+    """A broker with short sessions; two more listeners ask for a password, one of them by TLS."""
 
     broker: KafkaBroker
     secured: str
+    encrypted: str
+    certificate: Path
 
     @property
     def address(self) -> str:
         return self.broker.bootstrap_servers
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    if broker_choice() != "embedded":
-        pytest.skip("needs a broker with other settings than the test run's, and kills it")
-    port, secured, controller = free_ports(3)
-    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    listeners = f"PLAINTEXT://127.0.0.1:{port},SECURED://127.0.0.1:{secured}"
-    settings = {
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+JAAS = f'{PLAIN} required user_alice="secret";'
+
+
+def broker_settings(listeners: str, controller: int, keystore: Path) -> dict[str, str]:
+    return {
         "group.min.session.timeout.ms": "500",
         "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
         "advertised.listeners": listeners,
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "listener.security.protocol.map": (
-            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_PLAINTEXT"
+            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_PLAINTEXT,ENCRYPTED:SASL_SSL"
         ),
         "inter.broker.listener.name": "PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.secured.plain.sasl.jaas.config": f'{plain} required user_alice="secret";',
+        "listener.name.secured.plain.sasl.jaas.config": JAAS,
+        "listener.name.encrypted.plain.sasl.jaas.config": JAAS,
+        "listener.name.encrypted.ssl.keystore.type": "PEM",
+        "listener.name.encrypted.ssl.keystore.location": str(keystore),
     }
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """A self-signed certificate for loopback, and the broker's key store with it."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs openssl to make a certificate")
+    key, certificate, store = folder / "key.pem", folder / "ca.pem", folder / "store.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    subprocess.run([*command, *subject, *files], check=True, capture_output=True)
+    store.write_text(key.read_text() + certificate.read_text())
+    return certificate, store
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    if broker_choice() != "embedded":
+        pytest.skip("needs a broker with other settings than the test run's, and kills it")
+    certificate, store = make_certificate(tmp_path_factory.mktemp("tls"))
+    port, secured, encrypted, controller = free_ports(4)
+    listeners = (
+        f"PLAINTEXT://127.0.0.1:{port},SECURED://127.0.0.1:{secured}"
+        f",ENCRYPTED://127.0.0.1:{encrypted}"
+    )
+    settings = broker_settings(listeners, controller, store)
     with KafkaBroker(port, properties=settings) as broker:
         KafkaAdmin(broker.bootstrap_servers).create_topics([NewTopic("t", 4, 1)])
-        yield Served(broker, f"127.0.0.1:{secured}")
+        yield Served(broker, f"127.0.0.1:{secured}", f"127.0.0.1:{encrypted}", certificate)
 
 
 class TwoTasks:
@@ -437,15 +471,21 @@ def test_a_commit_overtaken_by_its_own_rebalance_is_switched_and_not_lost(
     assert a.outcome(2) is CommitOutcome.ACCEPTED
 
 
-def test_a_right_password_lets_in_and_a_wrong_one_is_an_error_at_once(served: Served) -> None:
+@pytest.mark.parametrize("protocol", ["sasl_plaintext", "sasl_ssl"])
+def test_a_right_password_lets_in_and_a_wrong_one_is_an_error_at_once(
+    served: Served, protocol: str
+) -> None:
+    address = served.secured if protocol == "sasl_plaintext" else served.encrypted
+
     def find(password: str) -> None:
         transport = Transport(
-            served.secured,
+            address,
             {
-                "security.protocol": "sasl_plaintext",
+                "security.protocol": protocol,
                 "sasl.mechanism": "PLAIN",
                 "sasl.username": "alice",
                 "sasl.password": password,
+                "ssl.ca.location": str(served.certificate),
             },
         )
         try:
@@ -454,8 +494,18 @@ def test_a_right_password_lets_in_and_a_wrong_one_is_an_error_at_once(served: Se
             transport.close()
 
     find("secret")
-    with pytest.raises(BrokerError, match="Authentication failed"):
+    with pytest.raises(TransportError, match="Authentication failed") as failed:
         find("wrong")
+    assert failed.value.kind is FailureKind.AUTHENTICATION
+
+
+def test_a_broker_whose_certificate_is_not_trusted_is_not_spoken_to(served: Served) -> None:
+    transport = Transport(served.encrypted, {"security.protocol": "ssl"})
+
+    with pytest.raises(BrokerError, match="certificate verify failed"):
+        transport.find_coordinator("g", WAIT_MS).result(WAIT_S)
+
+    transport.close()
 
 
 def test_the_tools_requests_describe_list_and_remove(
