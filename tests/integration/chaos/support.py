@@ -1,0 +1,291 @@
+"""Instances of an application as processes that tests start, kill, stop and wait for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import attrs
+import psutil
+import pytest
+
+from streamlet.clock import SystemClock
+from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.committed import fetch_committed
+from streamlet.group.transport import Transport
+from streamlet.kafka.client import KafkaAdmin
+from streamlet.kafka.ports import NewTopic
+from streamlet.topology.graph import Topology
+from streamlet.types import TaskId, TopicPartition
+from tests.integration.chaos.topics import end_offsets
+from tests.integration.chaos.topologies import NAME, SHAPE, SHAPES
+
+ROOT = Path(__file__).resolve().parents[3]
+PARTITIONS = 4
+#: The broker refuses less than 6 s.
+SETTINGS = {"session.timeout.ms": "6000", "commit.interval.ms": "200"}
+
+T = TypeVar("T")
+
+
+def wait_for(found: Callable[[], T], what: str | Callable[[], str], timeout_s: float = 90.0) -> T:
+    """The first answer that is true; ``what`` is said when there is none in time."""
+    deadline = time.monotonic() + timeout_s
+    while not (answer := found()):
+        if time.monotonic() > deadline:
+            said = what if isinstance(what, str) else what()
+            pytest.fail(f"not in {timeout_s:.0f} s: {said}")
+        time.sleep(0.05)
+    return answer
+
+
+@attrs.frozen
+class Committed:
+    """One committed position; -1 and None where there is none."""
+
+    offset: int
+    metadata: CommitMetadata | None
+
+
+class Instance:
+    """One ``streamlet run``: a supervisor and its workers. ``state`` is its state.dir."""
+
+    def __init__(
+        self, name: str, command: list[str], environ: Mapping[str, str], folder: Path
+    ) -> None:
+        self.name = name
+        self.folder = folder
+        self.state = folder / "state"
+        self._command = command
+        self._environ = dict(environ)
+        self._runs = 0
+        self.process: subprocess.Popen[bytes] | None = None
+        self._seen: set[int] = set()
+
+    @property
+    def log_file(self) -> Path:
+        """Standard error of the latest run."""
+        return self.folder / f"log-{self._runs}.txt"
+
+    def log(self) -> str:
+        """What the latest run said so far."""
+        return self.log_file.read_text(errors="replace")
+
+    def start(self) -> Instance:
+        """Start it, on the state it has; returns at once."""
+        assert self.process is None or self.process.poll() is not None
+        self._runs += 1
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.log_file.open("wb") as out:
+            self.process = subprocess.Popen(
+                [*self._command, "--name", self.name, "--state-dir", str(self.state)],
+                cwd=ROOT,
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
+        return self
+
+    def workers(self) -> list[int]:
+        """Pids of its living workers, oldest first."""
+        assert self.process is not None
+        try:
+            children = psutil.Process(self.process.pid).children()
+            pids = [c.pid for c in children if c.status() != psutil.STATUS_ZOMBIE]
+        except psutil.NoSuchProcess:
+            pids = []
+        self._seen.update(pids)
+        return sorted(pids)
+
+    def await_workers(self) -> list[int]:
+        """Its workers, as soon as there are any."""
+        return wait_for(self.workers, lambda: f"{self.name} has no worker\n{self.log()}")
+
+    def kill_worker(self, pid: int) -> None:
+        """SIGKILL to one worker; the supervisor starts another."""
+        os.kill(pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        """SIGKILL to all of it, as if the machine had failed."""
+        workers = self.workers()
+        assert self.process is not None
+        self.process.kill()
+        for pid in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self._await_gone()
+
+    def interrupt(self) -> None:
+        """Ctrl-C, once."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGINT)
+
+    def wait(self, timeout_s: float = 60.0) -> int:
+        """Its exit code, when it is over."""
+        assert self.process is not None
+        return self.process.wait(timeout_s)
+
+    def stop(self) -> int:
+        """Ctrl-C and wait; the exit code."""
+        self.workers()
+        self.interrupt()
+        return self.wait()
+
+    def end(self) -> None:
+        """See that nothing of it lives, whatever happened."""
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+        for pid in self._seen:
+            if self._is_ours(pid):
+                os.kill(pid, signal.SIGKILL)
+
+    def _await_gone(self) -> None:
+        wait_for(lambda: not any(map(self._is_ours, self._seen)), f"{self.name} does not die")
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether it is still that worker: pids are given out again."""
+        try:
+            process = psutil.Process(pid)
+            if process.status() == psutil.STATUS_ZOMBIE:
+                return False
+            return process.environ().get(NAME) == self._environ[NAME]
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            return False
+
+
+class Cluster:
+    """One application on one broker, with its topics, and all its instances."""
+
+    def __init__(
+        self, servers: str, folder: Path, shape: str = "counting", **settings: str
+    ) -> None:
+        self.servers = servers
+        self.folder = folder
+        self.name = f"chaos-{uuid.uuid4().hex[:8]}"
+        self.topology: Topology = SHAPES[shape](self.name).topology()
+        self.admin = KafkaAdmin(servers)
+        self.instances: list[Instance] = []
+        self._transport = Transport(servers, client_id="chaos")
+        self._settings = {**SETTINGS, **{k.replace("_", "."): v for k, v in settings.items()}}
+        self._environ = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(("STREAMLET_", "COV_"))},
+            NAME: self.name,
+            SHAPE: shape,
+            "PYTHONUNBUFFERED": "1",
+        }
+        sinks = {s.topic for part in self.topology.subtopologies for s in part.sinks}
+        own = sinks - set(self.topology.repartition_topics)
+        stamped = (("message.timestamp.type", "LogAppendTime"),)
+        self.admin.create_topics(
+            [NewTopic(t, PARTITIONS, 1) for t in self.topology.source_topics]
+            + [NewTopic(t, PARTITIONS, 1, stamped) for t in sorted(own)]
+        )
+
+    def instance(self, name: str, processes: int = 1, state_of: Instance | None = None) -> Instance:
+        """A new instance, not started; ``state_of``: it takes over the folder of that one."""
+        command = [sys.executable, "-m", "streamlet", "run"]
+        command += ["tests.integration.chaos.topologies:app"]
+        command += ["--bootstrap-servers", self.servers, "--log-level", "info"]
+        command += ["--processes", str(processes)]
+        for key, value in self._settings.items():
+            command += ["--set", f"{key}={value}"]
+        folder = self.folder / f"{name}-{len(self.instances)}"
+        made = Instance(name, command, self._environ, folder)
+        if state_of is not None:
+            made.state = state_of.state
+        self.instances.append(made)
+        return made
+
+    def topic(self, name: str) -> str:
+        """The application's topic of that short name."""
+        return f"{self.name}-{name}"
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        """All partitions of a topic."""
+        return [TopicPartition(topic, p) for p in range(PARTITIONS)]
+
+    @property
+    def tasks(self) -> tuple[TaskId, ...]:
+        """All tasks of the application."""
+        counts = dict.fromkeys(self.topology.source_topics, PARTITIONS)
+        return self.topology.tasks(self.topology.partition_counts(counts))
+
+    @property
+    def inputs(self) -> list[TopicPartition]:
+        """Every partition that a task reads."""
+        topics = (*self.topology.source_topics, *self.topology.repartition_topics)
+        return [tp for topic in topics for tp in self.partitions(topic)]
+
+    def committed(self) -> dict[TopicPartition, Committed]:
+        """What the group has committed of all inputs."""
+        found = fetch_committed(
+            self._transport,
+            self.name,
+            self.inputs,
+            timeout_ms=60_000,
+            clock=SystemClock(),
+            pause=lambda seconds: bool(time.sleep(seconds)),
+        )
+        return {
+            tp: Committed(one.offset, CommitMetadata.from_text(one.metadata))
+            for tp, one in found.items()
+        }
+
+    def of_task(self, task: TaskId, found: Mapping[TopicPartition, Committed]) -> Committed:
+        """A task's commit: that of its first input."""
+        topic = self.topology.subtopology(task.subtopology).input_topics[0]
+        return found[TopicPartition(topic, task.partition)]
+
+    def owners(self) -> dict[TaskId, str]:
+        """Member that committed each task last; tasks without a commit are left out."""
+        found = self.committed()
+        known = {task: self.of_task(task, found).metadata for task in self.tasks}
+        return {task: metadata.by for task, metadata in known.items() if metadata is not None}
+
+    def await_running(self, timeout_s: float = 90.0) -> None:
+        """Wait until every task was committed by somebody."""
+        wait_for(
+            lambda: len(self.owners()) == len(self.tasks),
+            lambda: f"only these run: {self.owners()}\n{self.logs()}",
+            timeout_s,
+        )
+
+    def await_settled(self, timeout_s: float = 90.0) -> None:
+        """Wait until everything that is there was processed and committed."""
+
+        def settled() -> bool:
+            found = self.committed()
+            ends = end_offsets(self.servers, self.inputs)
+            return all(found[tp].offset == end for tp, end in ends.items())
+
+        wait_for(settled, lambda: f"settled: {self.committed()}\n{self.logs()}", timeout_s)
+
+    def logs(self) -> str:
+        """The ends of all logs, for people."""
+        ran = [i for i in self.instances if i.log_file.exists()]
+        return "\n".join(f"--- {i.name} ({i.log_file})\n{i.log()[-3000:]}" for i in ran)
+
+    def end(self) -> None:
+        """Kill what is left."""
+        for instance in self.instances:
+            instance.end()
+        self._transport.close()
+
+
+@contextlib.contextmanager
+def running(cluster: Cluster) -> Iterator[Cluster]:
+    """A cluster of which nothing is left behind."""
+    try:
+        yield cluster
+    finally:
+        cluster.end()

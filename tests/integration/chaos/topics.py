@@ -1,0 +1,234 @@
+"""Load with known contents, and what topics hold afterwards."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+import attrs
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as RawPartition
+
+from streamlet.types import TopicPartition
+
+#: Sixty seconds without a record before a topic's end means that the broker is gone.
+SILENCE_S = 60.0
+_BEAT_S = 0.02
+
+
+@attrs.frozen
+class Record:
+    """One record as a consumer sees it; ``at_ms`` is its timestamp."""
+
+    partition: int
+    offset: int
+    key: bytes
+    value: bytes | None
+    at_ms: int
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    @property
+    def number(self) -> int:
+        """The value as an int serde wrote it."""
+        assert self.value is not None
+        return int.from_bytes(self.value, "big", signed=True)
+
+
+class Load:
+    """Produces records of ``k0`` to ``k<keys-1>`` with values 0, 1, 2, …, from a thread.
+
+    ``produced`` is what is in the topic once the load has ended; a broker that is away for a while
+    only delays it.
+    """
+
+    def __init__(
+        self, servers: str, topic: str, *, keys: int = 200, rate: int = 2_000, seed: int = 0
+    ) -> None:
+        self.produced: Counter[str] = Counter()
+        self._topic = topic
+        self._names = [f"k{i}" for i in range(keys)]
+        self._rate = rate
+        self._random = random.Random(seed)
+        self._number = 0
+        self._failed: list[str] = []
+        self._ended = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "enable.idempotence": True,
+                "message.timeout.ms": 300_000,
+                "linger.ms": 5,
+                "on_delivery": lambda error, _: self._failed.append(str(error)) if error else None,
+                "logger": _quiet(),
+            }
+        )
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @property
+    def total(self) -> int:
+        """Records produced so far."""
+        return self._number
+
+    def send(self, count: int) -> None:
+        """Produce so many now."""
+        for name in self._random.choices(self._names, k=count):
+            while True:
+                try:
+                    self._producer.produce(
+                        self._topic, self._number.to_bytes(8, "big", signed=True), name.encode()
+                    )
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+            self._number += 1
+            self.produced[name] += 1
+        self._producer.poll(0)
+
+    def flush(self) -> None:
+        """Wait until everything produced is in the topic."""
+        assert self._producer.flush(120) == 0
+        assert self._failed == []
+
+    def finish(self) -> Counter[str]:
+        """End the load; what the topic holds now, by key."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self.flush()
+        return self.produced
+
+    def _run(self) -> None:
+        while not self._ended.wait(_BEAT_S):
+            self.send(max(1, int(self._rate * _BEAT_S)))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+class Tap(threading.Thread):
+    """Reads a topic from its start while records come, for topics whose records are deleted."""
+
+    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+        super().__init__(daemon=True)
+        self._servers, self._topic = servers, topic
+        self._partitions = [TopicPartition(topic, p) for p in range(partitions)]
+        self._told = threading.Event()
+        self._records: list[Record] = []
+        self._read = dict.fromkeys(self._partitions, 0)
+        self._enough = threading.Condition()
+
+    def run(self) -> None:
+        """Read until told to stop."""
+        consumer = _consumer(self._servers)
+        consumer.assign([RawPartition(tp.topic, tp.partition, 0) for tp in self._partitions])
+        while not self._told.is_set():
+            found = _records(consumer, 0.1)
+            with self._enough:
+                self._records += found
+                for record in found:
+                    tp = TopicPartition(self._topic, record.partition)
+                    assert record.offset == self._read[tp], "deleted before it was read"
+                    self._read[tp] = record.offset + 1
+                self._enough.notify_all()
+        consumer.close()
+
+    def records(self) -> list[Record]:
+        """Everything up to the topic's present end; the tap is closed by it."""
+        ends = end_offsets(self._servers, self._partitions)
+        with self._enough:
+            done = self._enough.wait_for(lambda: self._read == ends, SILENCE_S)
+        self._told.set()
+        self.join()
+        assert done, f"read to {self._read}, the topic ends at {ends}"
+        return self._records
+
+
+def read_all(servers: str, topic: str, partitions: Iterable[int]) -> list[Record]:
+    """All records of a topic up to its present end, by partition in order of offsets."""
+    tps = [TopicPartition(topic, p) for p in partitions]
+    consumer = _consumer(servers)
+    try:
+        bounds = {tp: consumer.get_watermark_offsets(_raw(tp), timeout=30) for tp in tps}
+        left = {tp: end for tp, (start, end) in bounds.items() if end > start}
+        consumer.assign([RawPartition(tp.topic, tp.partition, bounds[tp][0]) for tp in left])
+        found: list[Record] = []
+        while left:
+            records = _records(consumer, SILENCE_S, most=1)
+            assert records, f"nothing more of {topic}, though it goes on to {left}"
+            records += _records(consumer, 0.05)
+            for record in records:
+                tp = TopicPartition(topic, record.partition)
+                if tp in left and record.offset + 1 >= left[tp]:
+                    del left[tp]
+            found += [
+                r for r in records if r.offset < bounds[TopicPartition(topic, r.partition)][1]
+            ]
+    finally:
+        consumer.close()
+    return sorted(found, key=lambda record: (record.partition, record.offset))
+
+
+def end_offsets(servers: str, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where partitions end."""
+    consumer = _consumer(servers)
+    try:
+        return {tp: consumer.get_watermark_offsets(_raw(tp), timeout=30)[1] for tp in tps}
+    finally:
+        consumer.close()
+
+
+def last_numbers(records: Iterable[Record]) -> dict[str, int]:
+    """The last value of each key."""
+    return {record.key.decode(): record.number for record in records}
+
+
+def _records(consumer: Consumer, timeout_s: float, most: int = 10_000) -> list[Record]:
+    messages = consumer.consume(most, timeout_s)
+    good = [message for message in messages if message.error() is None]
+    return [
+        Record(
+            m.partition(),
+            m.offset(),
+            m.key(),
+            m.value(),
+            m.timestamp()[1],
+            tuple(m.headers() or ()),
+        )
+        for m in good
+    ]
+
+
+def _raw(tp: TopicPartition) -> RawPartition:
+    return RawPartition(tp.topic, tp.partition)
+
+
+def _consumer(servers: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "chaos-reader",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "fetch.queue.backoff.ms": 5,
+            "logger": _quiet(),
+        }
+    )
+
+
+def _quiet() -> object:
+    return logging.getLogger("chaos.clients")

@@ -1,0 +1,42 @@
+"""The applications that the chaos tests run, as a user would write them.
+
+Worker processes import this file as ``tests.integration.chaos.topologies:app``; the environment
+says which one they get and what it is called. Tests build the same one to look at its tasks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from streamlet import App
+
+#: Keys of the input look like ``k17``; a group is the last digit.
+SHAPE = "CHAOS_SHAPE"
+NAME = "CHAOS_NAME"
+
+
+def counting(name: str) -> App:
+    """Counts per key straight from the input, and counts per group behind a repartition."""
+    app = App(name)
+    events = app.stream(f"{name}-in", key=str, value=int)
+    counts = events.group_by_key().count(store="counts")
+    counts.to_stream().to(f"{name}-counts")
+    groups = events.group_by(lambda key, number: key[-1], key=str).count(store="groups")
+    groups.to_stream().to(f"{name}-groups")
+    return app
+
+
+def joined(name: str) -> App:
+    """Counts per key of events that met a row of a table: a task with two inputs."""
+    app = App(name)
+    names = app.table(f"{name}-names", key=str, value=int, store="names")
+    events = app.stream(f"{name}-in", key=str, value=int)
+    met = events.join(names, lambda number, row: number, value=int)
+    met.group_by_key().count(store="counts").to_stream().to(f"{name}-counts")
+    return app
+
+
+SHAPES: dict[str, Callable[[str], App]] = {"counting": counting, "joined": joined}
+
+app = SHAPES[os.environ.get(SHAPE, "counting")](os.environ.get(NAME, "chaos"))
