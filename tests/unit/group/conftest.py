@@ -42,9 +42,11 @@ from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import Membership
 from streamlet.group.messages import (
     Answer,
+    Heartbeat,
     HeartbeatAnswer,
     JoinedMember,
     JoinGroupAnswer,
+    OffsetCommit,
     OffsetCommitAnswer,
     Request,
     SyncGroupAnswer,
@@ -139,11 +141,11 @@ class ByHand:
 
     def beat(self, error: int = 0) -> list[Command]:
         """Wait for the next heartbeat and answer it."""
-        while not any(type(r).__name__ == "Heartbeat" for r in self.requests()):
+        for _ in range(1_000):
+            if any(isinstance(request, Heartbeat) for request in self.requests()):
+                break
             self.advance(10)
-        send = next(s for s in self.sent if type(s.request).__name__ == "Heartbeat")
-        self.sent.remove(send)
-        return self.tell(Answered(send.number, HeartbeatAnswer(error)))
+        return self.answer(HeartbeatAnswer(error), Heartbeat)
 
     def commit(self, token: int = 1, offset: int = 5, hold: int | None = None) -> list[Command]:
         """Want a commit of one partition."""
@@ -151,10 +153,8 @@ class ByHand:
 
     def commit_answer(self, *errors: int) -> list[Command]:
         """Answer the commit in flight, an error a partition."""
-        send = next(s for s in self.sent if type(s.request).__name__ == "OffsetCommit")
-        self.sent.remove(send)
         answer = OffsetCommitAnswer({TopicPartition("t", n): e for n, e in enumerate(errors)})
-        return self.tell(Answered(send.number, answer))
+        return self.answer(answer, OffsetCommit)
 
 
 def join_ok(
