@@ -358,7 +358,8 @@ class Transport:
             except kafka_errors.NodeNotReadyError:
                 await self._net.sleep(_RETRY_PAUSE_MS / 1000)
             except kafka_errors.KafkaError as error:
-                sent = link is not None and link.init_future.succeeded()
+                too_old = isinstance(error, kafka_errors.IncompatibleBrokerVersion)
+                sent = link is not None and link.init_future.succeeded() and not too_old
                 raise TransportError(_kind(error), _text(error), sent=sent) from error
 
     def _deadline(self, timeout_ms: int) -> int:

@@ -1,0 +1,140 @@
+"""The transport's edges without a broker: sockets, security settings, and a broker too old."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamlet.errors import ConfigError
+from streamlet.group.messages import Heartbeat
+from streamlet.group.security import client_settings
+from streamlet.group.sockets import DataFirstSocket
+from streamlet.group.transport import Transport
+from streamlet.group.transport_errors import FailureKind, TransportError
+
+UNSUPPORTED_VERSION = 35
+API_VERSIONS = 18
+
+
+def old_broker(server: socket.socket) -> None:
+    """Answer every request as ApiVersions: this broker knows version 0 of three requests."""
+    known = [(10, 0, 0), (12, 0, 0), (API_VERSIONS, 0, 0)]
+    body = struct.pack(">i", len(known)) + b"".join(struct.pack(">hhh", *api) for api in known)
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            return
+        with connection:
+            while len(head := connection.recv(4096)) >= 12:
+                _, _, version, correlation = struct.unpack_from(">ihhi", head)
+                error = UNSUPPORTED_VERSION if version > 0 else 0
+                answer = struct.pack(">ih", correlation, error) + body
+                connection.sendall(struct.pack(">i", len(answer)) + answer)
+
+
+@pytest.fixture
+def old_address() -> Iterator[str]:
+    server = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=old_broker, args=(server,))
+    thread.start()
+    yield f"127.0.0.1:{server.getsockname()[1]}"
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+    thread.join()
+
+
+def test_a_broker_too_old_is_said_to_be_too_old(
+    old_address: str, request: pytest.FixtureRequest
+) -> None:
+    transport = Transport(old_address)
+    request.addfinalizer(transport.close)
+
+    with pytest.raises(TransportError, match=r"too old, Kafka 2\.5 is needed") as failed:
+        transport.send(Heartbeat("g", 1, "m", None), "main", 5_000).result(10)
+
+    assert failed.value.kind is FailureKind.UNSUPPORTED
+    assert not failed.value.sent
+
+
+def test_a_server_that_never_answers_is_given_up_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        transport = Transport(f"127.0.0.1:{silent.getsockname()[1]}")
+
+        with pytest.raises(TransportError, match="cannot reach") as failed:
+            transport.find_coordinator("g", 200).result(10)
+
+        assert failed.value.kind is FailureKind.TIMEOUT
+        transport.close()
+
+
+def test_what_is_asked_of_a_closed_transport_fails_at_once() -> None:
+    transport = Transport("127.0.0.1:1")
+    waiting = transport.find_coordinator("g", 60_000)
+    transport.close()
+    transport.close()
+
+    for future in (waiting, transport.find_coordinator("g", 60_000)):
+        with pytest.raises(TransportError) as failed:
+            future.result(10)
+        assert failed.value.kind is FailureKind.CLOSED
+
+
+def test_the_end_of_a_connection_is_told_behind_its_last_data() -> None:
+    here, there = socket.socketpair()
+    with DataFirstSocket(fileno=here.detach()) as reader:
+        reader.setblocking(False)
+        there.sendall(b"refused")
+        there.close()
+
+        assert reader.recv(4096) == b"refused"
+        with pytest.raises(BlockingIOError):
+            reader.recv(4096)
+        assert reader.recv(4096) == b""
+        assert reader.recv(4096) == b""
+
+
+def test_security_settings_are_put_in_kafka_pythons_words() -> None:
+    settings = client_settings(
+        {
+            "security.protocol": "sasl_plaintext",
+            "sasl.mechanisms": "SCRAM-SHA-512",
+            "sasl.username": "alice",
+            "sasl.password": "secret",
+            "fetch.min.bytes": 1,
+        }
+    )
+
+    assert settings == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": "secret",
+    }
+
+
+def test_every_security_setting_that_cannot_be_is_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        client_settings(
+            {
+                "security.protocol": "ssl",
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.jaas.config": "x",
+                "ssl.ca.location": tmp_path / "missing.pem",
+            }
+        )
+
+    assert len(refused.value.problems) == 3
+    assert "sasl.jaas.config is not supported" in str(refused.value)
+    assert "OAUTHBEARER" in str(refused.value)
+    assert "No such file" in str(refused.value)
+
+
+def test_an_unknown_security_protocol_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'tls' is not a protocol"):
+        client_settings({"security.protocol": "tls"})
