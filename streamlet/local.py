@@ -119,7 +119,12 @@ def open_worker(
         sink=sink,
         activation=_activation(topology, settings, session, catalog, policy, clock, observer),
         commit=AtLeastOnceCommit(
-            session, sink, admin, clock, flush_timeout_ms=settings.session_timeout_ms
+            session,
+            sink,
+            admin,
+            clock,
+            open_source=lambda: _source(settings, f"{topology.application}-check", headers=True),
+            flush_timeout_ms=settings.session_timeout_ms,
         ),
         catalog=catalog,
         purge=Purge(admin, topology.repartition_topics),

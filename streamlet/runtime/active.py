@@ -92,8 +92,13 @@ class ActiveTask:
     @property
     def changelogs(self) -> tuple[TopicPartition, ...]:
         """The changelog partitions it writes."""
-        found = (self.changelog(spec.name) for spec in self.subtopology.stores)
-        return tuple(tp for tp in found if tp is not None)
+        return tuple(self.stores_by_changelog)
+
+    @property
+    def stores_by_changelog(self) -> dict[TopicPartition, str]:
+        """The changelog partitions it writes, with the store of each."""
+        found = {self.changelog(spec.name): spec.name for spec in self.subtopology.stores}
+        return {tp: name for tp, name in found.items() if tp is not None}
 
     @property
     def restores(self) -> tuple[TopicPartition, ...]:

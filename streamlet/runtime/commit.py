@@ -14,7 +14,7 @@ a new generation, before the next one begins.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -22,8 +22,9 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, TaskMigratedError
 from streamlet.group.commands import CommitOutcome
-from streamlet.kafka.ports import Admin, RecordSink
+from streamlet.kafka.ports import Admin, RecordSink, RecordSource
 from streamlet.runtime.active import ActiveTask, Stage
+from streamlet.runtime.strangers import foreign_keys
 from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import Drained
 from streamlet.types import StateNumber, TopicPartition
@@ -68,6 +69,10 @@ class Part:
     contained: StateNumber
     drained: Drained | None = None
     ends: dict[TopicPartition, int] = attrs.field(factory=dict)
+    #: Up to where each changelog is known to hold nothing but ours, and how many records we sent
+    #: behind that.
+    checked: dict[TopicPartition, int] = attrs.field(factory=dict)
+    sent: dict[TopicPartition, int] = attrs.field(factory=dict)
 
 
 class AtLeastOnceCommit:
@@ -78,6 +83,7 @@ class AtLeastOnceCommit:
         sink: where outputs and changelog records go, one queue for both.
         admin: tells where changelogs end.
         clock: for measuring.
+        open_source: a consumer with headers, to read what strangers wrote to a changelog.
         flush_timeout_ms: how long delivery may take.
     """
 
@@ -88,12 +94,14 @@ class AtLeastOnceCommit:
         admin: Admin,
         clock: Clock,
         *,
+        open_source: Callable[[], RecordSource],
         flush_timeout_ms: int,
     ) -> None:
         self._group = group
         self._sink = sink
         self._admin = admin
         self._clock = clock
+        self._open_source = open_source
         self._flush_timeout_ms = flush_timeout_ms
         self._token = 0
         #: The one commit under way: prepared, and perhaps sent. Empty when there is none.
@@ -174,8 +182,12 @@ class AtLeastOnceCommit:
     def _deliver(self) -> None:
         """Wait until all of it is delivered, and note where the changelogs end."""
         started = self._clock.now_ns()
+        parts = [part for part in self._parts if part.drained is not None]
         self._sink.flush(self._flush_timeout_ms)
-        self._read_ends([part for part in self._parts if part.drained is not None])
+        self._read_ends(parts)
+        while self._overwrite_strangers(parts):
+            self._sink.flush(self._flush_timeout_ms)
+            self._read_ends(parts)
         self._delivered = True
         self.flush_ns += self._clock.now_ns() - started
 
@@ -185,19 +197,57 @@ class AtLeastOnceCommit:
         number = active.number + 1
         contained = StateNumber(active.epoch, number)
         drained = active.state.drain()
+        positions = dict(active.processor.positions)
+        part = Part(active, number, positions, contained, drained, checked=dict(active.ends))
         for store, columns in drained.columns.items():
             changelog = active.changelog(store)
-            if changelog is None:
-                continue
-            values, headers = encode_column(contained, columns.values)
-            self._sink.send(
-                changelog.topic,
-                columns.keys,
-                values,
-                partitions=changelog.partition,
-                headers=headers,
-            )
-        return Part(active, number, dict(active.processor.positions), contained, drained)
+            if changelog is not None:
+                self._send_entries(part, changelog, columns.keys, columns.values)
+        return part
+
+    def _send_entries(
+        self,
+        part: Part,
+        changelog: TopicPartition,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+    ) -> None:
+        encoded, headers = encode_column(part.contained, values)
+        self._sink.send(
+            changelog.topic, keys, encoded, partitions=changelog.partition, headers=headers
+        )
+        part.sent[changelog] = part.sent.get(changelog, 0) + len(keys)
+
+    def _overwrite_strangers(self, parts: Sequence[Part]) -> bool:
+        """Write the keys again that somebody else wrote since our last flush; whether there were.
+
+        What they had contained is as of this commit, so the values are the drained ones.
+        """
+        found = False
+        for part in parts:
+            for changelog, store in part.active.stores_by_changelog.items():
+                start, end = part.checked[changelog], part.ends[changelog]
+                sent = part.sent.pop(changelog, 0)
+                part.checked[changelog] = end
+                if end <= start + sent:
+                    continue
+                keys = foreign_keys(
+                    self._open_source,
+                    changelog,
+                    start,
+                    end,
+                    part.active.epoch,
+                    clock=self._clock,
+                    timeout_ms=self._flush_timeout_ms,
+                )
+                log.warning(
+                    "%s: a process that lost the task wrote %d keys; writing them again",
+                    changelog,
+                    len(keys),
+                )
+                self._send_entries(part, changelog, keys, part.active.state.encoded(store, keys))
+                found = True
+        return found
 
     def _read_ends(self, parts: Sequence[Part]) -> None:
         """One request for the ends of all changelogs just written; the others have not moved."""

@@ -169,6 +169,13 @@ class TaskState:
         self._outstanding = Drained({part.store: part for part in parts if part.keys}, again)
         return self._outstanding
 
+    def encoded(self, store: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Values of these keys as of the last drain, as bytes."""
+        part = None if self._outstanding is None else self._outstanding.columns.get(store)
+        drained = {} if part is None else dict(zip(part.keys, part.values, strict=True))
+        older = self._backing(store).get_many(list(keys))
+        return [drained.get(key, old) for key, old in zip(keys, older, strict=True)]
+
     def write(
         self, drained: Drained, state: StateNumber, positions: Mapping[TopicPartition, int]
     ) -> None:

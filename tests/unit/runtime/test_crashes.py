@@ -98,7 +98,14 @@ class Owner:
         admin = MemoryAdmin(world.log)
         self.source = MemorySource(world.log)
         self.sink = MemorySink(world.log, hold=True)
-        self.commit_port = AtLeastOnceCommit(self, self.sink, admin, clock, flush_timeout_ms=100)
+        self.commit_port = AtLeastOnceCommit(
+            self,
+            self.sink,
+            admin,
+            clock,
+            open_source=lambda: MemorySource(world.log, headers=True),
+            flush_timeout_ms=100,
+        )
         self.activation = Activation(
             world.topology,
             directory=StateDirectory(world.host(), "app"),
@@ -230,3 +237,38 @@ def test_a_group_without_commits_takes_the_whole_changelog_and_says_so(tmp_path:
             pass
         owner.die()
         world.committed = Committed(10, world.committed.metadata)
+
+
+def test_what_a_stranger_wrote_below_our_first_record_does_not_count_later(tmp_path: Path) -> None:
+    """A zombie's flush arrives between our restore and our first flush, with keys we never touch.
+
+    Its records lie below ours and bear the number after the last commit. Once we have committed,
+    a later owner would take them for part of that, if we had not written their keys again.
+    """
+    world = World(tmp_path, random.Random(1))
+    world.log.create("words")
+    world.log.create("app-counts-changelog")
+    for key in "aabb":
+        world.inputs.append((key, "x"))
+        world.log.append(INPUT, [key.encode()], [b"x"])
+    zombie = Owner(world)
+    zombie.work(3)  # a, a, b
+    list(zombie.steps())
+    list(zombie.steps())
+    zombie.work(1)
+    zombie.commit_port.begin([zombie.active])  # its flush; its commit never arrives
+    late = world.log.records(CHANGELOG)[-1:]
+    world.log.lose_tail(CHANGELOG, late[0].offset)
+    zombie.die()
+    world.inputs[3:] = [("a", "x")]  # what follows has no b in it
+    world.log.lose_tail(INPUT, 3)
+    world.log.append(INPUT, [b"a"], [b"x"])
+    owner = Owner(world)
+    list(owner.steps())
+    world.log.append(CHANGELOG, [b"b"], [late[0].value])
+    owner.work(1)
+    list(owner.steps())
+    assert world.committed.offset == 4
+    owner.die()
+    shutil.rmtree(tmp_path)
+    assert Owner(world).state() == {"a": 3, "b": 1}
