@@ -37,30 +37,36 @@ def balance(sheet: Sheet, movable: Mapping[int, int], likes: Likes) -> list[int]
     ``movable`` says which tasks may move and which member owns each; one that nobody owns yet costs
     nothing and goes before others.
     """
+    free = dict(movable)
+    moved: dict[int, None] = {}
+    while now := _one_pass(sheet, free, likes):
+        moved |= dict.fromkeys(now)
+        free |= dict.fromkeys(now, NOBODY)  # where it has not gone yet it can still go elsewhere
+    return list(moved)
+
+
+def _one_pass(sheet: Sheet, movable: Mapping[int, int], likes: Likes) -> list[int]:
+    """Move each task at most once."""
     market = _Market(sheet, movable, likes)
     moved: list[int] = []
     instances = range(len(sheet.view.instances))
     sources = sorted(instances, key=lambda i: (-sheet.ledger.relative(i), i))
     takers = _Queue(sheet, lambda i: sheet.ledger.room(i) > 0, market.rank_as_taker)
     for source in sources:
-        with_skipped: list[int] = []
-        while sheet.ledger.over(source) and (
-            move := market.best_from(source, takers.walk(with_skipped))
-        ):
+        skipped: list[int] = []
+        while sheet.ledger.over(source) and (move := market.best_from(source, takers, skipped)):
             moved.append(market.carry_out(move))
             takers.changed(move.target)
-        takers.restore(with_skipped)
+        takers.restore(skipped)
     targets = sorted(instances, key=lambda i: (sheet.ledger.relative(i), i))
     givers = _Queue(sheet, market.may_give, market.rank_as_giver)
     for target in targets:
-        with_skipped = []
-        while sheet.ledger.under(target) and (
-            move := market.best_to(target, givers.walk(with_skipped))
-        ):
+        skipped = []
+        while sheet.ledger.under(target) and (move := market.best_to(target, givers, skipped)):
             moved.append(market.carry_out(move))
             givers.changed(move.source)
         givers.changed(target)
-        givers.restore(with_skipped)
+        givers.restore(skipped)
     return moved
 
 
@@ -138,10 +144,12 @@ class _Market:
         ledger = self._sheet.ledger
         return ledger.load[instance] > ledger.bands[instance].low
 
-    def best_from(self, source: int, takers: Iterable[int]) -> _Move | None:
+    def best_from(self, source: int, takers: _Queue, skipped: list[int]) -> _Move | None:
         """The best move out of an instance."""
         moves = [self._best(source, target, liked=True) for target in self._liked[source]]
-        moves.append(next(filter(None, (self._best(source, t) for t in takers)), None))
+        moves.append(
+            next(filter(None, (self._best(source, t) for t in takers.walk(skipped))), None)
+        )
         helpful = [move for move in moves if move is not None]
         return min(
             helpful,
@@ -149,10 +157,12 @@ class _Market:
             default=None,
         )
 
-    def best_to(self, target: int, givers: Iterable[int]) -> _Move | None:
+    def best_to(self, target: int, givers: _Queue, skipped: list[int]) -> _Move | None:
         """The best move into an instance."""
         moves = [self._best(source, target, liked=True) for source in sorted(self._sources[target])]
-        moves.append(next(filter(None, (self._best(s, target) for s in givers)), None))
+        moves.append(
+            next(filter(None, (self._best(s, target) for s in givers.walk(skipped))), None)
+        )
         helpful = [move for move in moves if move is not None]
         return min(
             helpful,

@@ -35,7 +35,8 @@ def decide(view: View, claims: Sequence[Claim]) -> Wait:
     """Which tasks wait, and until when."""
     rules, now = view.group.rules, view.group.now_ms
     running = _running_deadline(view)
-    if _is_first(view, claims):
+    new = running is not None or all(m.joined_generation < 0 for m in view.members)
+    if new and _is_first(view, claims):
         delay, waiting = rules.initial_delay_ms, frozenset(range(len(view.tasks)))
     else:
         delay, waiting = rules.deferral_ms, _lost(view, claims)

@@ -84,9 +84,10 @@ class _Round:
 
     ``owner``: who runs the task in this round. ``fresh``: tasks given to their owner only now, so
     that it has nothing to release yet. ``adopted``: fresh ones that went to a copy, and whose;
-    ``homeless``: fresh ones without any copy.
-    ``learning`` and ``ordered``: members that take a task over, by learning or by an order that is
-    still open. ``forced``: tasks whose owner is out of time.
+    ``homeless``: fresh ones without any copy. ``learning`` and ``ordered``: members that take a
+    task over, by learning or by an order that is still open; ``learned``: those that learned it
+    until now. ``forced``: tasks whose owner is out of time. ``ready_to_learn``: tasks that their
+    heirs can have as soon as they are their learners. ``hurry``: another round is needed at once.
     """
 
     draft: Draft
@@ -101,9 +102,11 @@ class _Round:
     adopted: dict[int, int] = attrs.field(factory=dict)
     homeless: list[int] = attrs.field(factory=list)
     learning: dict[int, int] = attrs.field(factory=dict)
+    learned: dict[int, int] = attrs.field(factory=dict)
     ordered: dict[int, int] = attrs.field(factory=dict)
     forced: set[int] = attrs.field(factory=set)
     wishes: list[Wish] = attrs.field(factory=list)
+    ready_to_learn: set[int] = attrs.field(factory=set)
     hurry: bool = False
 
     @classmethod
@@ -161,6 +164,7 @@ class _Round:
             if learner != NOBODY:
                 self.learning[task] = learner
                 self.sheet.put(task, self.view.instance_of[learner])
+        self.learned = dict(self.learning)
         drop_useless(self.sheet, self.owner, self.learning)
 
     def _may_take(self, task: int, member: int, owner: int) -> bool:
@@ -228,6 +232,12 @@ class _Round:
         likes = {task: self._likes(task) for task in movable}
         movable |= {task: NOBODY for task in self.homeless if task in self.sheet.home}
         balance(self.sheet, movable, likes)
+        # With weights a task may be on its way to a place that has turned out not to be the best.
+        while balance(self.sheet, dict.fromkeys(sorted(self.learning), NOBODY), {}):
+            balance(self.sheet, movable, likes)
+        for task, learner in list(self.learning.items()):
+            if self.sheet.home[task] != self.view.instance_of[learner]:
+                del self.learning[task]
 
     def give_homeless(self) -> None:
         """Give what nobody has a copy of to members of the instances found for it."""
@@ -247,6 +257,9 @@ class _Round:
         """Keep what stays, order what is ready to be handed over, wish learners for the rest."""
         going: list[int] = []
         for task, owner in sorted(self.owner.items()):
+            learner = self.learned.get(task, NOBODY)
+            if learner != NOBODY and self.sheet.home[task] == self.view.instance_of[learner]:
+                self.learning[task] = learner  # given up before, but no better place was found
             if task in self.ordered or not self._is_home(task):
                 going.append(task)
                 self.bench.rise(task, owner)
@@ -291,18 +304,16 @@ class _Round:
             self._order(task, heir)
         elif running and ready and releases and self.allowance.take():
             self._order(task, heir)
-        elif running and ready and not supports and self.allowance.take():
+        elif running and ready and not supports and task in self.learning and self.allowance.take():
             self.draft.members[owner].revoke.add(task)
         else:
             self.draft.members[owner].active.add(task)
             if heir != NOBODY and not (running and ready and releases):
                 self.wishes.append(Wish(task, owner, heir))
             # Nothing more will be heard of it: it is ready already, or its time is up.
-            self.hurry |= (
-                (late and not running)
-                or (ready and supports and not releases)
-                or (ready and not running)
-            )
+            self.hurry |= not running and (late or ready)
+            if ready and not releases:
+                self.ready_to_learn.add(task)
 
     def _choose_heir(self, task: int) -> int:
         """The member of the new home that takes the task: by a ready copy, or by load."""
@@ -346,6 +357,7 @@ class _Round:
 
     def _begin(self, task: int, owner: int, member: int) -> None:
         self.budget.spend(member, owner)
+        self.hurry |= task in self.ready_to_learn
         self.draft.members[member].learner.add(task)
         if task in self.draft.members[owner].active:
             self.draft.members[owner].being_learned.add(task)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
+
 from streamlet.assignor.allowance import Allowance
 from streamlet.assignor.balance import balance
 from streamlet.assignor.claims import Claim
-from streamlet.assignor.copies import best_first
+from streamlet.assignor.copies import Worth, best_first, worth
 from streamlet.assignor.draft import Draft
 from streamlet.assignor.members import Bench, uneven
 from streamlet.assignor.order import NOBODY, View
@@ -30,40 +32,60 @@ def move_in_two_rounds(
     """Assign what is free, revoke what must move; with ``calm`` nothing is moved for balance."""
     view = draft.view
     sheet = Sheet.of(view, tasks)
-    kept, free, leaving = _sorted_by_claim(view, claims, tasks)
-    for task in kept:
-        sheet.put(task, view.instance_of[claims[task].owner])
+    owners = _Owners.of(view, claims, tasks)
+    for task, owner in owners.staying.items():
+        sheet.put(task, view.instance_of[owner])
     likes = {task: _likes(view, task) for task in tasks}
-    place(sheet, free, likes)
-    place(sheet, leaving, likes)
+    place(sheet, owners.free, likes)
+    place(sheet, owners.leaving, likes)
     if not calm:
-        movable = {task: claims[task].owner for task in kept if not claims[task].outright}
-        movable |= {task: NOBODY for task in free if task in sheet.home}
+        movable = {t: m for t, m in owners.staying.items() if not claims[t].outright}
+        movable |= {task: NOBODY for task in owners.free if task in sheet.home}
         balance(sheet, movable, likes)
     bench = Bench(view)
-    _keep_or_revoke(draft, claims, bench, sheet, kept + leaving, allowance)
-    _give(draft, bench, sheet, free)
+    owned = [task for task in tasks if claims[task].owner != NOBODY]
+    _keep_or_revoke(draft, claims, bench, sheet, owned, allowance)
+    _give(draft, bench, sheet, [task for task in tasks if claims[task].owner == NOBODY])
     if not calm:
         _even_out(draft, claims, bench, tasks, allowance)
     return sheet
 
 
-def _sorted_by_claim(
-    view: View, claims: Sequence[Claim], tasks: Sequence[int]
-) -> tuple[list[int], list[int], list[int]]:
-    """Tasks whose owner stays, tasks without an owner, tasks whose owner leaves or cannot run."""
-    kept: list[int] = []
-    free: list[int] = []
-    leaving: list[int] = []
-    for task in tasks:
-        owner = claims[task].owner
-        if owner == NOBODY:
-            free.append(task)
-        elif view.instances[view.instance_of[owner]].stays and view.member_can_run(owner, task):
-            kept.append(task)
-        else:
-            leaving.append(task)
-    return kept, free, leaving
+@attrs.define
+class _Owners:
+    """The tasks by what is known of their owners.
+
+    ``staying``: with a member that runs them and stays, or where everybody stops for a rebalance,
+    did so until now. ``free``: with nobody. ``leaving``: with a member that leaves or cannot run
+    them any more.
+    """
+
+    staying: dict[int, int] = attrs.field(factory=dict)
+    free: list[int] = attrs.field(factory=list)
+    leaving: list[int] = attrs.field(factory=list)
+
+    @classmethod
+    def of(cls, view: View, claims: Sequence[Claim], tasks: Sequence[int]) -> _Owners:
+        owners = cls()
+        for task in tasks:
+            owner = claims[task].owner
+            if owner == NOBODY and view.group.rules.mode == "eager":
+                owner = _previous_owner(view, task)
+            if owner == NOBODY:
+                owners.free.append(task)
+            elif view.instances[view.instance_of[owner]].stays and view.member_can_run(owner, task):
+                owners.staying[task] = owner
+            elif claims[task].owner == NOBODY:
+                owners.free.append(task)
+            else:
+                owners.leaving.append(task)
+        return owners
+
+
+def _previous_owner(view: View, task: int) -> int:
+    """The member that stopped the task to join, or nobody."""
+    released = [m for m, c in best_first(view, task) if worth(c) is Worth.PREVIOUS_OWNER]
+    return released[0] if released else NOBODY
 
 
 def _likes(view: View, task: int) -> list[int]:
@@ -84,10 +106,10 @@ def _keep_or_revoke(
     for task in owned:
         owner = claims[task].owner
         home = sheet.home.get(task, NOBODY)
-        stays = home == view.instance_of[owner]
+        stays = home in (NOBODY, view.instance_of[owner])
         if not view.member_can_run(owner, task):
             draft.members[owner].revoke.add(task)  # its topology has no such task any more
-        elif stays or home == NOBODY or not allowance.take():
+        elif stays or not allowance.take():
             draft.members[owner].active.add(task)
             bench.seat(task, owner)
         else:
@@ -102,8 +124,7 @@ def _give(draft: Draft, bench: Bench, sheet: Sheet, free: Sequence[int]) -> None
             draft.unassigned.add(task)
             continue
         holders = [m for m, _ in best_first(view, task) if view.instance_of[m] == home]
-        holder = next((m for m in holders if view.member_can_run(m, task)), NOBODY)
-        member = bench.choose(task, home, holder)
+        member = bench.choose(task, home, holders[0] if holders else NOBODY)
         draft.members[member].active.add(task)
         bench.seat(task, member)
 

@@ -1,8 +1,8 @@
 """Which learners a plan must not drop.
 
 A learner that stays may lose its task to one that is ready. It must not lose it to one that has yet
-to begin, unless its instance would be further from its band than the other's; and a plan that
-begins no learner at all must not drop one whose move does no harm.
+to begin, or to nobody, if its own move would bring the instances nearer to their bands; and a plan
+that begins no learner at all must not drop one whose move does no harm.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def useful_learners(facts: Facts) -> Iterator[tuple[TaskId, str]]:
             continue
         home = facts.state(new[0] if new else owner).instance
         weight = facts.infos[task].weight
-        if _added_excess(load, bands, weight, home, facts.state(learner).instance) <= 0:
+        added = _added_excess(load, bands, weight, home, facts.state(learner).instance)
+        if added < 0 or (added == 0 and begins_none):
             yield task, learner
 
 
