@@ -6,13 +6,10 @@ supervisor is missing.
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterator
-from types import FrameType
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import attrs
@@ -22,6 +19,7 @@ from streamlet.config import Settings
 from streamlet.local import MemberIdentity, open_worker
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore import RestoreProgress
+from streamlet.runtime.signals import GracefulStop
 from streamlet.runtime.task import Output
 from streamlet.state.directory import StateDirectory
 from streamlet.topology.graph import Topology
@@ -122,6 +120,7 @@ class Run:
         def keep_going() -> bool:
             return not (
                 self._stop.is_set()
+                or (interrupts is not None and interrupts.asked.is_set())
                 or (count is not None and results.count >= count)
                 or (deadline is not None and self._clock.now_ms() >= deadline)
             )
@@ -129,7 +128,7 @@ class Run:
         application = self._topology.application
         process_id, lock = StateDirectory(self._settings.state_dir, application).lock_instance()
         try:
-            with lock, self._interrupts():
+            with lock, _interrupts() as interrupts:
                 member = MemberIdentity(process_id, name or socket.gethostname())
                 worker = open_worker(
                     self._topology,
@@ -151,22 +150,9 @@ class Run:
         if threading.get_ident() != self._thread:
             self._ended.wait()
 
-    @contextlib.contextmanager
-    def _interrupts(self) -> Iterator[None]:
-        """Ctrl-C once stops gracefully, twice at once; signals reach the main thread only."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-        def interrupted(number: int, frame: FrameType | None) -> None:
-            self._stop.set()
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-        for number in before:
-            signal.signal(number, interrupted)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+def _interrupts() -> AbstractContextManager[GracefulStop | None]:
+    """Ctrl-C once stops gracefully, twice at once; signals reach the main thread only."""
+    if threading.current_thread() is threading.main_thread():
+        return GracefulStop()
+    return nullcontext()

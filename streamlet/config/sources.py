@@ -88,7 +88,7 @@ def read(
     found = Found()
     for key, value in values.items():
         _take(found, kinds, str(key), value, str(key))
-    for key, text, where in _file_entries(file, found.problems):
+    for key, text, where in file_entries(file, found.problems):
         _take(found, kinds, key, text, where)
     for name in sorted(environ):
         _take_variable(found, kinds, name, environ[name])
@@ -177,7 +177,7 @@ def unknown(key: str, known: Iterable[str]) -> str:
     return f"unknown setting, did you mean {close[0]}?" if close else "unknown setting"
 
 
-def _file_entries(file: Path | None, problems: list[str]) -> Iterator[tuple[str, str, str]]:
+def file_entries(file: Path | None, problems: list[str]) -> Iterator[tuple[str, str, str]]:
     """Key, value and place of each entry of a properties file."""
     if file is None:
         return

@@ -63,17 +63,16 @@ class Common:
         """The broker's address, the default when none was given."""
         return self.given_servers or DEFAULT_BOOTSTRAP_SERVERS
 
-    def client_config(self) -> dict[str, str]:
-        """The settings that any Kafka client takes: security, and what begins with ``admin.``."""
-        security = ("security.", "sasl.", "ssl.")
-        shared = {key: v for key, v in self.settings.items() if key.startswith(security)}
-        prefix = "admin."
-        own = {
-            key.removeprefix(prefix): v
-            for key, v in self.settings.items()
-            if key.startswith(prefix)
-        }
-        return shared | own
+    def client_config(self) -> dict[str, Any]:
+        """What an admin client takes of the settings: security, and what begins with ``admin.``.
+
+        Raises:
+            ConfigError: a setting that is none of streamlet's.
+        """
+        from streamlet.config import Settings
+
+        given = [f"{key}={value}" for key, value in self.settings.items()]
+        return Settings.load(overrides=given).client_config("admin")
 
 
 @attrs.frozen

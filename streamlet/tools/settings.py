@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from streamlet.config.sources import file_entries
 from streamlet.errors import ConfigError
 
 
@@ -14,13 +15,11 @@ def read_settings(file: Path | None, assignments: Sequence[str]) -> dict[str, st
     Raises:
         ConfigError: the file cannot be read, or lines and assignments that are none, all at once.
     """
-    if file is None:
-        return key_values(assignments, "--set")
-    try:
-        lines = _logical_lines(file.read_text(encoding="utf-8").splitlines())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([f"cannot read {file}: {error}"]) from error
-    return {**key_values(lines, str(file)), **key_values(assignments, "--set")}
+    problems: list[str] = []
+    given = {key: value for key, value, _ in file_entries(file, problems)}
+    if problems:
+        raise ConfigError(problems)
+    return {**given, **key_values(assignments, "--set")}
 
 
 def key_values(texts: Iterable[str], where: str) -> dict[str, str]:
@@ -40,18 +39,3 @@ def key_values(texts: Iterable[str], where: str) -> dict[str, str]:
     if problems:
         raise ConfigError(problems)
     return found
-
-
-def _logical_lines(lines: Iterable[str]) -> list[str]:
-    """Lines of a properties file without comments, those that end in a backslash joined."""
-    logical, begun = [], ""
-    for line in lines:
-        text = begun + line.strip()
-        if not begun and (not text or text[0] in "#!"):
-            continue
-        if text.endswith("\\"):
-            begun = text[:-1]
-        else:
-            logical.append(text)
-            begun = ""
-    return [*logical, begun] if begun else logical
