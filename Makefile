@@ -27,7 +27,7 @@ demo: $(VENV)/.setup-demo
 	$(BIN)/python -m examples.flights.demo
 
 test: $(VENV)/.setup-all
-	$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -ra --durations=15
 
 lint: $(VENV)/.setup-all
 	$(BIN)/ruff format --check $(CHECKED)

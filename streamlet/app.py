@@ -5,6 +5,7 @@ The composition root: here the language, the settings and the runtime come toget
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -192,7 +193,7 @@ class App:
         Args:
             count: stop once this many records were written to topics (at a batch's end).
             timeout: stop after this time, seconds or a ``timedelta``.
-            settings: in place of ``self.settings``; see ``load_settings``.
+            settings: in place of the program's with ``STREAMLET_…`` variables over them.
             name: of the instance; the host's name if none is given.
 
         Returns:
@@ -207,7 +208,7 @@ class App:
 
         if self._run is not None:
             raise StreamletError(f"{self.name} runs already in this process")
-        self._run = Run(self.topology(), settings or self.settings)
+        self._run = Run(self.topology(), settings or self.load_settings(environ=os.environ))
         try:
             return self._run.run(
                 assignor=self.assignor,
