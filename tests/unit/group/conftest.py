@@ -45,10 +45,12 @@ from streamlet.group.messages import (
     Heartbeat,
     HeartbeatAnswer,
     JoinedMember,
+    JoinGroup,
     JoinGroupAnswer,
     OffsetCommit,
     OffsetCommitAnswer,
     Request,
+    SyncGroup,
     SyncGroupAnswer,
 )
 from streamlet.testing.coordinator import FakeCoordinator
@@ -67,6 +69,7 @@ class ByHand:
         self.sent: list[Send] = []
         self.commands: list[Command] = []
         self.wake_ms: int | None = None
+        self.need: NeedMetadata | None = None  # the last one, None once described
 
     def tell(self, event: Event) -> list[Command]:
         """Handle an event; WakeAt commands are noted and left out of the answer."""
@@ -78,6 +81,8 @@ class ByHand:
                     self.sent.append(command)
                 case WakeAt(at_ms):
                     self.wake_ms = at_ms
+                case NeedMetadata():
+                    self.need = command
                 case Abandon(number):
                     self.sent = [send for send in self.sent if send.number != number]
         self.commands = [c for c in commands if not isinstance(c, WakeAt)]
@@ -117,9 +122,21 @@ class ByHand:
         self.now_ms = until
         return commands + self.tell(Tick())
 
+    def until(self, kind: type[Command], ms: int = 120_000) -> Command:
+        """Let time pass, answering heartbeats, until a command of a kind; maybe among the last."""
+        commands, until = self.commands, self.now_ms + ms
+        while not (found := [c for c in commands if isinstance(c, kind)]):
+            assert self.now_ms < until, f"no {kind.__name__} in {ms} ms"
+            commands = self.advance(5)
+            for beat in [s for s in self.sent if isinstance(s.request, Heartbeat)]:
+                self.sent.remove(beat)
+                commands += self.tell(Answered(beat.number, HeartbeatAnswer(0)))
+        return found[0]
+
     def describe(self, metadata: bytes = b"m") -> list[Command]:
-        """Answer the NeedMetadata among the last commands."""
-        (need,) = [c for c in self.commands if isinstance(c, NeedMetadata)]
+        """Answer the last NeedMetadata."""
+        need, self.need = self.need, None
+        assert need is not None
         return self.tell(MetadataReady(need.request, "stream", (("p", metadata),)))
 
     def start(self) -> list[Command]:
@@ -136,8 +153,8 @@ class ByHand:
     def rejoin(self, member_id: str = "a", generation: int = 1, assignment: bytes = b"x") -> None:
         """From DESCRIBING to STABLE, as a follower."""
         self.describe()
-        self.answer(join_ok(member_id, generation))
-        self.answer(SyncGroupAnswer(0, assignment))
+        self.answer(join_ok(member_id, generation), JoinGroup)
+        self.answer(SyncGroupAnswer(0, assignment), SyncGroup)
 
     def beat(self, error: int = 0) -> list[Command]:
         """Wait for the next heartbeat and answer it."""
