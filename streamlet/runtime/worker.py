@@ -201,7 +201,7 @@ class Worker:
         """
         self._set_state("PENDING_SHUTDOWN")
         self._stopping = True
-        for active in self.tasks.values():
+        for active in list(self.tasks.values()):  # one not yet running goes at once
             self._stop_task(active)
         try:
             self._await_last_commit()
