@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -163,6 +164,37 @@ class Instance:
             return False
 
 
+@attrs.frozen
+class Moment:
+    """Commits of all tasks at some time, on the monotonic clock."""
+
+    at: float
+    commits: dict[TaskId, Committed]
+
+
+class Watch(threading.Thread):
+    """Looks at a cluster's commits again and again."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(daemon=True)
+        self._cluster = cluster
+        self._over = threading.Event()
+        self.moments: list[Moment] = []
+
+    def run(self) -> None:
+        """Look until told to stop."""
+        while not self._over.wait(0.05):
+            found = self._cluster.committed()
+            commits = {task: self._cluster.of_task(task, found) for task in self._cluster.tasks}
+            self.moments.append(Moment(time.monotonic(), commits))
+
+    def finish(self) -> list[Moment]:
+        """All that was seen."""
+        self._over.set()
+        self.join()
+        return self.moments
+
+
 class Cluster:
     """One application on one broker, with its topics, and all its instances."""
 
@@ -234,7 +266,7 @@ class Cluster:
             self.inputs,
             timeout_ms=60_000,
             clock=SystemClock(),
-            pause=lambda seconds: bool(time.sleep(seconds)),
+            pause=threading.Event().wait,
         )
         return {
             tp: Committed(one.offset, CommitMetadata.from_text(one.metadata))

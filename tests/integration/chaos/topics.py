@@ -63,6 +63,7 @@ class Load:
                 "enable.idempotence": True,
                 "message.timeout.ms": 300_000,
                 "linger.ms": 5,
+                "partitioner": "murmur2_random",
                 "on_delivery": lambda error, _: self._failed.append(str(error)) if error else None,
                 "logger": _quiet(),
             }
