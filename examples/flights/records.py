@@ -45,6 +45,7 @@ class Events:
                 "enable.idempotence": True,
                 "partitioner": "murmur2_random",
                 "linger.ms": 20,
+                "log_level": 0,  # what fails is told by delivery reports
                 "queue.buffering.max.messages": 1_000_000,
                 "on_delivery": self._delivered,
                 "delivery.report.only.error": True,
@@ -85,6 +86,7 @@ class ResultReader:
                 "group.id": "flights-demo-reader",
                 "enable.auto.commit": False,
                 "fetch.queue.backoff.ms": 5,
+                "log_level": 0,
             }
         )
         self._position = {(topic, p): 0 for topic in RESULTS for p in range(PARTITIONS)}
