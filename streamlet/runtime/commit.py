@@ -158,7 +158,9 @@ class AtLeastOnceCommit:
                 raise BrokerError(f"the group coordinator refused a commit (error {code})")
             case CommitOutcome.LOST:
                 self.abort()
-        return []  # turned away or unknown: the same again later
+            case CommitOutcome.GATED | CommitOutcome.SWITCHED | CommitOutcome.UNKNOWN:
+                log.debug("commit %d: %s; the same again later", token, outcome)
+        return []
 
     def forget(self, active: ActiveTask) -> None:
         """Leave a lost task out of the commit under way."""

@@ -156,7 +156,6 @@ class Worker:
         #: Wall-clock time at which we, as the leader, are to have the group rebalance.
         self._follow_up_ms: int | None = None
         self._stopping = False
-        self._left = False
 
     # The loop.
 
@@ -225,7 +224,9 @@ class Worker:
                 case Failed(error=error):
                     raise error
                 case Left():
-                    self._left = True
+                    log.debug("left the group")
+                case _:
+                    raise AssertionError(f"nobody asked for {event}")
         if assigned is not None:
             self._apply(assigned)
         due = self._follow_up_ms
