@@ -148,6 +148,7 @@ def _answer(run: RunAssignor, view: View, decided: Plan, read: _Read) -> bytes:
         release=part.release,
         pending=part.pending,
         revoke=part.revoke,
+        being_learned=part.being_learned,
         leave=part.leave,
         deferral_deadline_ms=decided.deferral_deadline_ms,
         answers_nonce=read.said.nonce,

@@ -56,7 +56,7 @@ class Assignment:
 
     ``revoke`` are tasks to stop, commit and give up, followed by a rejoin (revoke, then assign). ``leave`` is an
     order to leave once nothing is owned. ``follow_up_ms`` is the wall-clock time of the next follow-up
-    rebalance, None for none.
+    rebalance, None for none. ``being_learned`` are tasks of ``active`` that another member learns.
     """
 
     active: frozenset[TaskId] = frozenset()
@@ -75,3 +75,4 @@ class Assignment:
     generation: int = -1  # of the rebalance it comes from, for status
     made_ms: int | None = None  # wall-clock time the leader made it, for status
     reason: str = ""  # of the rebalance, for status
+    being_learned: frozenset[TaskId] = frozenset()

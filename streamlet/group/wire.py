@@ -33,6 +33,8 @@ VERSION = 1
 _HEAD = struct.Struct(">ii")
 _HASH_BYTES = 8
 _IDENTITY_BYTES = 4
+#: Above this two numbers are no head of ours but the beginning of something else.
+_VERSION_MAX = 9_999
 #: No body may unpack to more: bytes from the network must not decide how much memory we take.
 _UNPACKED_MAX = 16 * 1024 * 1024
 _ROLES = tuple(Role)
@@ -76,7 +78,7 @@ def read_head(data: bytes) -> Head:
     if len(data) < _HEAD.size:
         raise WireError(f"{len(data)} bytes are too few for a head")
     version, latest = _HEAD.unpack_from(data)
-    if not 1 <= version <= latest:
+    if not 1 <= version <= latest <= _VERSION_MAX:
         raise WireError(f"versions {version} and {latest} cannot be")
     return Head(version, latest)
 
@@ -256,7 +258,7 @@ def _assignment_record(a: Assignment) -> dict[str, Any]:
     }
 
 
-_TASK_SETS = ("active", "learner", "standby", "revoke")
+_TASK_SETS = ("active", "learner", "standby", "revoke", "being_learned")
 
 
 def _assignment(r: dict[str, Any]) -> Assignment:

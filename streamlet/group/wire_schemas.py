@@ -73,6 +73,7 @@ _ASSIGNMENT_1 = _record(
     generation="int",
     made_ms=["null", "long"],
     reason="string",
+    being_learned=_array("Tasks"),
 )
 
 #: Version -> parsed schema.

@@ -64,6 +64,7 @@ ASSIGNMENTS = st.builds(
     generation=INTS,
     made_ms=st.none() | LONGS,
     reason=TEXT,
+    being_learned=TASK_SETS,
 )
 
 
@@ -242,3 +243,58 @@ def test_a_thousand_members_with_ten_tasks_each_fit_into_400_kb(record_property)
     record_property("metadata_bytes", total)
     assert total <= 400_000
     assert largest <= 400
+
+
+HEAD = b"\x00\x00\x00\x01\x00\x00\x00\x01"
+PLAIN = Subscription("i", "n", 0, 1.0, 1, (b"12345678",), copies={TaskId(0, 1): Copy(Role.ACTIVE)})
+
+
+def subscription_with(**fields):
+    record = wire._subscription_record(PLAIN)
+    return packed(wire._pack(wire.SUBSCRIPTIONS[1], {**record, **fields}))
+
+
+def copies_with(**fields):
+    (copies,) = wire._subscription_record(PLAIN)["copies"]
+    return subscription_with(copies=[{**copies, **fields}])
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "0 bytes are too few"),
+        (b"\x00" * 8 + b"x", "versions 0 and 0 cannot be"),
+        (b"\x00\x00\x00\x02\x00\x00\x00\x01x", "versions 2 and 1 cannot be"),
+        (HEAD, "cut off"),
+        (HEAD + b"\xff\xff\xff", "cannot be unpacked"),
+        (packed(b"\x02"), "no record"),
+        (subscription_with(subtopologies=b"12345"), "5 bytes of hashes"),
+        (subscription_with(instance=b""), "an id of unknown form"),
+        (subscription_with(instance=b"\x01short"), "does not fit"),
+        (subscription_with(instance=b"\x00\xff\xfe"), "does not fit"),
+        (copies_with(role=-1), "role -1"),
+        (copies_with(role=6), "does not fit"),
+        (copies_with(lags=[1, 2]), "does not fit"),
+    ],
+)
+def test_bytes_that_are_no_subscription_are_refused_with_the_reason(data, message):
+    with pytest.raises(wire.WireError, match=message):
+        wire.decode_subscription(data)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "host-1",
+        "2d9dde6c-bb5c-4fd7-8ba6-1bb3d1cd09e0",
+        "a-2d9dde6c-bb5c-4fd7-8ba6-1bb3d1cd09e0",
+        "2D9DDE6C-BB5C-4FD7-8BA6-1BB3D1CD09E0",
+        "x" * 36,
+        "{2d9dde6cbb5c4fd78ba61bb3d1cd09e0}xx",
+    ],
+)
+def test_an_id_is_packed_by_its_uuid_only_if_it_can_be_read_back(text):
+    said = Subscription(text, "n", 0, 1.0, 1, ())
+    assert wire.decode_subscription(wire.encode_subscription(said)).instance == text
+    assert len(wire._pack_id("host-" + str(uuid.UUID(int=7)))) == 1 + 16 + 5

@@ -1,0 +1,375 @@
+"""The tasks protocol: descriptions, the leader's plan, orders; each situation by itself."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from streamlet.assignor.values import (
+    Copy,
+    GroupState,
+    Leaving,
+    MemberPlan,
+    Plan,
+    Role,
+    Rules,
+    TaskInfo,
+)
+from streamlet.config import Settings
+from streamlet.errors import FatalGroupError
+from streamlet.group import wire
+from streamlet.group.commands import NeedMetadata, RunAssignor
+from streamlet.group.member_config import MembershipConfig
+from streamlet.group.messages import JoinedMember
+from streamlet.group.orders import Orders
+from streamlet.group.tasks import PROTOCOL, Identity, Received, TasksProtocol, rules_from
+from streamlet.group.values import Assignment, AssignmentError
+from streamlet.types import TaskId
+
+T00, T01, T02, T10 = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2), TaskId(1, 0)
+TASKS = tuple(TaskInfo(task, stateful=True) for task in (T00, T01, T02, T10))
+HASHES = (b"sub-0-v1", b"sub-1-v1")
+ACTIVE = Copy(Role.ACTIVE, 4)
+
+
+class Bench:
+    """One member's protocol with an assignor that is told what to answer."""
+
+    def __init__(self, hashes: tuple[bytes, ...] = HASHES, **identity: object) -> None:
+        self.asked: list[GroupState] = []
+        self.rejoins: list[str] = []
+        self.answer = Plan({})
+        self.protocol = TasksProtocol(
+            Identity("process", "host", subtopologies=hashes, **identity),
+            Rules(),
+            self.assign,
+            tasks=lambda: TASKS,
+            wall_ms=lambda: 5_000,
+            rejoin=self.rejoins.append,
+        )
+
+    def assign(self, group: GroupState) -> Plan:
+        self.asked.append(group)
+        return self.answer
+
+    def say(self, copies=None, generation=-1, nonce=1, reduced=0) -> bytes:
+        need = NeedMetadata(1, "a", generation, nonce, reduced, "because")
+        ((name, data),) = self.protocol.subscribe(need, copies or {})
+        assert name == PROTOCOL
+        return data
+
+    def said(self, *args, **more):
+        return wire.decode_subscription(self.say(*args, **more))
+
+    def plan(self, reduced=0, leader="a", **metadata: bytes) -> dict[str, Assignment]:
+        members = tuple(JoinedMember(name, None, data) for name, data in metadata.items())
+        answers = self.protocol.assign(RunAssignor(5, members, reduced, leader))
+        assert answers.keys() == metadata.keys()
+        return {name: wire.decode_assignment(data) for name, data in answers.items()}
+
+
+# -- what a member says ------------------------------------------------------------------------
+
+
+def test_a_description_says_who_we_are_and_what_we_hold():
+    bench = Bench(number=2, instance_members=3, capacity=4.0, tags={"zone": "a"}, instance_id="i-2")
+    bench.protocol.leaving = Leaving(1, 2)
+    said = bench.said({T01: ACTIVE, T00: Copy(Role.DORMANT, lag=7)}, nonce=9)
+    assert (said.instance, said.name, said.member, said.instance_members) == (
+        "process",
+        "host",
+        2,
+        3,
+    )
+    assert (said.capacity, said.tags, said.instance_id, said.nonce) == (
+        4.0,
+        {"zone": "a"},
+        "i-2",
+        9,
+    )
+    assert said.copies == {T00: Copy(Role.DORMANT, lag=7), T01: ACTIVE}
+    assert said.subtopologies == HASHES
+    assert said.leaving == Leaving(1, 2)
+
+
+def test_a_member_is_new_until_it_got_an_assignment_and_again_after_losing_its_id():
+    """Only newcomers and members that can be emptied count for a deferred rebalance."""
+    bench = Bench()
+    assert bench.said().joined_generation == -1
+    assert bench.said(generation=3).joined_generation == 3
+    assert bench.said(generation=8).joined_generation == 3
+    assert bench.said(generation=-1).joined_generation == -1
+
+
+def test_a_running_deferral_travels_in_every_description():
+    """A leader that dies must not make the group forget how long it wanted to wait."""
+    bench = Bench()
+    bench.protocol.decode(wire.encode_assignment(Assignment(deferral_deadline_ms=77)))
+    assert bench.said().deferral_deadline_ms == 77
+    bench.protocol.decode(wire.encode_assignment(Assignment()))
+    assert bench.said().deferral_deadline_ms is None
+
+
+def test_reduced_descriptions_leave_out_copies_but_never_a_claim():
+    bench = Bench(tags={"zone": "a"})
+    copies = {
+        T00: ACTIVE,
+        T01: Copy(Role.STANDBY, lag=4),
+        T02: Copy(Role.DORMANT),
+        T10: Copy(Role.RELEASED),
+    }
+    assert bench.said(copies).copies == copies
+    assert bench.said(copies, reduced=1).copies.keys() == {T00, T01, T10}
+    least = bench.said(copies, reduced=2)
+    assert least.copies.keys() == {T00, T10}
+    assert least.tags == {}
+
+
+# -- what the leader makes of it ---------------------------------------------------------------
+
+
+def test_the_assignor_gets_everybodys_words_and_the_leaders_own_view():
+    bench = Bench()
+    mine = bench.say({T00: ACTIVE}, generation=4)
+    other = Bench(number=1, learners=False, instance_id="i-1", capacity=3.0).say({T01: ACTIVE})
+    bench.plan(a=mine, b=other)
+    (group,) = bench.asked
+    assert (group.tasks, group.generation, group.now_ms, group.rules) == (TASKS, 5, 5_000, Rules())
+    a, b = group.members
+    assert (a.member_id, a.copies, a.runs, a.joined_generation) == ("a", {T00: ACTIVE}, None, 4)
+    assert (b.number, b.learners, b.instance_id, b.capacity) == (1, False, "i-1", 3.0)
+
+
+@pytest.mark.parametrize(
+    ("hashes", "runs"),
+    [
+        (HASHES, None),
+        ((HASHES[0], b"sub-1-v2"), frozenset({0})),
+        ((HASHES[0],), frozenset({0})),
+        ((*HASHES, b"sub-2-v2"), None),
+        ((), frozenset()),
+    ],
+)
+def test_a_task_goes_only_where_number_and_hash_of_its_subtopology_match(hashes, runs):
+    """Two versions of a program run side by side during a rolling upgrade."""
+    bench = Bench()
+    bench.plan(a=bench.say(), b=Bench(hashes).say())
+    assert bench.asked[0].members[1].runs == runs
+
+
+def test_each_member_gets_its_part_and_the_leader_the_words_for_people():
+    bench = Bench()
+    bench.answer = Plan(
+        {
+            "a": MemberPlan(active=frozenset({T00}), revoke=frozenset({T01})),
+            "b": MemberPlan(active=frozenset({T10}), standby=frozenset({T00})),
+        },
+        deferral_deadline_ms=9_000,
+    )
+    mine = bench.say(nonce=3)
+    answers = bench.plan(a=mine, b=Bench().say(nonce=4))
+    a, b = answers["a"], answers["b"]
+    assert (a.active, a.revoke) == ({T00}, {T01})
+    assert (b.active, b.standby) == ({T10}, {T00})
+    assert (a.answers_nonce, b.answers_nonce) == (3, 4)
+    assert a.deferral_deadline_ms == b.deferral_deadline_ms == 9_000
+    assert (a.leader, a.generation, a.made_ms, a.reason) == ("a", 5, 5_000, "because")
+    assert (b.leader, b.generation, b.made_ms, b.reason) == ("", -1, None, "")
+
+
+def test_a_member_the_plan_does_not_name_gets_nothing():
+    bench = Bench()
+    answers = bench.plan(a=bench.say())
+    assert answers["a"].active == frozenset()
+    assert answers["a"].error == AssignmentError.NONE
+
+
+@pytest.mark.parametrize(
+    ("follow_up_ms", "revoke", "told"),
+    [(None, (), None), (8_000, (), 8_000), (0, (), 5_000), (0, (T00,), None)],
+)
+def test_only_the_leader_is_told_when_to_join_again(follow_up_ms, revoke, told):
+    """Members that revoke rejoin anyway: everybody else would only add rebalances."""
+    bench = Bench()
+    parts = {"a": MemberPlan(), "b": MemberPlan(revoke=frozenset(revoke))}
+    bench.answer = Plan(parts, follow_up_ms=follow_up_ms)
+    answers = bench.plan(a=bench.say(), b=Bench().say())
+    assert answers["a"].follow_up_ms == told
+    assert answers["b"].follow_up_ms is None
+
+
+def test_a_group_too_large_to_store_is_told_less():
+    bench = Bench()
+    bench.plan(a=bench.say(), reduced=1)
+    assert bench.asked[-1].rules == Rules()
+    protocol = bench.protocol
+    protocol._rules = Rules(standbys=2)
+    answers = bench.plan(a=bench.say(), reduced=2)
+    assert bench.asked[-1].rules.standbys == 0
+    assert answers["a"].leader == ""
+
+
+# -- descriptions that cannot be read ----------------------------------------------------------
+
+
+def too_new(version=7):
+    return version.to_bytes(4, "big") + version.to_bytes(4, "big") + b"who knows"
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "error"),
+    [
+        (too_new(), AssignmentError.TOO_NEW),
+        (b"not ours", AssignmentError.UNREADABLE),
+        (b"\x00\x00\x00\x01\x00\x00\x00\x01not ours", AssignmentError.UNREADABLE),
+    ],
+)
+def test_while_somebody_cannot_be_read_everybody_keeps_what_it_claims(unreadable, error):
+    """It may hold any task: giving a task away now could make two members run it."""
+    bench = Bench()
+    mine = bench.say({T00: ACTIVE, T10: Copy(Role.STANDBY)})
+    answers = bench.plan(a=mine, b=unreadable)
+    assert not bench.asked
+    assert answers["a"].active == {T00}
+    assert answers["b"].error == error
+
+
+def test_of_two_claims_the_newest_is_kept_and_a_pending_one_only_where_there_is_no_other():
+    bench = Bench()
+    mine = bench.say({T00: Copy(Role.ACTIVE, 3), T01: Copy(Role.PENDING, 3), T02: ACTIVE})
+    other = Bench().say({T00: Copy(Role.ACTIVE, 4), T02: Copy(Role.PENDING, 4)})
+    answers = bench.plan(a=mine, b=other, c=too_new())
+    assert answers["a"].active == {T01, T02}
+    assert answers["b"].active == {T00}
+
+
+def test_a_member_too_new_for_its_leader_describes_itself_in_the_older_version(monkeypatch):
+    """A rolling upgrade begins with a follower; the leader's turn comes later."""
+    newcomer = Bench()
+    monkeypatch.setattr(wire, "VERSION", 2)
+    monkeypatch.setitem(wire.SUBSCRIPTIONS, 2, wire.SUBSCRIPTIONS[1])
+    monkeypatch.setitem(wire.ASSIGNMENTS, 2, wire.ASSIGNMENTS[1])
+    newcomer.protocol._version = 2
+    first = newcomer.say()
+    assert wire.read_head(first) == wire.Head(2, 2)
+    monkeypatch.undo()
+    leader = Bench()
+    answer = leader.protocol.assign(
+        RunAssignor(5, (JoinedMember("a", None, leader.say()), JoinedMember("b", None, first)))
+    )["b"]
+    monkeypatch.setattr(wire, "VERSION", 2)
+    assert newcomer.protocol.decode(answer) == Assignment()
+    assert newcomer.rejoins == ["the leader knows version 1 at most"]
+    assert wire.read_head(newcomer.say()).version == 1
+
+
+def test_a_description_nobody_can_read_ends_the_membership():
+    bench = Bench()
+    data = wire.encode_assignment(Assignment(error=AssignmentError.UNREADABLE))
+    with pytest.raises(FatalGroupError, match="another program"):
+        bench.protocol.decode(data)
+
+
+def test_an_assignment_nobody_can_read_is_a_named_error():
+    with pytest.raises(wire.WireError):
+        Bench().protocol.decode(b"garbage here")
+
+
+# -- static restarts ---------------------------------------------------------------------------
+
+
+def cached(bench, **orders):
+    """What the predecessor of a restarted static member was told."""
+    identity = wire.identity_of(wire.decode_subscription(bench.say(nonce=100)))
+    answer = Assignment(answers_nonce=99, answers_identity=identity, **orders)
+    return bench.protocol.receive(wire.encode_assignment(answer)), answer
+
+
+def test_a_restarted_static_member_goes_on_with_its_predecessors_tasks():
+    """Same tasks, no rebalance, state on disk is used again."""
+    received, answer = cached(Bench(), active=frozenset({T00}))
+    assert received == Received(answer)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        {"revoke": frozenset({T01})},
+        {"release": {T01: "b"}},
+        {"pending": {T01: "b"}},
+        {"leave": True},
+    ],
+)
+def test_a_restart_in_the_middle_of_a_hand_over_does_not_carry_it_out_again(order):
+    """V10: the predecessor's mark may be read already; we would run the task as well."""
+    received, answer = cached(Bench(), active=frozenset({T00}), **order)
+    plain = attrs.evolve(answer, revoke=frozenset(), release={}, pending={}, leave=False)
+    assert received == Received(plain, "restarted in the middle of a hand-over")
+
+
+def test_a_restart_with_another_topology_runs_nothing_before_a_rebalance():
+    """The tasks of the cached assignment are those of the old program."""
+    old = Bench((b"sub-0-v0", b"sub-1-v0"))
+    identity = wire.identity_of(wire.decode_subscription(old.say(nonce=99)))
+    new = Bench()
+    new.say(nonce=100)
+    answer = Assignment(active=frozenset({T00}), answers_nonce=99, answers_identity=identity)
+    assert new.protocol.decode(wire.encode_assignment(answer)) == Assignment()
+    assert new.rejoins == ["restarted with another topology or other settings"]
+
+
+def test_an_answer_to_our_own_words_is_not_taken_for_a_cached_one():
+    bench = Bench()
+    said = wire.decode_subscription(bench.say(nonce=3))
+    answer = Assignment(
+        revoke=frozenset({T00}), answers_nonce=3, answers_identity=wire.identity_of(said)
+    )
+    assert bench.protocol.decode(wire.encode_assignment(answer)) == answer
+    assert bench.protocol.decode(b"") == Assignment()
+    assert not bench.rejoins
+
+
+# -- what a member does ------------------------------------------------------------------------
+
+
+def test_only_tasks_that_move_are_touched():
+    """Of four tasks one stays, one goes in two rounds, one comes, one was taken from us."""
+    assignment = Assignment(active=frozenset({T00, T10}), revoke=frozenset({T01}))
+    orders = Orders.of({T00, T01, T02}, assignment)
+    assert orders == Orders(start=(T10,), keep=(T00,), stop=(T01,), lose=(T02,), rejoin=True)
+
+
+def test_an_order_to_release_keeps_the_task_running_until_it_is_carried_out():
+    orders = Orders.of({T00}, Assignment(release={T00: "b"}))
+    assert orders == Orders((), (T00,), (), (), rejoin=False)
+
+
+def test_a_revoked_task_we_do_not_run_still_makes_us_rejoin():
+    """It was never started: the leader learns from our next words that nobody runs it."""
+    assert Orders.of((), Assignment(revoke=frozenset({T00}))) == Orders((), (), (), (), rejoin=True)
+
+
+# -- settings ----------------------------------------------------------------------------------
+
+
+def test_settings_reach_the_rules_and_the_machine():
+    settings = Settings(
+        num_standby_replicas=2,
+        stream_imbalance_percentage=0.1,
+        group_instance_id="host",
+        rebalance_timeout_ms=8_000,
+        commit_interval_ms=200,
+    )
+    rules = rules_from(settings, learners=False)
+    assert (rules.standbys, rules.imbalance, rules.learners) == (2, 0.1, False)
+    config = MembershipConfig.from_settings("app", settings, member=3, first_nonce=5)
+    assert (config.group, config.instance_id, config.first_nonce) == ("app", "host-3", 5)
+    assert config.parked_commit_after_ms == 500
+    assert config.commit_timeout_ms + config.hold_timeout_ms < 8_000
+
+
+def test_exactly_once_keeps_the_gate_shut_and_no_static_id_is_none():
+    settings = Settings(processing_guarantee="exactly_once")
+    config = MembershipConfig.from_settings("app", settings)
+    assert config.parked_commit_after_ms is None
+    assert config.instance_id is None
