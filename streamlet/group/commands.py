@@ -149,6 +149,17 @@ class HoldResult:
 
 
 @attrs.frozen
+class JoinDue:
+    """A JoinGroup is due, and waits for HoldEnded with this token (``hold_timeout_ms`` at most).
+
+    Until then tasks may be stopped and committed, as a unit of this token (``CommitWanted.hold``),
+    so that the join can say they are given up. Only with ``announce_joins``.
+    """
+
+    token: int
+
+
+@attrs.frozen
 class WakeAt:
     """Send a Tick at ``at_ms`` unless something else happens before; replaces the one before."""
 
@@ -178,6 +189,7 @@ Command: TypeAlias = (
     | CommitResult
     | FetchResult
     | HoldResult
+    | JoinDue
     | WakeAt
     | Fail
     | Left

@@ -29,6 +29,7 @@ from streamlet.group.commands import (
     FetchResult,
     FindCoordinator,
     HoldResult,
+    JoinDue,
     LoseTasks,
     NeedMetadata,
     RunAssignor,
@@ -61,6 +62,7 @@ from streamlet.group.session_events import (
     GroupProtocol,
     GroupTransport,
     HoldDone,
+    JoinSoon,
     Left,
     Lost,
     SessionEvent,
@@ -232,6 +234,8 @@ class Control:
                 self._on_event(FetchDone(token, fetched, committed, code))
             case HoldResult(token, granted):
                 self._on_event(HoldDone(token, granted))
+            case JoinDue(token):
+                self._on_event(JoinSoon(token))
             case WakeAt(at_ms):
                 self._wake_at_ms = at_ms
             case Fail(error):

@@ -18,6 +18,7 @@ from streamlet.group.commands import (
     Fail,
     FetchOutcome,
     FetchResult,
+    JoinDue,
     Left,
     LoseTasks,
     NeedMetadata,
@@ -72,7 +73,9 @@ class Member:
     reduced: int = 0
     reduced_until_ms: int = 0
     #: Units of stopping and committing that a JoinGroup waits for: token -> no longer than this.
+    #: Those asked for have tokens of 0 and more, those of announced joins are below.
     holds: dict[int, int] = attrs.field(factory=dict)
+    announced_joins: int = 0
     description: int = 0  # number of the NeedMetadata last asked
     metadata: tuple[str, tuple[tuple[str, bytes], ...]] = ("", ())
     protocol_name: str = ""
@@ -158,6 +161,16 @@ class Member:
             self.reason = reason
         if self.state is State.STABLE:
             self.prepare(0)
+            self._announce_join()
+
+    def _announce_join(self) -> None:
+        """Give the worker time to stop what it gives up at every join."""
+        if not self.config.announce_joins or self.poisoned is not None:
+            return  # with a commit unknown nothing more could be committed
+        self.announced_joins += 1
+        token = -self.announced_joins
+        self.holds[token] = self.now_ms + self.config.hold_timeout_ms
+        self.out.append(JoinDue(token))
 
     def describe(self) -> None:
         """Ask for the metadata to join with."""
@@ -301,6 +314,9 @@ class Member:
         if self.generation < 0 or self.state is State.LEAVING or self.state in ENDED:
             return CommitOutcome.LOST
         if self.poisoned is not None or not self.linked():
+            return CommitOutcome.GATED
+        if hold is not None and hold not in self.holds:
+            # Its time is over: a JoinGroup may have said meanwhile that we go on with these tasks.
             return CommitOutcome.GATED
         if self.state is State.STABLE or (self.state is State.PREPARING and hold in self.holds):
             return None

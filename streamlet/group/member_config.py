@@ -16,6 +16,8 @@ class MembershipConfig:
 
     ``parked_commit_after_ms``: under at-least-once, how long a JoinGroup must have been parked
     before commits go on with the old generation; None keeps the strict gate (exactly-once).
+    ``announce_joins``: the worker gives tasks up at every join (handover ``surrender``, mode
+    ``eager``), so it is told before each JoinGroup and that waits for it.
     ``first_nonce`` must differ between two processes with the same static id, wall-clock time will
     do. ``jitter`` spreads the back-offs of members.
     """
@@ -37,6 +39,7 @@ class MembershipConfig:
     parked_commit_after_ms: int | None = 1_000
     first_nonce: int = 0
     jitter: int = 0
+    announce_joins: bool = False
 
     @classmethod
     def from_settings(

@@ -72,6 +72,16 @@ class HoldDone:
 
 
 @attrs.frozen
+class JoinSoon:
+    """A join is due and waits for ``end_hold`` with this token: give up what is given up at joins.
+
+    Only where the membership's ``announce_joins`` is set.
+    """
+
+    token: int
+
+
+@attrs.frozen
 class Failed:
     """Membership is over for good; nothing follows."""
 
@@ -83,7 +93,9 @@ class Left:
     """Membership ended as wanted; nothing follows."""
 
 
-SessionEvent: TypeAlias = Assigned | Lost | CommitDone | FetchDone | HoldDone | Failed | Left
+SessionEvent: TypeAlias = (
+    Assigned | Lost | CommitDone | FetchDone | HoldDone | JoinSoon | Failed | Left
+)
 
 
 class GroupProtocol(Protocol):

@@ -14,6 +14,7 @@ from streamlet.group.commands import (
     FetchResult,
     FindCoordinator,
     HoldResult,
+    JoinDue,
     Left,
     LoseTasks,
     NeedMetadata,
@@ -396,6 +397,34 @@ def test_a_unit_that_takes_too_long_holds_nothing_back_any_more(by_hand):
     member.tell(RejoinWanted("ready"))
     assert NeedMetadata in [type(c) for c in member.advance(2_000)]
     assert outcomes(member.commit(token=2, hold=1)) == [GATED]
+
+
+def test_a_join_is_announced_to_a_worker_that_gives_tasks_up_at_each_and_waits_for_it(by_hand):
+    member = by_hand(announce_joins=True).join("a", 4)
+    (due,) = member.beat(27)
+    assert due == JoinDue(-1)
+    (send,) = member.commit(token=3, hold=-1)
+    assert send.request.generation == 4
+    member.commit_answer(0)
+    (need,) = member.tell(HoldEnded(-1))
+    assert isinstance(need, NeedMetadata)
+
+
+def test_an_announced_join_does_not_wait_for_ever(by_hand):
+    member = by_hand(announce_joins=True, hold_timeout_ms=2_000).join("a", 4)
+    member.tell(RejoinWanted("ready"))
+    assert NeedMetadata in [type(c) for c in member.advance(2_000)]
+
+
+def test_a_unit_whose_time_is_over_commits_nothing_even_in_the_next_generation(by_hand):
+    """Its mark answers an order of the old one; meanwhile the JoinGroup said the task goes on."""
+    member = by_hand(hold_timeout_ms=2_000).join("a", 4)
+    member.tell(HoldWanted(1, 4))
+    member.tell(RejoinWanted("ready"))
+    member.advance(2_000)
+    member.rejoin("a", 5)
+    assert outcomes(member.commit(token=2, hold=1)) == [GATED]
+    assert outcomes(member.commit(token=3)) == []
 
 
 # -- reading committed positions ---------------------------------------------------------------
