@@ -1,0 +1,14 @@
+"""streamlet on Spark: the same ``App`` as a Structured Streaming query.
+
+    import streamlet as sl
+
+    spark = sl.spark.session(master="local[2]")
+
+Needs the extra ``spark``; this module can be imported without it.
+"""
+
+from __future__ import annotations
+
+from streamlet.spark.session import session, stop
+
+__all__ = ["session", "stop"]

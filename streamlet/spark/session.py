@@ -1,0 +1,135 @@
+"""Makes a Spark session with the settings that streamlet's queries need, and ends it for good."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamlet.errors import StreamletError
+from streamlet.spark.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: The only state store that can hold what a stateful task keeps, and how it is saved.
+ROCKSDB_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PROVIDER_SETTING = "spark.sql.streaming.stateStore.providerClass"
+
+_SETTINGS = {
+    PROVIDER_SETTING: ROCKSDB_PROVIDER,
+    # Saves what changed, not the whole store.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.ui.showConsoleProgress": "false",
+    # A column of a wrong type would otherwise fail inside the JVM, with a message about nothing.
+    "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+}
+
+#: In one process nothing needs to be reached from outside.
+_LOCAL_SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+
+
+def require_pyspark() -> None:
+    """Check that PySpark can be imported.
+
+    Raises:
+        StreamletError: it cannot; the message says what to install.
+    """
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise StreamletError(
+            "Spark needs the package pyspark; run: pip install 'streamlet[spark]'"
+        ) from error
+
+
+def session(
+    name: str = "streamlet",
+    *,
+    master: str = "local[*]",
+    jars: Sequence[Path | str] = (),
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A Spark session in which streamlet's queries run; the active one if there is one.
+
+    The JVM is started on ``JAVA_HOME`` if that is 17 or newer, else on the Java that pip brought.
+    It sees the modules that this process sees, and logs errors only.
+
+    Args:
+        name: of the Spark application.
+        master: ``local[2]``, ``spark://host:port``, …
+        jars: on the class path of driver and executors; see ``connector_jars``.
+        config: settings of Spark's, over those chosen here.
+
+    Raises:
+        StreamletError: PySpark is not installed.
+        BrokerError: there is no Java.
+    """
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    settings = dict(_SETTINGS)
+    if master.startswith("local"):
+        settings |= _LOCAL_SETTINGS
+    if jars:
+        settings["spark.jars"] = ",".join(str(jar) for jar in jars)
+    settings |= config or {}
+    log4j = resources.files("streamlet.spark") / "log4j2.properties"
+    with resources.as_file(log4j) as file, _environment():
+        options = f"-Dlog4j2.configurationFile={file} "
+        options += settings.get("spark.driver.extraJavaOptions", "")
+        settings["spark.driver.extraJavaOptions"] = options.strip()
+        builder = SparkSession.builder.master(master).appName(name)
+        for key, value in sorted(settings.items()):
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+
+
+def stop(spark: SparkSession) -> None:
+    """Stop a session, and end the JVM that this process started for it, and wait for its end.
+
+    ``spark.stop()`` leaves the JVM to the end of the Python process.
+    """
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    spark.stop()
+    process = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return  # Spark Connect, or a JVM that somebody else started
+    gateway.shutdown()
+    process.stdin.close()  # what the JVM takes for its parent's end
+    process.wait()
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """What the JVM inherits when it starts: which Java, which Python, and where modules lie."""
+    own = set(sysconfig.get_paths().values())  # these come with the Python itself
+    path = [os.path.abspath(entry) for entry in sys.path if entry not in own]
+    given = {
+        "JAVA_HOME": str(java_home()),
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+        # Workers start with it; sys.path of this process would otherwise not reach them all.
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)),
+    }
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,37 @@
+"""One Spark session for all tests here; its JVM ends with the test run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import streamlet.spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """PySpark says that a pandas newer than the extra asks for may not work; it need not here."""
+    ignored = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(ignored)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session on two cores; skips where the extra ``spark`` is missing."""
+    pytest.importorskip("pyspark")
+    session = streamlet.spark.session(
+        "streamlet-tests",
+        master="local[2]",
+        config={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"},
+    )
+    yield session
+    streamlet.spark.stop(session)

@@ -1,0 +1,47 @@
+"""The stateless part of word count inside Spark, by the same task as everywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import examples.wordcount
+from streamlet.errors import AppNotFoundError
+from streamlet.spark.columns import OUTPUT_SCHEMA, source_columns
+from streamlet.spark.reference import reference_of
+from streamlet.spark.tasks import Stateless
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+LINES = ["The quick fox", "", "jumps; over the fox", "fox, fox"]
+ROWS = "key binary, value binary, topic string, partition int, offset bigint, timestamp bigint"
+
+
+def test_word_counts_stateless_part_runs_in_map_in_arrow(spark: SparkSession) -> None:
+    rows = [
+        (None, bytearray(line, "utf-8"), "lines", partition, offset, 1_000 + offset)
+        for partition in range(2)
+        for offset, line in enumerate(LINES)
+    ]
+    source = spark.createDataFrame(rows, ROWS).coalesce(1)
+    stateless = Stateless(reference_of(examples.wordcount.app), 0)
+    out = source_columns(source).mapInArrow(stateless, OUTPUT_SCHEMA).collect()
+    wanted = [
+        (word, 1_000 + offset)
+        for _ in range(2)
+        for offset, line in enumerate(LINES)
+        for word in examples.wordcount.words(line)
+    ]
+    assert [(row.value.decode(), row.timestamp) for row in out] == wanted
+    assert [row.key for row in out] == [row.value for row in out]  # re-keyed by the word
+    assert {row.topic for row in out} == {"wordcount-counts-repartition"}
+    assert {row.partition for row in out} == {None}
+
+
+def test_an_app_in_main_is_refused() -> None:
+    with pytest.raises(AppNotFoundError, match="__main__"):
+        Stateless("__main__:app", 0)
