@@ -202,6 +202,7 @@ class Seat:
     ended: Command | None = None
     alive: bool = True
     works: bool = True  # tells progress each time it is woken
+    listen: Callable[[Command], None] = lambda command: None  # after everything else
     story: list[str] = attrs.field(factory=list)
 
 
@@ -252,15 +253,15 @@ class World:
         match command:
             case FindCoordinator():
                 if seat.name not in self.cut:
-                    self._later(lambda: self.tell(seat, CoordinatorFound("one")))
+                    self.later(lambda: self.tell(seat, CoordinatorFound("one")))
             case Send(number, request, _, _):
                 if seat.name not in self.cut:
-                    self._later(lambda: self._arrive(seat.name, number, request))
+                    self.later(lambda: self._arrive(seat.name, number, request))
             case NeedMetadata(number):
                 self.tell(seat, MetadataReady(number, "stream", (("p", seat.metadata(command)),)))
             case RunAssignor(generation):
                 assignments = seat.assign(command)
-                self._later(lambda: self.tell(seat, AssignmentsReady(generation, assignments)))
+                self.later(lambda: self.tell(seat, AssignmentsReady(generation, assignments)))
             case Deliver():
                 seat.delivered.append(command)
             case LoseTasks(reason):
@@ -277,8 +278,10 @@ class World:
                 seat.ended = command
             case Abandon():
                 pass
+        seat.listen(command)
 
-    def _later(self, action: Callable[[], None], ms: int | None = None) -> None:
+    def later(self, action: Callable[[], None], ms: int | None = None) -> None:
+        """Do something when a message has had its time, or after ``ms``."""
         self._sequence += 1
         at_ms = self.now_ms + (self.latency_ms if ms is None else ms)
         heapq.heappush(self._queue, (at_ms, self._sequence, action))
@@ -291,11 +294,17 @@ class World:
             if name not in self.cut and name not in self.drop_answers:
                 seat = self.seats[name]
                 event = Answered(number, answer)
-                self._later(lambda seat=seat, event=event: self.tell(seat, event))
+                self.later(lambda seat=seat, event=event: self.tell(seat, event))
 
     def crash(self, name: str) -> None:
         """Stop a member without a word."""
         self.seats[name].alive = False
+
+    def restart(self) -> None:
+        """Fail the coordinator over: parked requests are lost, their connections cut."""
+        for name, number in self.coordinator.restart(self.now_ms):
+            failed = RequestFailed(number, Failure.DISCONNECTED)
+            self.later(lambda name=name, failed=failed: self.tell(self.seats[name], failed))
 
     def commit(self, seat: Seat, offset: int = 5) -> int:
         """Want a commit; its token."""
