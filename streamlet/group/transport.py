@@ -172,11 +172,14 @@ class Transport:
         self._start(cut)
 
     def close(self) -> None:
-        """End the I/O thread; futures that are not done fail."""
+        """End the I/O thread; futures that are not done fail. Not to be called on that thread."""
         if self._closed:
             return
         self._closed = True
-        self._net.run(self._manager.close)
+        try:
+            self._net.run(self._manager.close)
+        except Exception as error:  # the loop died of something, which every caller was told
+            log.warning("closing the group's connections: %s", error)
         self._net.stop(5_000)
         self._net.close()
         for future in list(self._open):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from streamlet.group.commands import Connection
-from streamlet.group.messages import Answer, Request
+from streamlet.group.messages import Answer, Heartbeat, HeartbeatAnswer, Request
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
@@ -25,6 +25,8 @@ from streamlet.testing.group_script import GroupScript
 pytestmark = pytest.mark.integration
 
 SCRIPTS = sorted((Path(__file__).parents[1] / "unit/testing/coordinator_scripts").glob("*.txt"))
+#: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+NOT_YET = (14, 15, 16)
 TOPICS = [NewTopic("t", 4, 1)]
 
 
@@ -37,6 +39,7 @@ class BrokerWire:
     def __init__(self, bootstrap_servers: str, broker: KafkaBroker | None = None) -> None:
         self._servers = bootstrap_servers
         self._broker = broker
+        self._group = ""
         self._transports: dict[str, Transport] = {}
 
     def send(self, client: str, request: Request, connection: Connection) -> Future[Answer]:
@@ -46,6 +49,17 @@ class BrokerWire:
         if connection is Connection.MAIN:
             future.result(10)  # only a JoinGroup or SyncGroup may be parked
         return future
+
+    def warm_up(self, group: str) -> None:
+        """Wait until the group's part of a fresh broker's offsets topic is loaded."""
+        self._group = group
+        while True:
+            answer = self.send("first", Heartbeat(group, 1, "nobody", None), Connection.MAIN)
+            came = answer.result(self.limit_ms / 1000)
+            assert isinstance(came, HeartbeatAnswer)
+            if came.error not in NOT_YET:
+                return
+            time.sleep(0.05)
 
     def hang_up(self, client: str) -> None:
         self._transports[client].hang_up(Connection.JOIN)
@@ -57,6 +71,7 @@ class BrokerWire:
         assert self._broker is not None
         self._broker.kill()
         self._broker.start()
+        self.warm_up(self._group)
 
     def close(self) -> None:
         for transport in self._transports.values():
@@ -75,8 +90,10 @@ def limited_broker() -> Iterator[KafkaBroker]:
 
 
 def play(path: Path, wire: BrokerWire) -> list[str]:
+    group = f"{path.stem}-{uuid.uuid4()}"
     try:
-        return GroupScript(wire, f"{path.stem}-{uuid.uuid4()}").play(path.read_text())
+        wire.warm_up(group)
+        return GroupScript(wire, group).play(path.read_text())
     finally:
         wire.close()
 
