@@ -30,12 +30,13 @@ def cache_folder() -> Path:
     return Path(user_cache_path("streamlet"))
 
 
-def jars(name: str, coordinates: Sequence[str]) -> list[Path]:
+def jars(name: str, coordinates: Sequence[str], *, transitive: bool = True) -> list[Path]:
     """All jars that the coordinates need to run, fetched when they are not there yet.
 
     Args:
         name: folder in the cache, with the version in it: another version is another name.
         coordinates: ``group:artifact:version``.
+        transitive: False for these and nothing that they depend on.
 
     Raises:
         BrokerError: they cannot be fetched.
@@ -44,7 +45,7 @@ def jars(name: str, coordinates: Sequence[str]) -> list[Path]:
     if not folder.is_dir():
         with locked(folder.with_name(f"{name}.lock")):
             if not folder.is_dir():
-                _fetch(name, coordinates, folder)
+                _fetch(name, coordinates, folder, transitive)
     return sorted(folder.glob("*.jar"))
 
 
@@ -57,13 +58,13 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(name: str, coordinates: Sequence[str], folder: Path) -> None:
+def _fetch(name: str, coordinates: Sequence[str], folder: Path, transitive: bool) -> None:
     aside = folder.with_name(f"{name}.part")
     for attempt in range(1, _ATTEMPTS + 1):
         # Always from nothing: a jar cut short would be taken for one that is there.
         shutil.rmtree(aside, ignore_errors=True)
         try:
-            _resolve(name, coordinates, aside)
+            _resolve(name, coordinates, aside, transitive)
         except BrokerError:
             raise
         except Exception as error:  # jgo has no error class of its own
@@ -75,7 +76,7 @@ def _fetch(name: str, coordinates: Sequence[str], folder: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _resolve(name: str, coordinates: Sequence[str], aside: Path) -> None:
+def _resolve(name: str, coordinates: Sequence[str], aside: Path, transitive: bool) -> None:
     try:
         from jgo.maven import MavenContext, PythonResolver
     except ImportError as error:
@@ -94,8 +95,9 @@ def _resolve(name: str, coordinates: Sequence[str], aside: Path) -> None:
         context = MavenContext(resolver=resolver, repo_cache=aside / "repository")
         # Not jgo's environments: they sort jars by kind, and fetch a Java of their own to do so.
         wanted = [context.create_dependency(coordinate) for coordinate in coordinates]
-        direct, transitive = resolver.resolve(wanted)
+        direct, further = resolver.resolve(wanted, transitive=transitive)
+        chosen = direct + further if transitive else direct
         (aside / "jars").mkdir(parents=True)
         with ThreadPoolExecutor(_FETCHERS) as pool:
-            for jar in pool.map(lambda needed: needed.artifact.resolve(), direct + transitive):
+            for jar in pool.map(lambda needed: needed.artifact.resolve(), chosen):
                 shutil.copy(jar, aside / "jars" / jar.name)
