@@ -6,6 +6,10 @@ import attrs
 
 from streamlet.assignor.values import Rules
 
+#: How long an ordered hand-over is left alone before the plan is looked at again, if it must be.
+#: A round begun earlier would find the order not carried out yet, and could only repeat it.
+RELEASE_MS = 1000
+
 
 @attrs.define
 class Allowance:

@@ -46,7 +46,7 @@ def assign(group: GroupState) -> Plan:
     outside = sorted({*stateful.sheet.outside(), *stateless.sheet.outside()})
     return Plan(
         members=draft.freeze(),
-        follow_up_ms=follow_up(draft, wait, allowance, hurry=stateful.hurry),
+        follow_up_ms=follow_up(draft, wait, allowance, stateful.next_ms),
         deferral_deadline_ms=next_deadline(view, wait, allowance),
         unassigned=draft.ids(draft.unassigned),
         out_of_band=tuple(view.instances[instance].name for instance in outside),

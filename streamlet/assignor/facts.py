@@ -22,6 +22,7 @@ class Facts:
     group: GroupState
     plan: Plan
     infos: dict[TaskId, TaskInfo]
+    tasks: list[TaskId]  # in order
     states: dict[str, MemberState]
     active: _ByTask
     releasing: _ByTask
@@ -63,6 +64,7 @@ class Facts:
             group,
             plan,
             infos,
+            sorted(infos, key=lambda task: (task.subtopology, task.partition)),
             states,
             active,
             releasing,
@@ -73,11 +75,6 @@ class Facts:
             claims,
             _leaving(group),
         )
-
-    @property
-    def tasks(self) -> list[TaskId]:
-        """All tasks, in order."""
-        return sorted(self.infos)
 
     @property
     def members(self) -> list[str]:

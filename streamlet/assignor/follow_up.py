@@ -5,24 +5,23 @@ A learner that has caught up asks by itself, and so does a member that has somet
 
 from __future__ import annotations
 
-from streamlet.assignor.allowance import Allowance
+from streamlet.assignor.allowance import RELEASE_MS, Allowance
 from streamlet.assignor.deferral import Wait
 from streamlet.assignor.draft import Draft
 from streamlet.assignor.order import View
 
-#: How long an ordered hand-over is left alone before a bounded plan looks for its next moves.
-#: A round begun earlier would find the order not carried out yet, and could only repeat it.
-RELEASE_MS = 1000
 
+def follow_up(draft: Draft, wait: Wait, allowance: Allowance, next_ms: int | None) -> int | None:
+    """Wall-clock time of the next round the plan needs: 0 at once, None if it needs none.
 
-def follow_up(draft: Draft, wait: Wait, allowance: Allowance, *, hurry: bool) -> int | None:
-    """Wall-clock time of the next round the plan needs: 0 at once, None if it needs none."""
+    ``next_ms`` is what the moves of stateful tasks themselves ask for, from now on.
+    """
     view = draft.view
     if any(part.revoke for part in draft.members):
         return 0
     times = _leave_deadlines(draft)
-    if hurry:
-        times.append(view.group.now_ms)
+    if next_ms is not None:
+        times.append(view.group.now_ms + next_ms)
     if wait.tasks and wait.deadline_ms is not None:
         times.append(wait.deadline_ms)
     if allowance.refused:

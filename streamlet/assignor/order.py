@@ -54,7 +54,7 @@ class View:
     @classmethod
     def of(cls, group: GroupState) -> View:
         """Sort and number everything; copies of tasks there are not are left out."""
-        tasks = tuple(sorted(group.tasks, key=lambda info: info.task))
+        tasks = tuple(sorted(group.tasks, key=_by_id))
         members = tuple(sorted(group.members, key=lambda m: (m.sort_key, m.member_id)))
         instances = _instances(members)
         instance_of = [NOBODY] * len(members)
@@ -89,6 +89,10 @@ class View:
 def exact(number: float) -> Fraction:
     """The decimal text of a float as an exact number: 0.2 is one fifth."""
     return Fraction(str(number))
+
+
+def _by_id(info: TaskInfo) -> tuple[int, int]:
+    return (info.task.subtopology, info.task.partition)
 
 
 def _instances(members: tuple[MemberState, ...]) -> tuple[Instance, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from streamlet.assignor.allowance import Allowance
+from streamlet.assignor.allowance import RELEASE_MS, Allowance
 from streamlet.assignor.balance import balance
 from streamlet.assignor.claims import Claim
 from streamlet.assignor.copies import best_first
@@ -53,7 +53,7 @@ def move_warm(
     round_.learn()
     if not calm:
         round_.even_out()
-    return Outcome(round_.sheet, round_.hurry)
+    return Outcome(round_.sheet, 0 if round_.hurry else RELEASE_MS if round_.uneven else None)
 
 
 def go_on_learning(draft: Draft, tasks: Iterable[int]) -> None:
@@ -69,13 +69,10 @@ def go_on_learning(draft: Draft, tasks: Iterable[int]) -> None:
 
 @attrs.frozen
 class Outcome:
-    """What is known after a kind of task was planned.
-
-    ``hurry``: another round is needed at once.
-    """
+    """What is known after a kind of task was planned; ``next_ms``: another round is needed then."""
 
     sheet: Sheet
-    hurry: bool = False
+    next_ms: int | None = None
 
 
 @attrs.define
@@ -87,7 +84,8 @@ class _Round:
     ``homeless``: fresh ones without any copy. ``learning`` and ``ordered``: members that take a
     task over, by learning or by an order that is still open; ``learned``: those that learned it
     until now. ``forced``: tasks whose owner is out of time. ``ready_to_learn``: tasks that their
-    heirs can have as soon as they are their learners. ``hurry``: another round is needed at once.
+    heirs can have as soon as they are their learners. ``hurry``: another round is needed at once;
+    ``uneven``: one is needed to spread tasks over members once they have them.
     """
 
     draft: Draft
@@ -108,6 +106,7 @@ class _Round:
     wishes: list[Wish] = attrs.field(factory=list)
     ready_to_learn: set[int] = attrs.field(factory=set)
     hurry: bool = False
+    uneven: bool = False
 
     @classmethod
     def of(
@@ -367,15 +366,12 @@ class _Round:
         for number, instance in enumerate(self.view.instances):
             if len(instance.members) == 1 or not instance.stays:
                 continue
-            owned = [
-                (task, member)
-                for member in instance.members
-                for task in self.draft.members[member].active
-                if task not in self.draft.members[member].being_learned
-            ]
-            for task, member in uneven(self.bench, number, owned):
-                if task in self.fresh:
-                    self.hurry = True  # its owner can give it up only once it has it
+            parts = [(member, self.draft.members[member]) for member in instance.members]
+            owned = [(t, m) for m, part in parts for t in part.active - part.being_learned]
+            arriving = {t: m for m, part in parts for t in part.pending}
+            for task, member in uneven(self.bench, number, owned + list(arriving.items())):
+                if task in self.fresh or task in arriving:
+                    self.uneven = True  # its member can give it up only once it has it
                 elif self.allowance.take():
                     self._move_inside(task, member)
 

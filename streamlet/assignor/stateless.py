@@ -38,12 +38,15 @@ def move_in_two_rounds(
     likes = {task: _likes(view, task) for task in tasks}
     place(sheet, owners.free, likes)
     place(sheet, owners.leaving, likes)
+    order: list[int] = []
     if not calm:
         movable = {t: m for t, m in owners.staying.items() if not claims[t].outright}
         movable |= {task: NOBODY for task in owners.free if task in sheet.home}
-        balance(sheet, movable, likes)
+        order = balance(sheet, movable, likes)
     bench = Bench(view)
-    owned = [task for task in tasks if claims[task].owner != NOBODY]
+    # In the order in which they help: when not all may begin, the first ones must do good alone.
+    first = dict.fromkeys([*owners.leaving, *order, *tasks])
+    owned = [task for task in first if claims[task].owner != NOBODY]
     _keep_or_revoke(draft, claims, bench, sheet, owned, allowance)
     _give(draft, bench, sheet, [task for task in tasks if claims[task].owner == NOBODY])
     if not calm:

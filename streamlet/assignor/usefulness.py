@@ -22,21 +22,37 @@ def useful_learners(facts: Facts) -> Iterator[tuple[TaskId, str]]:
     if not rules.learners or rules.mode == "eager":
         return
     load, bands = _loads_and_bands(facts)
-    begins_none = not any(map(_new_learners(facts), facts.tasks))
+    begins = _new_learners(facts)
+    begins_none = not any(map(begins, facts.tasks))
+    some_wait = _budget_is_used_up(facts)
     for task in facts.tasks:
         learners = [m for m in facts.members if facts.role(m, task) is Role.LEARNER]
-        new = _new_learners(facts)(task)
+        new = begins(task)
         settled = set(facts.learning[task]) - set(new) | {*facts.pending[task]}
         if len(learners) != 1 or not facts.active[task] or settled:
             continue
         learner, owner = learners[0], facts.active[task][0]
         if not _may_learn(facts, learner, owner, task) or not (new or begins_none):
             continue
-        home = facts.state(new[0] if new else owner).instance
-        weight = facts.infos[task].weight
-        added = _added_excess(load, bands, weight, home, facts.state(learner).instance)
-        if added < 0 or (added == 0 and begins_none):
+        source, target = (
+            facts.state(new[0] if new else owner).instance,
+            facts.state(learner).instance,
+        )
+        added, left = _added_excess(load, bands, facts.infos[task].weight, source, target)
+        if (added < 0 and not some_wait) or (begins_none and added == left == 0):
             yield task, learner
+
+
+def _budget_is_used_up(facts: Facts) -> bool:
+    """Whether learners may be waiting, so that the plan does not show where tasks will end."""
+    rules = facts.group.rules
+    of_member = [len(part.learner) for _, part in facts.parts()]
+    of_source = [len(part.being_learned) for _, part in facts.parts()]
+    return (
+        max(of_member, default=0) >= rules.max_learners_member
+        or max(of_source, default=0) >= rules.max_learners_source
+        or sum(of_member) >= rules.max_learners_group
+    )
 
 
 def _new_learners(facts: Facts) -> Callable[[TaskId], list[str]]:
@@ -57,17 +73,17 @@ def _may_learn(facts: Facts, learner: str, owner: str, task: TaskId) -> bool:
 
 def _added_excess(
     load: dict[str, int], bands: dict[str, tuple[int, int]], weight: int, source: str, target: str
-) -> int:
-    """How much further from their bands both are once the weight has gone over."""
+) -> tuple[int, int]:
+    """How much further from their bands both are once the weight has gone over, and the target."""
 
     def excess(instance: str, more: int) -> int:
         low, high = bands[instance]
         return max(load[instance] + more - high, low - load[instance] - more, 0)
 
     if source not in bands:  # it leaves, so the task must go somewhere
-        return excess(target, weight) - excess(target, 0)
+        return excess(target, weight) - excess(target, 0), excess(target, weight)
     before = excess(source, 0) + excess(target, 0)
-    return excess(source, -weight) + excess(target, weight) - before
+    return excess(source, -weight) + excess(target, weight) - before, excess(target, weight)
 
 
 def _loads_and_bands(facts: Facts) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:

@@ -81,7 +81,7 @@ class Cluster:
     rounds: int = 0
     #: Tasks that changed their instance, each as often as it did so while its owner lived.
     moved: list[TaskId] = attrs.field(factory=list)
-    history: list[str] = attrs.field(factory=list)
+    history: list[str | Plan] = attrs.field(factory=list)
     exited: list[str] = attrs.field(factory=list)
     last: Plan | None = None
 
@@ -164,7 +164,7 @@ class Cluster:
         state = self.state()
         plan = assign(state)
         self.rounds += 1
-        self.history.append(f"round {self.rounds}: {shown(plan)}")
+        self.history.append(plan)
         if violations := validate(state, plan):
             raise Broken(self.story(violations))
         owners = self.owners()
@@ -260,7 +260,8 @@ class Cluster:
 
     def story(self, why: object) -> str:
         listed = why if isinstance(why, str) else "\n".join(map(str, _iterated(why)))
-        return "\n".join([*self.history[-40:], str(self.rules), listed])
+        events = [e if isinstance(e, str) else f"round {shown(e)}" for e in self.history[-40:]]
+        return "\n".join([*events, str(self.rules), listed])
 
     def loads(self) -> list[int]:
         """How many tasks each instance runs, sorted."""
