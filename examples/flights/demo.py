@@ -76,8 +76,10 @@ class Demo:
         )
         self.reader = ResultReader(bootstrap)
 
-    def run(self) -> None:
+    def run(self) -> bool:
         """Until all is played and every flight is in the results, or nothing moves any more.
+
+        Whether it came to its end.
 
         Raises:
             InstanceFailed: an instance failed.
@@ -95,9 +97,11 @@ class Demo:
             if progress != before:
                 moved_at, before = tick, progress
             elif tick - moved_at > _STALLED_S:
-                self._screen.announce(f"nothing has moved for {_STALLED_S:.0f} s")
-                return
+                self._screen.announce(f"nothing has moved for {_STALLED_S:.0f} s, giving up")
+                return False
             time.sleep(max(0.0, tick + _TICK_S - time.monotonic()))
+        self._screen.announce("all flights are processed")
+        return True
 
     def _produce(self, now: float) -> None:
         """As many flights as are due by now."""
@@ -183,13 +187,12 @@ def _perform(first: int | None, seconds: float) -> int:
         stack.callback(status.close)
         demo = Demo(bootstrap, flights, seconds, instances=instances, status=status, screen=screen)
         stack.callback(demo.reader.close)
-        demo.run()
-        screen.announce("all flights are processed, the instances leave")
+        finished = demo.run()
         instances.stop_all()
         demo.reader.read_to_end()
         wrong = _differences(demo.reader, flights, airlines)
     print("\n".join(wrong) if wrong else "matches pandas")
-    return 1 if wrong else 0
+    return 0 if finished and not wrong else 1
 
 
 @contextmanager

@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).resolve().parents[2]
 _APP = "examples.flights.app:app"
 _STOP_S = 60
+_END_S = 5
 _LOG_LINES = 15
 
 
@@ -101,16 +103,18 @@ class Instances:
         self.check()
 
     def kill_all(self) -> None:
-        """End whatever still runs, workers included."""
-        for process in [*self._running.values(), *self._stopping.values()]:
-            if process.poll() is None:
-                process.terminate()
-        for process in [*self._running.values(), *self._stopping.values()]:
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()  # its workers end when the pipe from it breaks
-                process.wait()
+        """End whatever still runs: in order if that is quick, else as a second Ctrl-C does."""
+        processes = [*self._running.values(), *self._stopping.values()]
+        for _ in range(2):
+            for process in processes:
+                if process.poll() is None:
+                    process.send_signal(signal.SIGINT)
+            for process in processes:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_END_S)
+        for process in processes:
+            process.kill()  # its workers end when the pipe from it breaks
+            process.wait()
 
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"
