@@ -1,0 +1,125 @@
+"""The leader: every plan that the claims of this generation's metadata allow (L1 to L6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from streamlet.assignor.claims import Claim, resolve
+from streamlet.assignor.order import NOBODY, View
+from streamlet.assignor.values import Copy, GroupState, MemberState, Role, TaskInfo
+from streamlet.assignor.values import Rules as Settings
+from streamlet.types import TaskId
+from tests.simulation.model.rules import Rules, affords
+from tests.simulation.model.values import (
+    ACTIVE,
+    HAND_OVER,
+    KEEP,
+    LEARNER,
+    NONE,
+    PENDING,
+    REVOKE,
+    Broker,
+    Plan,
+    Said,
+    name,
+)
+
+TASK = TaskId(0, 0)
+
+#: What one member says, with its id.
+Words = tuple[tuple[str, Said], ...]
+
+
+def group_of(words: Words, generation: int = 0, settings: Settings | None = None) -> GroupState:
+    """The assignor's input for what these members say."""
+    members = tuple(
+        MemberState(
+            member_id=member,
+            instance=member[0],
+            number=0,
+            copies={} if said.role == NONE else {TASK: _copy(said)},
+            joined_generation=said.generation or -1,
+        )
+        for member, said in words
+    )
+    return GroupState((TaskInfo(TASK, True),), members, generation, 0, settings or Settings())
+
+
+def _copy(said: Said) -> Copy:
+    claims = said.role in (ACTIVE, PENDING)
+    lag = 0 if said.ready else None
+    return Copy(Role(said.role), said.generation if claims else -1, said.ready, lag)
+
+
+@cache
+def _claim(words: Words) -> Claim:
+    return resolve(View.of(group_of(words)))[0]
+
+
+def words_of(broker: Broker, rules: Rules) -> Words:
+    """What everybody says, as far as the rules let the leader see it."""
+    words = [(seat.member, seat.said) for seat in broker.seats if seat]
+    deaf = {
+        role
+        for role, heard in ((ACTIVE, rules.newest_active), (PENDING, rules.newest_pending))
+        if not heard
+    }
+    return tuple(
+        (member, said._replace(generation=0) if said.role in deaf else said)
+        for member, said in words
+    )
+
+
+def plans(broker: Broker, rules: Rules, left: tuple[int, ...]) -> Iterator[tuple[Plan, str]]:
+    """Each plan the leader may choose, with the fault it spends, if any."""
+    words = words_of(broker, rules)
+    slots = [slot for slot, seat in enumerate(broker.seats) if seat]
+    claim = _claim(words)
+    owner = NOBODY if claim.owner == NOBODY else _slot_of(words, claim.owner, broker)
+    generation = broker.generation
+    if owner == NOBODY or (claim.outright and not rules.pending_binds):
+        for slot in slots:
+            yield Plan(KEEP, slot, -1, "", generation), ""
+        return
+    yield Plan(KEEP, owner, -1, "", generation), ""
+    if claim.outright or rules.mode == "surrender":
+        return
+    if rules.mode == "revoke":
+        if affords(left, "move"):
+            yield Plan(REVOKE, owner, -1, "", generation), "move"
+        return
+    for heir in slots:
+        if heir != owner:
+            yield from _hand_overs(broker, owner, heir, rules, left)
+
+
+def _slot_of(words: Words, number: int, broker: Broker) -> int:
+    """The view numbers members by their sorted ids."""
+    member = sorted(member for member, _ in words)[number]
+    return next(slot for slot, seat in enumerate(broker.seats) if seat and seat.member == member)
+
+
+def _hand_overs(
+    broker: Broker, owner: int, heir: int, rules: Rules, left: tuple[int, ...]
+) -> Iterator[tuple[Plan, str]]:
+    seat = broker.seats[heir]
+    assert seat is not None
+    order = Plan(HAND_OVER, owner, heir, seat.member, broker.generation)
+    if seat.said.role == PENDING or (seat.said.role == LEARNER and seat.said.ready):
+        yield order, ""
+    elif rules.deadline == "release" and affords(left, "force"):
+        yield order, "force"
+    if rules.deadline == "outright" and affords(left, "force"):
+        yield Plan(KEEP, heir, -1, "", broker.generation), "force"
+
+
+def shown(plan: Plan) -> str:
+    """The plan in words."""
+    match plan.kind:
+        case "keep":
+            return f"T is {name(plan.owner)}'s"
+        case "hand over":
+            return f"release {name(plan.owner)}->{name(plan.heir)}"
+        case _:
+            return f"revoke from {name(plan.owner)}"

@@ -1,0 +1,202 @@
+"""Breadth first over all interleavings: the shortest trace to a broken property, and liveness."""
+
+from __future__ import annotations
+
+import gc
+import time
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from itertools import combinations_with_replacement
+
+import attrs
+
+from tests.simulation.model.properties import broken, good
+from tests.simulation.model.rules import Rules, budget
+from tests.simulation.model.steps import canonical, initial, moves
+from tests.simulation.model.values import World
+
+#: A state may be cut off by no more than this.
+MOST_STATES = 3_000_000
+
+
+@attrs.define
+class Result:
+    """What a search found. ``broken`` is the property, ``trace`` the steps that break it.
+
+    ``complete``: every state within the bounds was seen. ``stuck`` is a trace to a state from which
+    no good state can be reached without another fault. ``rebalances`` is the most that is needed.
+    """
+
+    states: int = 0
+    steps: int = 0
+    depth: int = 0
+    generations: int = 0
+    complete: bool = False
+    broken: str = ""
+    trace: list[str] = attrs.field(factory=list)
+    stuck: list[str] = attrs.field(factory=list)
+    rebalances: int | None = None
+    seconds: float = 0.0
+
+    def told(self) -> str:
+        """The result in words, trace included."""
+        text = (
+            f"{self.states} states, {self.steps} steps, depth {self.depth}, "
+            f"{'complete' if self.complete else 'stopped'}, {self.seconds:.0f} s"
+        )
+        if self.rebalances is not None:
+            text += f", generations <= {self.generations}, to good <= {self.rebalances} rebalances"
+        lines = [text]
+        if self.broken:
+            lines += [f"BROKEN after {len(self.trace)} steps: {self.broken}"]
+            lines += [f"    {words}" for words in self.trace]
+        if self.stuck:
+            lines += ["STUCK, no good state without another fault:"]
+            lines += [f"    {words}" for words in self.stuck]
+        return "\n".join(lines)
+
+
+@attrs.define
+class _Graph:
+    """What was seen: per state its number, where it came from and by which words."""
+
+    numbers: dict[World, int] = attrs.field(factory=dict)
+    parents: array[int] = attrs.field(factory=lambda: array("l"))
+    words: list[str] = attrs.field(factory=list)
+    # Steps that are no faults: from, to, whether a generation begins.
+    sources: array[int] = attrs.field(factory=lambda: array("l"))
+    targets: array[int] = attrs.field(factory=lambda: array("l"))
+    begins: array[int] = attrs.field(factory=lambda: array("b"))
+
+    def add(self, world: World, parent: int, words: str) -> int:
+        number = len(self.numbers)
+        self.numbers[world] = number
+        self.parents.append(parent)
+        self.words.append(words)
+        return number
+
+    def trace(self, number: int) -> list[str]:
+        words = []
+        while number > 0:
+            words.append(self.words[number])
+            number = self.parents[number]
+        return words[::-1]
+
+
+def explore(
+    rules: Rules,
+    left: tuple[int, ...],
+    *,
+    live: bool = False,
+    most_states: int = MOST_STATES,
+    seconds: float = 3_600.0,
+) -> Result:
+    """See every state within the budget of faults, until the first broken property."""
+    collecting = gc.isenabled()
+    gc.disable()  # millions of tuples and not one cycle
+    try:
+        return _explore(rules, left, live, most_states, seconds)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _explore(
+    rules: Rules, left: tuple[int, ...], live: bool, most_states: int, seconds: float
+) -> Result:
+    began, result, graph = time.monotonic(), Result(), _Graph()
+    start = canonical(initial(left), rules)
+    graph.add(start, -1, "")
+    queue = deque([(start, 0)])
+    while queue and not result.broken:
+        if len(graph.numbers) > most_states or time.monotonic() - began > seconds:
+            break
+        world, depth = queue.popleft()
+        result.depth = max(result.depth, depth)
+        number = graph.numbers[world]
+        for words, fault, raw in moves(world, rules):
+            result.steps += 1
+            after = canonical(raw, rules)
+            known = graph.numbers.get(after)
+            if known is None:
+                known = graph.add(after, number, words)
+                result.generations = max(result.generations, after.broker.generation)
+                result.broken = broken(after, rules)
+                if result.broken:
+                    result.trace = graph.trace(known)
+                    break
+                queue.append((after, depth + 1))
+            if live and not fault:
+                graph.sources.append(number)
+                graph.targets.append(known)
+                graph.begins.append(after.broker.generation > world.broker.generation)
+    result.complete = not queue and not result.broken
+    result.states = len(graph.numbers)
+    if live and result.complete:
+        _check_liveness(result, graph)
+    result.seconds = time.monotonic() - began
+    return result
+
+
+def _check_liveness(result: Result, graph: _Graph) -> None:
+    """From every state with a living member a good one is reached without another fault."""
+    distance = _distances(graph)
+    worst = 0
+    for world, number in graph.numbers.items():
+        if not any(member.alive for member in world.members):
+            continue
+        far = distance[number]
+        if far < 0:
+            result.stuck = [*graph.trace(number), str(world)]
+            return
+        worst = max(worst, far)
+    result.rebalances = worst
+
+
+def _distances(graph: _Graph) -> array[int]:
+    """Fewest further generations to a good state, -1 for none; backwards from the good ones."""
+    size = len(graph.numbers)
+    into: list[list[int]] = [[] for _ in range(size)]
+    for step, target in enumerate(graph.targets):
+        into[target].append(step)
+    distance = array("l", [-1]) * size
+    queue: deque[tuple[int, int]] = deque()
+    for world, number in graph.numbers.items():
+        if good(world):
+            distance[number] = 0
+            queue.append((number, 0))
+    while queue:
+        number, far = queue.popleft()
+        if distance[number] != far:
+            continue
+        for step in into[number]:
+            source, more = graph.sources[step], graph.begins[step]
+            reached = far + more
+            if distance[source] < 0 or reached < distance[source]:
+                distance[source] = reached
+                (queue.append if more else queue.appendleft)((source, reached))
+    return distance
+
+
+def multisets(
+    faults: tuple[str, ...], total: int, always: tuple[str, ...] = ("ready",)
+) -> Iterator[tuple[str, ...]]:
+    """Every choice of so many faults with all of ``always``, at most two members caught up."""
+    for chosen in combinations_with_replacement(faults, total):
+        if all(fault in chosen for fault in always) and chosen.count("ready") < 3:
+            yield chosen
+
+
+def sweep(
+    rules: Rules,
+    faults: tuple[str, ...],
+    total: int,
+    *,
+    always: tuple[str, ...] = ("ready",),
+    seconds: float = 3_600.0,
+) -> Iterator[tuple[tuple[str, ...], Result]]:
+    """One exhaustive search for every multiset of faults."""
+    for chosen in multisets(faults, total, always):
+        counts = {fault: chosen.count(fault) for fault in chosen}
+        yield chosen, explore(rules, budget(total, **counts), live=True, seconds=seconds)
