@@ -1,0 +1,438 @@
+"""A member's side of moving tasks: what it does with an assignment, one step at a time.
+
+Sans-IO, like ``membership``: inputs are methods, decisions come out of ``take``. It is not
+thread-safe; a worker whose JoinGroups are described by another thread calls it under one lock.
+The rules are numbered as in the hand-over protocol, which was checked by a model: each of them,
+left out, lets two members run one task, or loses state.
+
+* M1 claims live as long as the member id: ``lost``
+* M2 no JoinGroup between the stop of a task and the answer to its last commit: ``AskHold``
+* M3 whoever was not running a task begins at its committed positions: ``Activate``
+* M4 an active period begins with a claim; no task is given up before that: ``claimed``
+* M5 an order to release is one unit: hold, stop, commit the mark, release
+* M6 after an unknown outcome the task counts as released, and nothing else is committed
+* M7 a mark counts only if it answers the order held: its generation, our present member id
+* M8 who cannot activate gives the order back and never acts on it again: ``failed``
+* M9 a restarted process carries out no order of its predecessor (``TasksProtocol`` sees to it)
+
+A member never acts on what it has not applied: whatever a JoinGroup said of us, orders change only
+with ``assigned``, as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from streamlet.assignor.values import Copy, Leaving, Role
+from streamlet.group.commands import CommitOutcome
+from streamlet.group.handover_values import (
+    OURS,
+    Activate,
+    AskHold,
+    Claim,
+    Close,
+    CommitLast,
+    Decision,
+    EndHold,
+    Followed,
+    HandoverRules,
+    Leave,
+    PollMarks,
+    Positions,
+    Rejoin,
+    Resume,
+    SetCopies,
+    Stage,
+    Stop,
+)
+from streamlet.group.values import Assignment
+from streamlet.types import TaskId
+
+#: The longer a mark has not come, the less often it is looked for: a sixteenth of the time waited.
+_PATIENCE = 16
+_POLL_MAX_MS = 250
+
+
+@attrs.define
+class _Unit:
+    """Tasks that are stopped and committed as one, under the hold of the same token."""
+
+    token: int
+    tasks: tuple[TaskId, ...]
+    for_join: bool = False
+
+
+class Handover:
+    """The tasks of one member: claims, copies, orders.
+
+    Args:
+        rules: the member's settings.
+    """
+
+    def __init__(self, rules: HandoverRules) -> None:
+        self._rules = rules
+        #: Tasks that are ours, or will be, or were until we gave them up.
+        self.claims: dict[TaskId, Claim] = {}
+        #: Copies that read on. A task of ours is not among those that are read, see ``SetCopies``.
+        self.copies: dict[TaskId, Followed] = {}
+        self.leaving: Leaving | None = None
+        self.generation = -1
+        self._member_id = ""
+        self._orders = Assignment()
+        self._out: list[Decision] = []
+        self._unit: _Unit | None = None
+        self._join: int | None = None  # token of an announced join that waits for the unit
+        self._tokens = 0
+        self._retry_at_ms = 0
+        self._follow_up_at_ms: int | None = None
+        self._speak_at_ms: int | None = None  # when to tell the group of ready learners
+        self._owes_rejoin = False
+        self._asked_to_go = False
+        self._leaving_said = False
+        self._left = False
+        self._set = SetCopies(frozenset(), frozenset())
+
+    def take(self) -> list[Decision]:
+        """What was decided since the last call, in order."""
+        out, self._out = self._out, []
+        return out
+
+    # -- the group -----------------------------------------------------------------------------
+
+    def assigned(
+        self, generation: int, member_id: str, orders: Assignment, now_ms: int, wall_ms: int = 0
+    ) -> None:
+        """Apply an assignment: it replaces the one before entirely.
+
+        The same generation once more (a join without a rebalance) changes nothing.
+        """
+        if generation == self.generation:
+            return
+        self.generation, self._member_id, self._orders = generation, member_id, orders
+        self._unit = None
+        self._retry_at_ms = now_ms
+        self._owes_rejoin, self._asked_to_go = bool(orders.revoke), False
+        due = orders.follow_up_ms
+        self._follow_up_at_ms = None if due is None else now_ms + max(due - wall_ms, 0)
+        for task in sorted(self.claims):
+            self._renew(task)
+        for task in sorted(orders.active - self._stages(*OURS)):
+            self.claims[task] = Claim(Stage.OPENING, generation)
+            self._out.append(Activate(task))
+        for task in sorted(orders.pending.keys() - self._stages(*OURS, Stage.WAITING)):
+            self._wait(task, now_ms)
+        wanted = dict.fromkeys(orders.standby, Role.STANDBY)
+        wanted |= dict.fromkeys(orders.learner | orders.pending.keys(), Role.LEARNER)
+        self.copies = {task: self._followed(task, role) for task, role in sorted(wanted.items())}
+        self._proceed(now_ms)
+
+    def _renew(self, task: TaskId) -> None:
+        """Take a claim over into the new assignment, or end it."""
+        claim, orders = self.claims[task], self._orders
+        if claim.stage in OURS:
+            if task in orders.active | orders.release.keys() | orders.revoke:
+                claim.generation = self.generation
+                if claim.stage is Stage.STOPPED:  # its unit took too long and was overtaken
+                    claim.stage = Stage.RUNNING
+                    self._out.append(Resume(task))
+            else:  # given away without asking us, after a break of our membership (L5)
+                self._close(task)
+        elif claim.stage is Stage.WAITING and task in orders.pending:
+            claim.generation = self.generation
+        else:  # the order is replaced by another, or by nothing; what was released is final
+            del self.claims[task]
+
+    def _wait(self, task: TaskId, now_ms: int) -> None:
+        self.claims[task] = Claim(
+            Stage.WAITING, self.generation, since_ms=now_ms, poll_at_ms=now_ms
+        )
+
+    def _followed(self, task: TaskId, role: Role) -> Followed:
+        old = self.copies.get(task)
+        return Followed(role) if old is None else Followed(role, old.lag, old.ready, old.said)
+
+    def lost(self) -> None:
+        """Stop all that is ours, write nothing, claim nothing; copies stay (M1)."""
+        for task in sorted(self._stages(*OURS)):
+            self._close(task)
+        self.claims.clear()
+        self.generation, self._orders = -1, Assignment()
+        self._unit = self._join = self._follow_up_at_ms = None
+        self._owes_rejoin = False
+        self._set_copies()
+
+    def describe(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
+        """What a JoinGroup says of our tasks; ``dormant`` is state on disk, with its lag."""
+        said = {task: Copy(Role.DORMANT, lag=lag) for task, lag in dormant.items()}
+        for task, copy in self.copies.items():
+            said[task] = Copy(copy.role, ready=copy.ready, lag=copy.lag)
+            copy.said = copy.ready
+        for task, claim in self.claims.items():
+            copy = self.copies.get(task, Followed(Role.LEARNER))
+            match claim.stage:
+                case Stage.WAITING:
+                    role = Role.PENDING
+                    said[task] = Copy(role, claim.generation, ready=copy.ready, lag=copy.lag)
+                case Stage.RELEASED:
+                    said[task] = Copy(Role.RELEASED, ready=True, lag=0)
+                case _:
+                    said[task] = Copy(Role.ACTIVE, claim.generation)
+        self._speak_at_ms = None
+        self._leaving_said = self.leaving is not None
+        return dict(sorted(said.items()))
+
+    def join_due(self, token: int, now_ms: int) -> None:
+        """A JoinGroup waits for us to give up what is given up at joins (L7)."""
+        self._join = token
+        self._proceed(now_ms)
+
+    def hold(self, token: int, granted: bool, now_ms: int) -> None:
+        """Whether the unit may begin: no JoinGroup until it is over (M2)."""
+        unit = self._unit
+        if unit is None or unit.token != token:
+            if granted:  # an assignment has replaced the order meanwhile
+                self._out.append(EndHold(token))
+            return
+        if granted:
+            self._stop(unit)
+        else:  # a join is due: the leader will order again (M5); or there is no coordinator now
+            self._unit = None
+            self._retry_at_ms = now_ms + self._rules.retry_ms
+            self._proceed(now_ms)
+
+    def committed(self, token: int, outcome: CommitOutcome, now_ms: int) -> None:
+        """What became of the last commit of a unit."""
+        unit = self._unit
+        if unit is None or unit.token != token:
+            return
+        self._unit = None
+        for task in unit.tasks:
+            claim = self.claims[task]
+            if outcome in (CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN):
+                claim.stage, claim.surrendered = Stage.RELEASED, unit.for_join
+                self._out.append(Close(task))
+            elif outcome is not CommitOutcome.LOST:  # nothing happened; LOST comes with ``lost``
+                claim.stage = Stage.RUNNING
+                self._out.append(Resume(task))
+        self._retry_at_ms = now_ms + self._rules.retry_ms
+        self._end_orders()  # before the hold ends, so that one join does for both
+        self._out.append(EndHold(token))
+        self._proceed(now_ms)
+
+    # -- the worker ----------------------------------------------------------------------------
+
+    def progress(self, task: TaskId, lag: int, now_ms: int) -> None:
+        """How many changelog records a copy has still to read."""
+        copy = self.copies.get(task)
+        if copy is None:
+            return
+        copy.lag, copy.ready = lag, lag <= self._rules.acceptable_lag
+        if not copy.ready:
+            copy.said = False
+        if copy.role is Role.LEARNER and copy.ready and not copy.said and self._all_ready():
+            if self._speak_at_ms is None:
+                self._speak_at_ms = now_ms + self._rules.linger_ms
+            self.tick(now_ms)
+
+    def _all_ready(self) -> bool:
+        if self._rules.partial:
+            return True
+        return all(copy.ready for copy in self.copies.values() if copy.role is Role.LEARNER)
+
+    def fetched(self, task: TaskId, positions: Positions | None, now_ms: int) -> None:
+        """What a poll found; None where it found nothing stable."""
+        claim = self.claims.get(task)
+        if claim is None or claim.stage is not Stage.WAITING:
+            return
+        waited_ms = now_ms - claim.since_ms
+        pause_ms = min(max(self._rules.poll_ms, waited_ms // _PATIENCE), _POLL_MAX_MS)
+        claim.polling, claim.poll_at_ms = False, now_ms + pause_ms
+        if positions is not None and positions.mark_for(self._member_id, claim.generation):
+            claim.stage = Stage.OPENING
+            self._set_copies()
+            self._out.append(Activate(task, positions))
+
+    def running(self, task: TaskId, now_ms: int) -> None:
+        """The task was restored and processes."""
+        claim = self.claims.get(task)
+        if claim is not None and claim.stage is Stage.OPENING:
+            claim.stage = Stage.RUNNING
+            self._proceed(now_ms)
+
+    def claimed(self, task: TaskId, now_ms: int) -> None:
+        """The first commit of the active period was accepted."""
+        claim = self.claims.get(task)
+        if claim is not None and claim.stage in OURS:
+            claim.claimed = True
+            self._proceed(now_ms)
+
+    def failed(self, task: TaskId, reason: str) -> None:
+        """The task cannot be opened here: join without the claim (M8)."""
+        claim = self.claims.get(task)
+        if claim is not None and claim.stage in (Stage.OPENING, Stage.WAITING):
+            self._close(task)
+            self.copies.pop(task, None)
+            self._set_copies()
+            self._out.append(Rejoin(f"cannot take over {task}: {reason}"))
+
+    def set_leaving(self, leaving: Leaving | None) -> None:
+        """Our instance is to go, or to stay after all."""
+        if leaving != self.leaving:
+            self.leaving = leaving
+            self._out.append(Rejoin("stays" if leaving is None else "leaving"))
+
+    def tick(self, now_ms: int) -> None:
+        """Do what is due; see ``due_ms``."""
+        if self._speak_at_ms is not None and self._speak_at_ms <= now_ms:
+            self._speak_at_ms = None
+            self._out.append(Rejoin("a learner is ready"))
+        if self._follow_up_at_ms is not None and self._follow_up_at_ms <= now_ms:
+            self._follow_up_at_ms = None
+            self._out.append(Rejoin("the plan's next part is due"))
+        waiting = sorted(self._stages(Stage.WAITING))
+        late = [t for t in waiting if now_ms - self.claims[t].since_ms >= self._rules.timeout_ms]
+        for task in late:
+            del self.claims[task]
+            self._out.append(Rejoin(f"the hand-over of {task} does not proceed"))
+        self._proceed(now_ms)
+
+    def due_ms(self) -> int | None:
+        """When ``tick`` has something to do, at the latest."""
+        times = [self._speak_at_ms, self._follow_up_at_ms]
+        for claim in self.claims.values():
+            if claim.stage is Stage.WAITING:
+                times.append(claim.since_ms + self._rules.timeout_ms)
+                times.append(None if claim.polling else claim.poll_at_ms)
+        if self._unit is None and self._ordered():
+            times.append(self._retry_at_ms)
+        return min((at for at in times if at is not None), default=None)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being carried out that the group is waiting for, or will hear of."""
+        going = self._stages(Stage.OPENING, Stage.STOPPED, Stage.WAITING)
+        unclaimed = any(not self.claims[task].claimed for task in self._stages(Stage.RUNNING))
+        waits = self._unit or self._join is not None or self._speak_at_ms is not None
+        return bool(going or unclaimed or waits or self._out or self._owes_rejoin)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _stages(self, *stages: Stage) -> set[TaskId]:
+        return {task for task, claim in self.claims.items() if claim.stage in stages}
+
+    def _close(self, task: TaskId) -> None:
+        del self.claims[task]
+        self._out.append(Close(task))
+
+    def _ordered(self) -> tuple[TaskId, ...]:
+        """Tasks to give up that can be: they run, and their claim was accepted (M4)."""
+        wanted = self._orders.release.keys() | self._orders.revoke
+        ready = (t for t in self._stages(Stage.RUNNING) & wanted if self.claims[t].claimed)
+        return tuple(sorted(ready))
+
+    def _proceed(self, now_ms: int) -> None:
+        """Take every step that can be taken now."""
+        self._set_copies()
+        self._poll(now_ms)
+        for task in sorted(self._stages(Stage.OPENING) & self._orders.revoke):
+            self._give_up_unopened(task)
+        if self._unit is None and self._join is not None:
+            self._give_up_for_join()
+        if self._unit is None and now_ms >= self._retry_at_ms and (tasks := self._ordered()):
+            self._tokens += 1
+            self._unit = _Unit(self._tokens, tasks)
+            self._out.append(AskHold(self._tokens, self.generation))
+        self._end_orders()
+
+    def _set_copies(self) -> None:
+        read = {t: copy.role for t, copy in self.copies.items() if t not in self._stages(*OURS)}
+        wanted = SetCopies(*(_of_role(read, role) for role in (Role.LEARNER, Role.STANDBY)))
+        if wanted != self._set:
+            self._set = wanted
+            self._out.append(wanted)
+
+    def _poll(self, now_ms: int) -> None:
+        due = [
+            task
+            for task in sorted(self._stages(Stage.WAITING))
+            if not self.claims[task].polling and self.claims[task].poll_at_ms <= now_ms
+        ]
+        for task in due:
+            self.claims[task].polling = True
+        if due:
+            self._out.append(PollMarks(tuple(due)))
+
+    def _stop(self, unit: _Unit) -> None:
+        for task in unit.tasks:
+            self.claims[task].stage = Stage.STOPPED
+        self._out.append(Stop(unit.tasks))
+        to = {} if unit.for_join else self._orders.release
+        marks = {task: to[task] for task in unit.tasks if task in to}
+        self._out.append(CommitLast(unit.token, unit.tasks, marks, self.generation))
+
+    def _give_up_unopened(self, task: TaskId, *, surrendered: bool = False) -> None:
+        """A task that never ran has nothing to commit."""
+        claim = self.claims[task]
+        claim.stage, claim.surrendered = Stage.RELEASED, surrendered
+        self._out.append(Close(task))
+
+    def _give_up_for_join(self) -> None:
+        """Begin the unit of an announced join, or let the join go on if there is nothing to do."""
+        assert self._join is not None
+        token, self._join = self._join, None
+        mine = self._stages(Stage.OPENING, Stage.RUNNING)
+        if not self._rules.stops_at_joins:
+            mine &= self._orders.being_learned if self._rules.gives_up_at_joins else frozenset()
+        for task in sorted(mine):
+            # What was processed before the claim stood is processed again by the next owner.
+            if not self.claims[task].claimed:
+                self._give_up_unopened(task, surrendered=True)
+        tasks = tuple(sorted(task for task in mine if self.claims[task].claimed))
+        if tasks:
+            self._unit = _Unit(token, tasks, for_join=True)
+            self._stop(self._unit)
+        else:
+            self._out.append(EndHold(token))
+
+    def _end_orders(self) -> None:
+        """Tell the group when all is given up that was to be, or leave if that was the last."""
+        orders, ours = self._orders, self._stages(*OURS)
+        if self._left or self._unit is not None or self.generation < 0:
+            return
+        if ours & (orders.revoke | orders.release.keys()):
+            return
+        idle = not ours and not self._stages(Stage.WAITING)
+        if orders.leave and idle:
+            self._leave("its time to leave was up")
+        elif self._owes_rejoin:
+            self._owes_rejoin = False
+            self._out.append(Rejoin("gave up the tasks it was asked to"))
+        elif self._leaving_said and self.leaving is not None and idle:
+            if not (orders.active or orders.release or orders.revoke or orders.pending):
+                self._leave("drained")
+            elif orders.release and not self._asked_to_go:
+                # An assignment without these tasks confirms that nothing is expected of us.
+                self._asked_to_go = True
+                self._out.append(Rejoin("gave up its last task"))
+
+    def _leave(self, reason: str) -> None:
+        self._left = True
+        self._out.append(Leave(reason))
+
+    def check_invariants(self) -> None:
+        """Assert what always holds between two calls; for tests and simulations."""
+        unit = () if self._unit is None else self._unit.tasks
+        for task, claim in self.claims.items():
+            assert claim.generation <= self.generation, (task, claim, self.generation)
+            assert claim.stage is not Stage.STOPPED or task in unit, (task, "stopped for nothing")
+            if claim.stage is Stage.WAITING:
+                assert claim.generation == self.generation, (task, "an order that was replaced")
+        assert not self.claims or self.generation >= 0, "a claim without a membership"
+        assert not self._stages(*OURS) & (self._set.learner | self._set.standby), self._set
+        assert all(task in self.claims for task in unit), unit
+
+
+def _of_role(read: Mapping[TaskId, Role], role: Role) -> frozenset[TaskId]:
+    return frozenset(task for task, its in read.items() if its is role)

@@ -1,0 +1,242 @@
+"""What ``handover`` decides, and the few values it works on."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import attrs
+
+from streamlet.assignor.values import Role
+from streamlet.config import Settings
+from streamlet.group.commit_metadata import CommitMetadata, CommitMetadataError
+from streamlet.group.messages import Committed
+from streamlet.types import TaskId, TopicPartition
+
+
+@attrs.frozen
+class HandoverRules:
+    """Settings of one member; times in ms, ``acceptable_lag`` in records.
+
+    ``gives_up_at_joins``: before each JoinGroup the member stops what others learn of it (handover
+    ``surrender``); ``stops_at_joins``: all it runs (mode ``eager``).
+    """
+
+    acceptable_lag: int = 10_000
+    partial: bool = True
+    linger_ms: int = 50
+    timeout_ms: int = 10_000
+    gives_up_at_joins: bool = False
+    stops_at_joins: bool = False
+    poll_ms: int = 5
+    retry_ms: int = 50
+
+    @property
+    def announced_joins(self) -> bool:
+        """Whether the membership has to announce joins (``MembershipConfig.announce_joins``)."""
+        return self.gives_up_at_joins or self.stops_at_joins
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> HandoverRules:
+        """Take the settings of an application."""
+        return cls(
+            acceptable_lag=settings.acceptable_recovery_lag,
+            partial=settings.learner_partial_rebalance,
+            linger_ms=settings.learner_ready_linger_ms,
+            timeout_ms=settings.handover_timeout_ms,
+            gives_up_at_joins=settings.learner_handover == "surrender",
+            stops_at_joins=settings.stream_rebalancing_mode == "eager",
+        )
+
+
+class Stage(enum.StrEnum):
+    """Where a claim is in its life.
+
+    ::
+
+        WAITING ── mark seen ──▶ OPENING ──▶ RUNNING ──▶ STOPPED ──▶ RELEASED
+           │                        ▲           ▲           │
+           └── given outright ──────┘           └───────────┘ order withdrawn
+    """
+
+    WAITING = "waiting"  # pending: learns on and polls for the mark
+    OPENING = "opening"  # ours; positions are read and state is restored
+    RUNNING = "running"
+    STOPPED = "stopped"  # processes nothing; its last commit is under way
+    RELEASED = "released"  # given up, until an assignment says otherwise
+
+
+#: Stages in which the task is ours to run.
+OURS = frozenset({Stage.OPENING, Stage.RUNNING, Stage.STOPPED})
+
+
+@attrs.define
+class Claim:
+    """What binds one task to us. ``generation`` is that of the assignment it comes from."""
+
+    stage: Stage
+    generation: int
+    #: The first commit of the active period was accepted (M4).
+    claimed: bool = False
+    #: Given up because a join was due, not by an order.
+    surrendered: bool = False
+    #: While WAITING: since when, when to look for the mark next, whether somebody is looking.
+    since_ms: int = 0
+    poll_at_ms: int = 0
+    polling: bool = False
+
+
+@attrs.define
+class Followed:
+    """A copy that reads its changelog. ``said`` is what the group was told of its readiness."""
+
+    role: Role  # LEARNER or STANDBY
+    lag: int | None = None
+    ready: bool = False
+    said: bool = False
+
+
+@attrs.frozen
+class Positions:
+    """Committed positions of a task's inputs, with what was committed beside them."""
+
+    offsets: dict[TopicPartition, int]
+    metadata: tuple[CommitMetadata | None, ...]
+
+    @classmethod
+    def of(
+        cls, inputs: Iterable[TopicPartition], committed: Mapping[TopicPartition, Committed]
+    ) -> Positions:
+        """Take the task's inputs out of a fetch; text that cannot be read says nothing."""
+        inputs = tuple(inputs)
+        offsets = {partition: committed[partition].offset for partition in inputs}
+        return cls(offsets, tuple(_read(committed[partition].metadata) for partition in inputs))
+
+    @property
+    def newest(self) -> CommitMetadata | None:
+        """The text of the newest commit; the same on all inputs unless a tool set some."""
+        found = [one for one in self.metadata if one is not None]
+        return max(found, key=lambda one: (one.epoch, one.state), default=None)
+
+    def mark_for(self, member_id: str, generation: int) -> bool:
+        """Whether all inputs bear the mark of this very order (M7)."""
+        return bool(self.metadata) and all(
+            one is not None and one.is_mark_for(member_id, generation) for one in self.metadata
+        )
+
+
+def _read(text: str) -> CommitMetadata | None:
+    try:
+        return CommitMetadata.from_text(text)
+    except CommitMetadataError:
+        return None
+
+
+# -- decisions -------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Activate:
+    """Become the owner: restore, process from exactly the committed offsets, claim.
+
+    ``positions`` are those of the mark; None: read them, stable, before anything else (M3). The
+    changelog's end is read after the positions. Answered by ``running``, ``claimed`` or ``failed``.
+    """
+
+    task: TaskId
+    positions: Positions | None = None
+
+
+@attrs.frozen
+class Stop:
+    """Process nothing more of these tasks, but keep them as they are: ``CommitLast`` follows."""
+
+    tasks: tuple[TaskId, ...]
+
+
+@attrs.frozen
+class Resume:
+    """Process a stopped task again: it was not given up after all."""
+
+    task: TaskId
+
+
+@attrs.frozen
+class Close:
+    """Stop the task if it runs, write nothing, close its stores; its files stay on disk."""
+
+    task: TaskId
+
+
+@attrs.frozen
+class SetCopies:
+    """Read the changelogs of exactly these; close other copies, their files stay (U13)."""
+
+    learner: frozenset[TaskId]
+    standby: frozenset[TaskId]
+
+
+@attrs.frozen
+class AskHold:
+    """Ask the membership to send no JoinGroup (``HoldWanted``); answered by ``hold``."""
+
+    token: int
+    generation: int
+
+
+@attrs.frozen
+class EndHold:
+    """The unit is over; the membership may join again (``HoldEnded``)."""
+
+    token: int
+
+
+@attrs.frozen
+class CommitLast:
+    """Flush what the stopped tasks did, wait for delivery, then commit them for the last time.
+
+    One commit with the hold of the same token. Tasks in ``marks`` get a mark for that member id
+    with ``generation`` (M5). Answered by ``committed``.
+    """
+
+    token: int
+    tasks: tuple[TaskId, ...]
+    marks: dict[TaskId, str]
+    generation: int
+
+
+@attrs.frozen
+class PollMarks:
+    """Read the committed positions of these tasks, stable; each is answered by ``fetched``."""
+
+    tasks: tuple[TaskId, ...]
+
+
+@attrs.frozen
+class Rejoin:
+    """Have the group rebalance."""
+
+    reason: str
+
+
+@attrs.frozen
+class Leave:
+    """Leave the group for good: nothing is ours any more and the group knows."""
+
+    reason: str
+
+
+Decision: TypeAlias = (
+    Activate
+    | Stop
+    | Resume
+    | Close
+    | SetCopies
+    | AskHold
+    | EndHold
+    | CommitLast
+    | PollMarks
+    | Rejoin
+    | Leave
+)
