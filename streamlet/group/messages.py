@@ -1,7 +1,8 @@
 """The requests of a classic Kafka group and their answers, as plain values.
 
-``membership`` makes requests and takes answers, ``session`` puts them on the wire through kafka-python, the fake
-coordinator answers them in memory. ``error`` is Kafka's code, 0 for none. Times are ms.
+``membership`` makes requests and takes answers, ``session`` puts them on the wire through
+kafka-python, the fake coordinator answers them in memory. ``error`` is Kafka's code, 0 for none.
+Times are ms.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class JoinedMember:
 
 @attrs.frozen
 class JoinGroupAnswer:
-    """``members`` is empty unless we lead; ``skip_assignment``: we lead, but the stored assignment stands."""
+    """``members`` is empty unless we lead; ``skip_assignment``: we do, but the old plan stands."""
 
     error: int
     generation: int = -1
@@ -145,7 +146,7 @@ class Committed:
 
 @attrs.frozen
 class OffsetFetchAnswer:
-    """``error`` for the group, ``committed`` with an error of its own per partition (88: unstable)."""
+    """``error`` is the group's; each partition has one of its own (88: unstable)."""
 
     error: int
     committed: dict[TopicPartition, Committed] = attrs.field(factory=dict)

@@ -1,4 +1,4 @@
-"""What members tell the group and what the leader answers, as values; ``wire`` turns them into bytes.
+"""What members tell the group and what the leader answers; ``wire`` turns them into bytes.
 
 The schemas are complete from the start (learners, leaving, deferral and flip included), so that a
 later version of streamlet reads an older one's bytes.
@@ -18,10 +18,9 @@ from streamlet.types import TaskId
 class Subscription:
     """A member's part of a JoinGroup.
 
-    ``subtopologies`` is one 8-byte hash per subtopology number; a task goes only to members whose number and
-    hash match. ``nonce`` changes to force a rebalance. ``learners`` says whether the member can learn.
-    ``partitions`` is the task count per subtopology as the member saw it in the broker's metadata; the leader
-    uses its own. ``wants_type`` is the protocol type the member would rather use.
+    ``subtopologies`` is one 8-byte hash per subtopology number; a task goes only to members whose
+    number and hash match. ``nonce`` changes to force a rebalance. ``learners`` says whether the
+    member can learn. ``wants_type`` is the protocol type the member would rather use.
     """
 
     instance: str  # process id, persisted with the state folder
@@ -54,9 +53,10 @@ class AssignmentError(enum.IntEnum):
 class Assignment:
     """The leader's answer to one member; its orders bear the generation of the SyncGroup answer.
 
-    ``revoke`` are tasks to stop, commit and give up, followed by a rejoin (revoke, then assign). ``leave`` is an
-    order to leave once nothing is owned. ``follow_up_ms`` is the wall-clock time of the next follow-up
-    rebalance, None for none. ``being_learned`` are tasks of ``active`` that another member learns.
+    ``revoke`` are tasks to stop, commit and give up, followed by a rejoin (revoke, then assign).
+    ``leave`` is an order to leave once nothing is owned. ``follow_up_ms`` is the wall-clock time
+    of the next follow-up rebalance, None for none. ``being_learned`` are tasks of ``active`` that
+    another member learns.
     """
 
     active: frozenset[TaskId] = frozenset()
