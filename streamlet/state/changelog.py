@@ -21,8 +21,8 @@ Pure: no store, no client, no clock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 from streamlet.errors import StateError
 from streamlet.kafka.ports import Headers
@@ -135,8 +135,7 @@ class ChangelogReader:
     Args:
         name: the partition, for messages.
         limit: apply records up to this number: the state of the commit that the reader starts from.
-            None applies all: nobody committed yet. (A standby, which must hold back the newest
-            number until it knows that it counts, has its place here.)
+            None applies all: nobody committed yet.
         highest: highest epoch met before the position that reading starts from.
     """
 
@@ -168,46 +167,16 @@ class ChangelogReader:
         Raises:
             StateError: a record that streamlet did not write.
         """
-        # Records of one flush are neighbours and share their prefix, so the work is done by runs of
-        # one prefix. Their length is found by doubling: a run costs twice its length at most.
         out_keys: list[bytes] = []
         out_values: list[bytes | None] = []
-        start, guess = 0, _FIRST_RUN
-        while start < len(keys):
-            state, prefix = self._number_at(start, offsets, values, headers)
-            stop = min(start + guess, len(keys))
-            heads = _heads(values, headers, start, stop, len(prefix))
-            length = stop - start
-            if heads.count(prefix) != length:
-                length = next(i for i, head in enumerate(heads) if head != prefix)
-                stop = start + length
-            guess = max(_SHORTEST_RUN, 2 * length)
-            run = keys[start:stop]
-            if None in run:
-                raise StateError(f"{self._name}: a record without a key near {offsets[start]}")
-            if self._accepts(state):
-                self._apply(run, values[start:stop], len(prefix), out_keys, out_values)  # type: ignore[arg-type]
+        for run in runs(self._name, offsets, keys, values, headers):
+            if self._accepts(run.state):
+                out_keys += run.keys
+                out_values += run.values
+                forget(self.skipped, run.keys, run.offsets)
             else:
-                self._skip(run, offsets[start:stop])  # type: ignore[arg-type]
-            start = stop
+                remember(self.skipped, run.keys, run.offsets)
         return out_keys, out_values
-
-    def _number_at(
-        self,
-        i: int,
-        offsets: Sequence[int],
-        values: Sequence[bytes | None],
-        headers: Sequence[Headers | None] | None,
-    ) -> tuple[StateNumber, bytes]:
-        value = values[i]
-        try:
-            data = _mark_of(headers[i] if headers else None) if value is None else value
-            state, length = _number_of(data)
-        except ValueError as error:
-            raise StateError(
-                f"{self._name}: the record at offset {offsets[i]} is not streamlet's: {error}"
-            ) from error
-        return state, data[:length]
 
     def _accepts(self, state: StateNumber) -> bool:
         if state.epoch < self.highest:
@@ -218,27 +187,166 @@ class ChangelogReader:
         self.newest = max(self.newest, state)
         return True
 
-    def _apply(
-        self,
-        keys: Sequence[bytes],
-        values: Sequence[bytes | None],
-        length: int,
-        out_keys: list[bytes],
-        out_values: list[bytes | None],
-    ) -> None:
-        out_keys += keys
-        if None in values:
-            out_values += [None if value is None else value[length:] for value in values]
-        else:
-            out_values += [value[length:] for value in values]  # type: ignore[index]
-        if self.skipped:  # a good record after a skipped one is the last of its key again
-            for key in keys:
-                self.skipped.pop(key, None)
 
-    def _skip(self, keys: Sequence[bytes], offsets: Sequence[int]) -> None:
+class HoldingReader:
+    """Reads a changelog as its owner writes it, for a copy that follows.
+
+    A record counts once its commit was accepted, which the log itself tells a little later: an owner
+    writes number n + 1 only after commit n was accepted. So the newest number is held back until
+    the next one comes. The first number of an epoch proves nothing but its claim; what an earlier
+    epoch left uncertain stays so until number 2, when everything uncertain was written again.
+
+    Args:
+        name: the partition, for messages.
+        highest: highest epoch met before the position that reading starts from.
+    """
+
+    def __init__(self, name: str, highest: int = 0) -> None:
+        self._name = name
+        self.highest = highest
+        #: Highest number that was let through.
+        self.newest = NO_STATE
+        self.skipped: dict[bytes, int] = {}
+        self._held: list[Run] = []
+
+    @property
+    def held(self) -> int:
+        """How many records are held back."""
+        return sum(len(run.keys) for run in self._held)
+
+    def position(self, position: int) -> int:
+        """``position``, but not past the first record held back or skipped."""
+        first = self._held[0].offsets[0] if self._held else position
+        return min(position, first, next(iter(self.skipped.values()), position))
+
+    def read(
+        self,
+        offsets: Sequence[int],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[Headers | None] | None,
+    ) -> tuple[list[bytes], list[bytes | None]]:
+        """Keys and values that count by now, in order. Tombstones need their headers.
+
+        Raises:
+            StateError: a record that streamlet did not write.
+        """
+        out_keys: list[bytes] = []
+        out_values: list[bytes | None] = []
+        for run in runs(self._name, offsets, keys, values, headers):
+            if run.state.epoch < self.highest:
+                remember(self.skipped, run.keys, run.offsets)
+                continue
+            self.highest = run.state.epoch
+            if run.state.number > 1 and self._held and self._held[-1].state < run.state:
+                self._release(len(self._held), out_keys, out_values)
+            self._held.append(run)
+        return out_keys, out_values
+
+    def settle(self, limit: StateNumber | None) -> tuple[list[bytes], list[bytes | None]]:
+        """What counts of the records held back; the rest is skipped.
+
+        ``limit`` is the state of the commit to start from; None: nobody committed, all counts.
+        """
+        out_keys: list[bytes] = []
+        out_values: list[bytes | None] = []
+        good = len(self._held)
+        if limit is not None:
+            good = next((i for i, run in enumerate(self._held) if run.state > limit), good)
+        self._release(good, out_keys, out_values)
+        for run in self._held:
+            remember(self.skipped, run.keys, run.offsets)
+        self._held = []
+        return out_keys, out_values
+
+    def _release(self, count: int, out_keys: list[bytes], out_values: list[bytes | None]) -> None:
+        for run in self._held[:count]:
+            out_keys += run.keys
+            out_values += run.values
+            self.newest = max(self.newest, run.state)
+            forget(self.skipped, run.keys, run.offsets)
+        del self._held[:count]
+
+
+class Run(NamedTuple):
+    """Neighbouring records of one number."""
+
+    state: StateNumber
+    keys: list[bytes]
+    values: list[bytes | None]  # without their numbers
+    offsets: Sequence[int]
+
+
+def runs(
+    name: str,
+    offsets: Sequence[int],
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    headers: Sequence[Headers | None] | None,
+) -> Iterator[Run]:
+    """Records by runs of one number, in order.
+
+    Those of one flush are neighbours and share their prefix. How long a run is, is found by
+    doubling: it costs twice its length at most.
+
+    Raises:
+        StateError: a record that streamlet did not write.
+    """
+    start, guess = 0, _FIRST_RUN
+    while start < len(keys):
+        state, prefix = _number_at(name, start, offsets, values, headers)
+        stop = min(start + guess, len(keys))
+        heads = _heads(values, headers, start, stop, len(prefix))
+        length = stop - start
+        if heads.count(prefix) != length:
+            length = next(i for i, head in enumerate(heads) if head != prefix)
+            stop = start + length
+        guess = max(_SHORTEST_RUN, 2 * length)
+        run = keys[start:stop]
+        if None in run:
+            raise StateError(f"{name}: a record without a key near {offsets[start]}")
+        stripped = _stripped(values[start:stop], len(prefix))
+        yield Run(state, list(run), stripped, offsets[start:stop])  # type: ignore[arg-type]
+        start = stop
+
+
+def _number_at(
+    name: str,
+    i: int,
+    offsets: Sequence[int],
+    values: Sequence[bytes | None],
+    headers: Sequence[Headers | None] | None,
+) -> tuple[StateNumber, bytes]:
+    value = values[i]
+    try:
+        data = _mark_of(headers[i] if headers else None) if value is None else value
+        state, length = _number_of(data)
+    except ValueError as error:
+        raise StateError(
+            f"{name}: the record at offset {offsets[i]} is not streamlet's: {error}"
+        ) from error
+    return state, data[:length]
+
+
+def _stripped(values: Sequence[bytes | None], length: int) -> list[bytes | None]:
+    if None in values:
+        return [None if value is None else value[length:] for value in values]
+    return [value[length:] for value in values]  # type: ignore[index]
+
+
+def remember(skipped: dict[bytes, int], keys: Sequence[bytes], offsets: Sequence[int]) -> None:
+    """Note keys whose last record was skipped, at the end of the order."""
+    for key, offset in zip(keys, offsets, strict=True):
+        skipped.pop(key, None)
+        skipped[key] = offset
+
+
+def forget(skipped: dict[bytes, int], keys: Sequence[bytes], offsets: Sequence[int]) -> None:
+    """A good record behind a skipped one is the last of its key again."""
+    if skipped:
         for key, offset in zip(keys, offsets, strict=True):
-            self.skipped.pop(key, None)  # to the end of the order
-            self.skipped[key] = offset
+            if skipped.get(key, offset) < offset:
+                del skipped[key]
 
 
 def _heads(
