@@ -148,7 +148,13 @@ def _session(
     assignor: Any,
     clock: Clock,
 ) -> GroupSession:
-    static = settings.group_instance_id
+    config = MembershipConfig.from_settings(
+        topology.application,
+        settings,
+        member=member.number,
+        first_nonce=clock.wall_ms(),
+        jitter=member.number,
+    )
     identity = Identity(
         instance=member.instance,
         name=member.name,
@@ -157,20 +163,9 @@ def _session(
         capacity=settings.instance_capacity or float(member.members),
         subtopologies=tuple(part.hash for part in topology.subtopologies),
         stateful=frozenset(part.id for part in topology.subtopologies if part.stateful),
-        instance_id=None if static is None else f"{static}-{member.number}",
+        instance_id=config.instance_id,
         tags=dict(settings.instance_tags),
         learners=False,
-    )
-    config = MembershipConfig(
-        group=topology.application,
-        instance_id=identity.instance_id,
-        session_timeout_ms=settings.session_timeout_ms,
-        heartbeat_interval_ms=settings.heartbeat_interval_ms,
-        rebalance_timeout_ms=settings.rebalance_timeout_ms,
-        max_poll_interval_ms=settings.max_poll_interval_ms,
-        parked_commit_after_ms=max(500, settings.commit_interval_ms),
-        first_nonce=clock.wall_ms(),
-        jitter=member.number,
     )
     protocol = TasksProtocol(
         identity,
