@@ -23,7 +23,7 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, TaskCorruptedError
 from streamlet.kafka.ports import Admin, PartitionBatch, RecordSource
-from streamlet.state.changelog import ChangelogReader, PlainReader, Reader
+from streamlet.state.changelog import ChangelogReader, HoldingReader, PlainReader, Reader
 from streamlet.state.load import Loader
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -39,6 +39,8 @@ BUFFER_BYTES = 64 << 20
 #: that writing one takes some ten milliseconds.
 SHORT_STEP_MS = 50
 SHORT_STEP_RECORDS = 10_000
+#: Where a changelog that is followed ends: never.
+OPEN_END = 1 << 62
 #: Progress of a store is told no more often than this.
 PROGRESS_MS = 250
 
@@ -50,7 +52,8 @@ class RestoreJob:
     ``ends`` is where each changelog partition ended, read after the commit was fetched; for a store
     over a source topic, the committed input offset. ``limit`` is the state number of that commit;
     None if nobody committed: everything counts. ``topic_ids`` are those that the topics have now;
-    an unknown one is not compared.
+    an unknown one is not compared. With ``follow`` the task is read on for good, until ``promote``
+    says where to stop and what counts; its changelogs ended at ``ends`` just now.
     """
 
     task: TaskId
@@ -58,6 +61,7 @@ class RestoreJob:
     ends: Mapping[TopicPartition, int]
     limit: StateNumber | None
     topic_ids: Mapping[str, str] = attrs.field(factory=dict)
+    follow: bool = False
 
 
 @attrs.frozen
@@ -76,6 +80,7 @@ class RestoreProgress:
 class _Partition:
     """One changelog partition being read; ``position`` is the next offset to read."""
 
+    task: TaskId
     tp: TopicPartition
     store: str
     reader: Reader
@@ -112,12 +117,14 @@ class _Run:
 
     @property
     def read(self) -> bool:
-        """Whether everything was read."""
-        return all(part.position >= part.end for part in self.parts)
+        """Whether everything was read, and nothing is to be followed."""
+        return not self.job.follow and all(part.position >= part.end for part in self.parts)
 
     def finish(self) -> None:
         """Write what is left, and say what the stores contain now."""
         for part in self.parts:
+            if isinstance(part.reader, HoldingReader):
+                part.loader.add(*part.reader.settle(self.job.limit))
             part.flush()
         state = self.job.limit
         if state is None:
@@ -179,6 +186,45 @@ class Restorer:
         if run is not None:
             self._stop(run.parts)
 
+    def promote(
+        self, task: TaskId, limit: StateNumber | None, ends: Mapping[TopicPartition, int]
+    ) -> bool:
+        """Read a followed task up to these ends only, counting up to ``limit``; False: not here.
+
+        A later ``step`` gives it back as done.
+        """
+        self._added = [
+            attrs.evolve(job, limit=limit, ends=ends, follow=False) if job.task == task else job
+            for job in self._added
+        ]
+        run = self._runs.get(task)
+        if run is None:
+            return any(job.task == task for job in self._added)
+        run.job = attrs.evolve(run.job, limit=limit, ends=ends, follow=False)
+        for part in run.parts:
+            part.end = ends[part.tp]
+        self._stop([part for part in run.parts if part.position >= part.end])
+        return True
+
+    def extend(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> None:
+        """Let a followed task read source topics of its tables up to these offsets."""
+        run = self._runs.get(task)
+        for part in () if run is None else run.parts:
+            if part.tp in ends and isinstance(part.reader, PlainReader):
+                part.end = max(part.end, ends[part.tp])
+                if part.position < part.end and part.tp not in self._open:
+                    self._open[part.tp] = part
+                    self._source.assign({part.tp: part.position})
+
+    def lags(self) -> dict[TaskId, int]:
+        """Records that the changelog furthest behind has still to read, by task begun."""
+        return {task: max(map(self._lag, run.parts)) for task, run in self._runs.items()}
+
+    def _lag(self, part: _Partition) -> int:
+        end = self._source.known_end(part.tp) if part.end == OPEN_END else part.end
+        job = self._runs[part.task].job
+        return max(0, (job.ends[part.tp] if end is None else end) - part.position)
+
     def step(self, max_ms: int) -> list[TaskId]:
         """Restore for about so long; returns as soon as tasks are done, with those.
 
@@ -228,12 +274,13 @@ class Restorer:
                 state.topic_ids[tp.topic] = run.job.topic_ids[tp.topic]
         run.parts = [
             _Partition(
+                run.job.task,
                 tp,
                 store,
                 _reader(run.job, store, tp),
                 state.loader(store),
                 state.positions.get(tp, starts[tp]),
-                run.job.ends[tp],
+                OPEN_END if run.job.follow and store not in state.plain else run.job.ends[tp],
                 started_ms=now,
                 told_ms=now,
             )
@@ -361,12 +408,14 @@ def _mistrust(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> str | No
 def _reader(job: RestoreJob, store: str, tp: TopicPartition) -> Reader:
     if store in job.state.plain:
         return PlainReader()
+    if job.follow:
+        return HoldingReader(str(tp), job.state.epochs.get(tp, 0))
     return ChangelogReader(str(tp), job.limit, job.state.epochs.get(tp, 0))
 
 
 def _progress(task: TaskId, part: _Partition, now_ms: int) -> RestoreProgress:
     seconds = (now_ms - part.started_ms) / 1000
     rate = part.restored / seconds if seconds > 0 else 0.0
-    left = part.end - part.position
+    left = 0 if part.end == OPEN_END else part.end - part.position
     eta = 0.0 if left <= 0 else left / rate if rate > 0 else None
     return RestoreProgress(task, part.store, part.restored, max(0, left), rate, eta)

@@ -388,3 +388,53 @@ def test_damage_met_while_restoring_starts_over_once(world: World) -> None:
     damaged = 2
     with pytest.raises(TaskCorruptedError):
         world.run(world.job(state))
+
+
+def following(world: World, state: TaskState) -> RestoreJob:
+    ends = MemoryAdmin(world.log).end_offsets(list(state.changelogs.values()))
+    return RestoreJob(T0, state, ends, None, follow=True)
+
+
+def test_a_followed_task_is_read_on_and_holds_the_newest_number_back() -> None:
+    world = World()
+    world.flush(1, 1, a=1)
+    world.flush(1, 2, a=2)
+    state = world.state()
+    world.restorer.add(following(world, state))
+    assert world.restorer.step(10) == []
+    assert world.restorer.lags() == {T0: 0}
+    world.flush(1, 3, b=3)
+    assert world.restorer.lags() == {T0: 1}
+    assert world.restorer.step(10) == []
+    assert world.restorer.promote(T0, StateNumber(1, 2), {S0: 3})
+    assert world.restorer.step(10) == [T0]
+    assert dict(state.stores["s"].range()) == {"a": 2}
+    assert state.state == StateNumber(1, 2)
+    assert set(state.again["s"]) == {b"b"}, "an uncommitted record is written again"
+
+
+def test_a_promoted_task_counts_what_the_commit_says_and_reads_to_its_end_only() -> None:
+    world = World()
+    world.flush(1, 1, a=1)
+    state = world.state()
+    world.restorer.add(following(world, state))
+    world.restorer.step(10)
+    world.flush(1, 2, a=2, b=2)
+    assert world.restorer.promote(T0, StateNumber(1, 2), {S0: 3})
+    world.flush(2, 1, a=9)
+    assert world.restorer.step(10) == [T0]
+    assert dict(state.stores["s"].range()) == {"a": 2, "b": 2}
+    assert state.positions == {S0: 3}
+    assert world.restorer.idle
+
+
+def test_a_task_that_is_promoted_before_it_was_begun_is_restored_like_any_other() -> None:
+    world = World()
+    world.flush(1, 1, a=1)
+    world.flush(1, 2, a=2)
+    state = world.state()
+    world.restorer.add(following(world, state))
+    assert world.restorer.promote(T0, StateNumber(1, 1), {S0: 2})
+    assert world.restorer.step(10) == [T0]
+    assert dict(state.stores["s"].range()) == {"a": 1}
+    assert not world.restorer.promote(T1, None, {})
