@@ -13,19 +13,18 @@ from typing import Protocol
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
-from streamlet.errors import StateLockedError, TaskCorruptedError
+from streamlet.errors import StateLockedError
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import Admin
 from streamlet.runtime.active import ActiveTask
+from streamlet.runtime.opening import open_task
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore import RestoreJob, Restorer
 from streamlet.runtime.start import start_offsets
 from streamlet.runtime.task import Task
-from streamlet.state.directory import FolderLock, StateDirectory
-from streamlet.state.task_state import TaskState
+from streamlet.state.directory import StateDirectory
 from streamlet.topology.graph import Topology
-from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import NO_STATE, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -130,33 +129,13 @@ class Activation:
     def _open(self, task: TaskId, now: int) -> ActiveTask | None:
         part = self._topology.subtopology(task.subtopology)
         try:
-            lock = self._directory.lock_task(task)
+            opened = open_task(self._directory, part, task, self._settings.cache_max_bytes)
         except StateLockedError as error:
             log.debug("waiting: %s", error)
             self._wanted[task] = now + LOCKED_RETRY_MS
             return None
         del self._wanted[task]
-        return ActiveTask(task, part, self._open_state(task, part, lock), lock)
-
-    def _open_state(self, task: TaskId, part: Subtopology, lock: FolderLock) -> TaskState:
-        """The task's stores; damaged ones are wiped and come back from the changelog."""
-        changelogs = {
-            spec.name: TopicPartition(topic, task.partition)
-            for spec in part.stores
-            if (topic := part.changelog_topic(spec.name)) is not None
-        }
-        cache_bytes = self._settings.cache_max_bytes
-        folder = lock.folder if part.stores else None
-        try:
-            try:
-                return TaskState.open(folder, part.stores, cache_bytes, changelogs)
-            except TaskCorruptedError as error:
-                log.warning("state of task %s is damaged (%s); restoring it anew", task, error)
-                self._directory.wipe(lock)
-                return TaskState.open(folder, part.stores, cache_bytes, changelogs)
-        except BaseException:
-            lock.release()
-            raise
+        return ActiveTask(task, part, opened.state, opened.lock)
 
     def _begin(self, found: Sequence[ActiveTask]) -> None:
         """Read positions, then ends, and start restoring."""

@@ -1,0 +1,63 @@
+"""Opens a task's stores on this disk, whoever wants them: an active task or a copy."""
+
+from __future__ import annotations
+
+import logging
+
+import attrs
+
+from streamlet.errors import TaskCorruptedError
+from streamlet.state.directory import FolderLock, StateDirectory
+from streamlet.state.task_state import TaskState
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import TaskId, TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+@attrs.frozen(eq=False)
+class OpenTask:
+    """A task's stores and the lock on their folder; who has it closes both."""
+
+    task: TaskId
+    state: TaskState
+    lock: FolderLock
+
+    def close(self) -> None:
+        """Close the stores, writing nothing, and let others have the folder."""
+        self.state.close()
+        self.lock.release()
+
+
+def changelogs_of(part: Subtopology, task: TaskId) -> dict[str, TopicPartition]:
+    """The changelog partition of each store of a task that has one."""
+    return {
+        spec.name: TopicPartition(topic, task.partition)
+        for spec in part.stores
+        if (topic := part.changelog_topic(spec.name)) is not None
+    }
+
+
+def open_task(
+    directory: StateDirectory, part: Subtopology, task: TaskId, cache_bytes: int
+) -> OpenTask:
+    """Open a task's stores; damaged ones are wiped and come back from the changelog.
+
+    Raises:
+        StateLockedError: another worker has them open.
+        StateError: the folder cannot be used, or holds the stores of another topology.
+    """
+    lock = directory.lock_task(task)
+    changelogs = changelogs_of(part, task)
+    folder = lock.folder if part.stores else None
+    try:
+        try:
+            state = TaskState.open(folder, part.stores, cache_bytes, changelogs)
+        except TaskCorruptedError as error:
+            log.warning("state of task %s is damaged (%s); restoring it anew", task, error)
+            directory.wipe(lock)
+            state = TaskState.open(folder, part.stores, cache_bytes, changelogs)
+    except BaseException:
+        lock.release()
+        raise
+    return OpenTask(task, state, lock)
