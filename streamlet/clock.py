@@ -24,6 +24,10 @@ class Clock(Protocol):
         """Nanoseconds on the same monotonic clock, for measuring."""
         ...
 
+    def thread_ns(self) -> int:
+        """Nanoseconds of CPU time that the calling thread has used."""
+        ...
+
 
 class SystemClock:
     """The machine's clocks."""
@@ -39,6 +43,10 @@ class SystemClock:
     def now_ns(self) -> int:
         """Monotonic nanoseconds."""
         return time.monotonic_ns()
+
+    def thread_ns(self) -> int:
+        """CPU time of the calling thread, nanoseconds."""
+        return time.thread_time_ns()
 
 
 class ManualClock:
@@ -63,3 +71,7 @@ class ManualClock:
     def now_ns(self) -> int:
         """The set time in nanoseconds."""
         return self._ms * 1_000_000
+
+    def thread_ns(self) -> int:
+        """Nothing costs time here."""
+        return 0

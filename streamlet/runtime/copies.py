@@ -1,0 +1,326 @@
+"""Copies of tasks that others run: a thread of its own reads their changelogs, so that they are
+warm.
+
+```
+ worker: set ──▶ open, follow ──▶ lag, again and again ──▶ worker (learner ready, standby caught up)
+ worker: promote(commit, ends) ──▶ read to there, settle what was held back ──▶ worker: its stores
+```
+A promoted copy changes hands as it is, its stores open and its cache warm: nothing is opened or
+read twice between the old owner's last commit and the new one's first record.
+
+The thread shares the interpreter with the worker's loop, so while that has tasks of its own the
+thread rests in proportion to the CPU time it used (``restore.max.share``). A promotion does not
+rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from streamlet.clock import Clock
+from streamlet.config import Settings
+from streamlet.errors import (
+    BrokerError,
+    StateError,
+    StateLockedError,
+    StreamletError,
+    TimedOutError,
+)
+from streamlet.group.messages import Committed
+from streamlet.kafka.ports import Admin
+from streamlet.runtime.opening import OpenTask, open_task
+from streamlet.runtime.restore import RestoreJob, Restorer
+from streamlet.state.directory import StateDirectory
+from streamlet.topology.graph import Topology
+from streamlet.types import StateNumber, TaskId, TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: How long one step may take: a promotion waits for at most one.
+STEP_MS = 20
+#: How often lags are told, and how often committed positions of tables' source topics are read.
+LAG_MS = 50
+TABLES_MS = 1_000
+#: How long to rest after a failed step, and before a folder that is held is tried again.
+RETRY_MS = 100
+#: No rest is longer, so that new orders are not kept waiting.
+LONGEST_REST_MS = 100
+
+
+class CommittedPositions(Protocol):
+    """Who knows committed positions (``group.session``)."""
+
+    def fetch_committed(
+        self, partitions: Sequence[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, Committed]:
+        """Stable committed positions of these."""
+        ...
+
+
+@attrs.frozen
+class Lag:
+    """How many records the copy's changelog furthest behind has still to read."""
+
+    task: TaskId
+    lag: int
+
+
+@attrs.frozen(eq=False)
+class Promoted:
+    """A copy is as of the commit it was promoted to; its stores are the taker's from now on."""
+
+    opened: OpenTask
+
+
+@attrs.frozen
+class CopyFailed:
+    """A copy cannot be kept here."""
+
+    task: TaskId
+    reason: str
+
+
+CopyEvent: TypeAlias = Lag | Promoted | CopyFailed
+
+
+@attrs.frozen
+class _Promote:
+    task: TaskId
+    limit: StateNumber | None
+    ends: Mapping[TopicPartition, int]
+
+
+class Copies:
+    """The copies of one worker; all methods are the worker's, everything else the thread's.
+
+    Args:
+        topology: what the tasks are.
+        directory: where their state lies.
+        restorer: with a consumer of its own.
+        positions: knows committed positions, for tables that are their own changelog.
+        admin: knows ends and ids of topics.
+        settings: the application's.
+        clock: the time.
+        has_actives: whether the worker runs tasks, which come first.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        directory: StateDirectory,
+        restorer: Restorer,
+        positions: CommittedPositions,
+        admin: Admin,
+        settings: Settings,
+        clock: Clock,
+        has_actives: Callable[[], bool],
+    ) -> None:
+        self._topology = topology
+        self._directory = directory
+        self._restorer = restorer
+        self._positions = positions
+        self._admin = admin
+        self._settings = settings
+        self._clock = clock
+        self._has_actives = has_actives
+        self._orders: queue.SimpleQueue[frozenset[TaskId] | _Promote | None] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[CopyEvent] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="streamlet-copies", daemon=True)
+        self._asked = threading.Event()
+        #: What the worker last asked for.
+        self.wanted: frozenset[TaskId] = frozenset()
+        # The thread's own.
+        self._mine: frozenset[TaskId] = frozenset()
+        self._open: dict[TaskId, OpenTask] = {}
+        self._promoting: set[TaskId] = set()
+        self._told: dict[TaskId, int] = {}
+        self._next_lag_ms = 0
+        self._next_tables_ms = 0
+        self._retry_ms = 0
+        self._closed = False
+
+    # The worker's.
+
+    def set(self, tasks: frozenset[TaskId]) -> None:
+        """Keep copies of exactly these; others are closed, their files stay."""
+        if tasks != self.wanted:
+            self.wanted = tasks
+            self._order(tasks)
+
+    def promote(
+        self, task: TaskId, limit: StateNumber | None, ends: Mapping[TopicPartition, int]
+    ) -> None:
+        """Bring a wanted copy to a commit and hand it over: ``Promoted`` or ``CopyFailed`` follows.
+
+        It is no copy any more, whatever ``set`` is told afterwards.
+        """
+        self.wanted -= {task}
+        self._order(_Promote(task, limit, dict(ends)))
+
+    def take(self) -> list[CopyEvent]:
+        """What happened since the last call."""
+        events = []
+        while not self._events.empty():
+            events.append(self._events.get())
+        return events
+
+    def close(self) -> None:
+        """End the thread; copies are as far as they were written last."""
+        if self._thread.is_alive():
+            self._order(None)
+            self._thread.join()
+        for event in self.take():
+            if isinstance(event, Promoted):
+                event.opened.close()
+        self._restorer.close()
+
+    def _order(self, order: frozenset[TaskId] | _Promote | None) -> None:
+        self._orders.put(order)
+        self._asked.set()
+        if order and not self._thread.is_alive():
+            self._thread.start()
+
+    # The thread's.
+
+    def _run(self) -> None:
+        try:
+            while not self._closed:
+                self._round()
+        except Exception:
+            log.exception("copies are not kept any more")
+            for task in sorted(self._mine | self._promoting):
+                self._events.put(CopyFailed(task, "the thread that keeps copies broke"))
+        finally:
+            for task in list(self._open):
+                self._drop(task)
+
+    def _round(self) -> None:
+        """Orders, one step, what is to be told, a rest."""
+        self._take_orders()
+        began = self._clock.thread_ns()
+        try:
+            self._open_wanted()
+            for task in self._restorer.step(STEP_MS):
+                self._promoting.discard(task)
+                self._told.pop(task, None)
+                self._events.put(Promoted(self._open.pop(task)))
+            self._follow_tables()
+        except (BrokerError, TimedOutError) as error:
+            log.warning("copies wait: %s", error)
+            self._rest(RETRY_MS)
+        except StateError as error:
+            self._fail_all(str(error))
+        self._tell_lags()
+        if not self._promoting:
+            self._rest(self._rest_ms(self._clock.thread_ns() - began))
+
+    def _rest_ms(self, used_ns: int) -> int:
+        if not self._open:
+            return LONGEST_REST_MS
+        if not self._has_actives():
+            return 0
+        share = self._settings.restore_max_share
+        return min(LONGEST_REST_MS, int(used_ns * (1 - share) / share / 1_000_000))
+
+    def _rest(self, ms: int) -> None:
+        if ms > 0:
+            self._asked.wait(ms / 1000)
+
+    def _take_orders(self) -> None:
+        self._asked.clear()
+        while not self._orders.empty():
+            match self._orders.get():
+                case None:
+                    self._closed = True
+                case _Promote() as order:
+                    self._promote(order)
+                case tasks:
+                    self._mine = tasks - self._promoting
+        for task in sorted(set(self._open) - self._mine - self._promoting):
+            self._drop(task)
+
+    def _promote(self, order: _Promote) -> None:
+        self._mine -= {order.task}
+        if order.task in self._open and self._restorer.promote(
+            *attrs.astuple(order, recurse=False)
+        ):
+            self._promoting.add(order.task)
+            return
+        if order.task in self._open:
+            self._drop(order.task)
+        self._events.put(CopyFailed(order.task, "it was not open yet"))
+
+    def _open_wanted(self) -> None:
+        now = self._clock.now_ms()
+        missing = sorted(self._mine - set(self._open))
+        if not missing or now < self._retry_ms:
+            return
+        self._retry_ms = now + RETRY_MS
+        for task in missing:
+            part = self._topology.subtopology(task.subtopology)
+            try:
+                opened = open_task(self._directory, part, task, self._settings.cache_max_bytes)
+            except StateLockedError as error:
+                log.debug("waiting: %s", error)
+                continue
+            self._open[task] = opened
+            self._follow(opened)
+
+    def _follow(self, opened: OpenTask) -> None:
+        changelogs = opened.state.changelogs
+        ends = self._admin.end_offsets(sorted(changelogs.values()))
+        ends |= self._table_ends(opened)
+        ids = self._admin.topic_ids(sorted({tp.topic for tp in changelogs.values()}))
+        self._restorer.add(RestoreJob(opened.task, opened.state, ends, None, ids, follow=True))
+
+    def _table_ends(self, opened: OpenTask) -> dict[TopicPartition, int]:
+        """How far tables over source topics may be read: to their owner's commit, not beyond."""
+        tables = sorted(opened.state.changelogs[name] for name in opened.state.plain)
+        if not tables:
+            return {}
+        committed = self._positions.fetch_committed(tables, self._settings.session_timeout_ms)
+        return {tp: max(0, committed[tp].offset) for tp in tables}
+
+    def _follow_tables(self) -> None:
+        now = self._clock.now_ms()
+        if now < self._next_tables_ms:
+            return
+        self._next_tables_ms = now + TABLES_MS
+        for task in sorted(set(self._open) - self._promoting):
+            ends = self._table_ends(self._open[task])
+            if ends:
+                self._restorer.extend(task, ends)
+
+    def _tell_lags(self) -> None:
+        now = self._clock.now_ms()
+        if now < self._next_lag_ms:
+            return
+        self._next_lag_ms = now + LAG_MS
+        for task, lag in sorted(self._restorer.lags().items()):
+            if task not in self._promoting and self._told.get(task) != lag:
+                self._told[task] = lag
+                self._events.put(Lag(task, lag))
+
+    def _fail_all(self, reason: str) -> None:
+        """A store refused: which one is not known, so every copy is given up and told of."""
+        log.error("copies are given up: %s", reason)
+        for task in sorted(self._open):
+            self._drop(task)
+            self._events.put(CopyFailed(task, reason))
+        self._mine = frozenset()
+        self._promoting.clear()
+
+    def _drop(self, task: TaskId) -> None:
+        self._restorer.remove(task)
+        self._told.pop(task, None)
+        try:
+            self._open.pop(task).close()
+        except StreamletError as error:
+            log.warning("closing the copy of %s: %s", task, error)
