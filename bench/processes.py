@@ -79,7 +79,7 @@ def _gather(running: list[subprocess.Popen[str]], total: int) -> list[dict[str, 
             working -= 1
             continue
         last[index] = json.loads(line)
-        seen[index] = last[index].get("seen", seen[index])
+        seen[index] = last[index].get("seen", last[index].get("records", 0))
         if sum(seen) >= total:
             _tell_end(running)
     for process, result in zip(running, last, strict=True):

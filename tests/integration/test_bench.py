@@ -1,0 +1,51 @@
+"""The benchmarks run, check their outputs and print what is promised."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).resolve().parents[2]
+MEASURED = {"rate", "cpu_s_per_m", "rss_mb"}
+
+
+def bench(bootstrap: str, *arguments: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", *arguments, "--runs", "1", "--json"],
+        cwd=ROOT,
+        env={**os.environ, "BENCH_BOOTSTRAP": bootstrap},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("workload", ["wordcount", "passthrough", "restore"])
+def test_streamlet_and_the_bare_loop_are_measured_and_right(
+    bootstrap_servers: str, workload: str
+) -> None:
+    found = bench(bootstrap_servers, workload, "--records", "20000", "--keys", "500")
+    assert found["workload"] == workload
+    assert found["right"] is True
+    assert found["ratio"] > 0
+    assert set(found["streamlet"]) == set(found["bare"]) == MEASURED
+
+
+def test_two_workers_share_the_input(bootstrap_servers: str) -> None:
+    found = bench(
+        bootstrap_servers, "wordcount", "--records", "20000", "--keys", "500", "--workers", "2"
+    )
+    assert found["right"] is True
+    assert found["workers"] == 2
+    assert set(found["one_worker"]) == MEASURED
+    assert found["speedup"] > 0

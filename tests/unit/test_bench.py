@@ -1,0 +1,63 @@
+"""The parts of the benchmarks that decide what a result means."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.load import expected_counts, words
+from bench.processes import Measurement
+from bench.rounds import Outcome, play, ratio, summary
+
+
+def outcome(rate: float, wrong: str = "", rss_mb: float = 100.0) -> Outcome:
+    return Outcome(Measurement(rate, 2.0, rss_mb, {}), wrong)
+
+
+def test_every_word_is_in_the_input_and_few_are_in_most_of_it() -> None:
+    counts = expected_counts(records=20_000, keys=1_000)
+    assert len(counts) == 1_000
+    assert sum(counts.values()) == 20_000
+    assert counts[b"word0000000"] > 2_000
+
+
+def test_the_input_is_the_same_in_each_run() -> None:
+    assert words(5_000, 100) == words(5_000, 100)
+
+
+def test_the_ratio_compares_within_a_round() -> None:
+    """A machine at half speed in one round changes both rates and not their ratio."""
+    outcomes = {
+        "bare": [outcome(1000), outcome(500), outcome(1000)],
+        "streamlet": [outcome(800), outcome(400), outcome(700)],
+    }
+    assert ratio(outcomes, "streamlet", "bare") == 0.8
+    assert ratio({"streamlet": [outcome(1)]}, "streamlet", "bare") is None
+
+
+def test_a_summary_has_median_rates_and_the_highest_memory() -> None:
+    runs = [outcome(100, rss_mb=50), outcome(300, rss_mb=70), outcome(200, rss_mb=60)]
+    found = summary("wordcount", {"streamlet": runs, "bare": runs})
+    assert found == {
+        "workload": "wordcount",
+        "streamlet": {"rate": 200, "cpu_s_per_m": 2.0, "rss_mb": 70},
+        "bare": {"rate": 200, "cpu_s_per_m": 2.0, "rss_mb": 70},
+        "ratio": 1.0,
+        "right": True,
+    }
+
+
+def test_one_wrong_output_makes_the_result_wrong() -> None:
+    outcomes = {"bare": [outcome(1)] * 2, "streamlet": [outcome(1), outcome(1, "one word off")]}
+    assert summary("wordcount", outcomes)["right"] is False
+
+
+def test_rounds_take_turns(capsys: pytest.CaptureFixture[str]) -> None:
+    played: list[str] = []
+
+    def variant(name: str) -> Outcome:
+        played.append(name)
+        return outcome(1)
+
+    play({"bare": lambda: variant("bare"), "streamlet": lambda: variant("streamlet")}, runs=2)
+    assert played == ["bare", "streamlet", "bare", "streamlet"]
+    assert capsys.readouterr().out == "", "standard output is for the result"
