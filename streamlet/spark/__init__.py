@@ -9,6 +9,8 @@ Needs the extra ``spark``; this module can be imported without it.
 
 from __future__ import annotations
 
+from streamlet.spark.connector import connector_jars
+from streamlet.spark.query import start, to_dataframe
 from streamlet.spark.session import session, stop
 
-__all__ = ["session", "stop"]
+__all__ = ["connector_jars", "session", "start", "stop", "to_dataframe"]

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.task import Output
+from streamlet.spark.packing import Packed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,6 +36,18 @@ _OUTPUT = pa.schema(
         ("partition", pa.int32()),
         ("timestamp", pa.int64()),
         ("headers", _HEADERS),
+    ]
+)
+_PACKED = pa.schema(
+    [
+        ("group", pa.int32()),
+        ("sender", pa.string()),
+        ("first", pa.int64()),
+        ("part", pa.int32()),
+        ("time", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("records", pa.binary()),
     ]
 )
 
@@ -104,6 +117,18 @@ def output_rows(output: Output) -> pa.RecordBatch:
             pa.array([_headers(one) for one in headers], _HEADERS),
         ],
         schema=_OUTPUT,
+    )
+
+
+def packed_rows(packed: Sequence[Packed]) -> pa.RecordBatch:
+    """Rows between two stages, as ``packing.PACKED_SCHEMA`` has them."""
+    columns = zip(*packed, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(list(column), field.type)
+            for column, field in zip(columns, _PACKED, strict=True)
+        ],
+        schema=_PACKED,
     )
 
 

@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
 
+from streamlet.config import Settings
 from streamlet.errors import AppNotFoundError
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.topology.graph import Topology
@@ -21,6 +22,7 @@ class Application(Protocol):
 
     name: str
     policy: ErrorPolicy
+    settings: Settings
 
     def topology(self) -> Topology:
         """The finished topology."""

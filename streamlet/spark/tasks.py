@@ -1,21 +1,23 @@
-"""Stateless tasks inside ``mapInArrow``: no shuffle, no state, only the task.
+"""What runs in ``mapInArrow``: stateless tasks, packing in front of the stages, unpacking behind.
 
-Spark hands an operator the rows of one of its partitions; a task is made for each topic and
-partition among them, and forgotten at the end.
+Spark hands an operator the rows of one of its partitions. A stateless task is made for each topic
+and partition among them, and forgotten at the end. What travels to the workers is a ``Plan``: names
+and numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.task import Output, Task
-from streamlet.spark.reference import Application, check_importable, resolve
+from streamlet.spark.packing import Packed, Sender, as_output, pack_raw, unpack
+from streamlet.spark.plan import Plan
+from streamlet.spark.reference import resolve
 from streamlet.state.task_state import TaskState
-from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
@@ -23,51 +25,78 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Stateless:
-    """A subtopology without stores as a function for ``mapInArrow``.
+class MapTasks:
+    """Stateless subtopologies that nothing follows: rows of a source in, rows of outputs out.
 
     Rows in have the columns of ``columns.source_columns``, rows out those of
-    ``columns.OUTPUT_SCHEMA``. What travels to the workers are the names and numbers below.
-
-    Args:
-        reference: ``module:attribute`` of the application.
-        subtopology: number of the subtopology.
-        counts: partitions of the topics that a partitioner of the user's writes.
+    ``columns.OUTPUT_SCHEMA``.
 
     Raises:
-        AppNotFoundError: the reference leads into ``__main__``.
         ProcessingError: when called, a record failed under the policy ``fail``.
     """
 
-    reference: str = attrs.field()
-    subtopology: int
-    counts: dict[str, int] = attrs.field(factory=dict)
-
-    @reference.validator
-    def _check(self, _: object, reference: str) -> None:
-        check_importable(reference)
+    plan: Plan
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process the rows of one Spark partition."""
         from streamlet.spark.columns import output_rows, raw_batches
 
-        app = resolve(self.reference)
-        tasks = StatelessTasks(app, app.topology().subtopology(self.subtopology), self.counts)
+        tasks = _StatelessTasks(self.plan)
         for rows in batches:
             for raw in raw_batches(rows):
                 for output in tasks.process(raw):
                     yield output_rows(output)
 
 
-class StatelessTasks:
-    """The tasks of one stateless subtopology that one call meets, one per partition."""
+@attrs.frozen
+class Pack:
+    """The map in front of the stages: what stateless tasks write, and all other records as read.
 
-    def __init__(self, app: Application, part: Subtopology, counts: dict[str, int]) -> None:
-        assert not part.stateful, f"subtopology {part.id} has stores"
-        self._app, self._part, self._counts = app, part, counts
+    Rows in as for ``MapTasks``, rows out are of ``packing.PACKED_SCHEMA``.
+    """
+
+    plan: Plan
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pack the rows of one Spark partition."""
+        from streamlet.spark.columns import packed_rows, raw_batches
+
+        tasks = _StatelessTasks(self.plan)
+        for rows in batches:
+            packed: list[Packed] = []
+            for raw in raw_batches(rows):
+                subtopology = self.plan.readers[raw.topic]
+                if subtopology in self.plan.mapped:
+                    sender = Sender(self.plan, 0, str(TaskId(subtopology, raw.partition)))
+                    packed.extend(sender.rows(tasks.process(raw), raw.offsets[0]))
+                else:
+                    packed.append(pack_raw(self.plan, raw))
+            if packed:
+                yield packed_rows(packed)
+
+
+class Unpack:
+    """The map behind the stages: rows of ``packing.PACKED_SCHEMA`` in, rows of outputs out."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Unpack the rows of one Spark partition."""
+        from streamlet.spark.columns import output_rows
+
+        for rows in batches:
+            topics, records = rows["topic"].to_pylist(), rows["records"].to_pylist()
+            for topic, packed in zip(topics, records, strict=True):
+                yield output_rows(as_output(topic, unpack(packed)))
+
+
+class _StatelessTasks:
+    """The stateless tasks that one call meets, one per partition of a topic."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._app = resolve(plan.reference)
         self._tasks: dict[TopicPartition, Task] = {}
 
-    def process(self, raw: PartitionBatch) -> list[Output]:
+    def process(self, raw: PartitionBatch) -> Sequence[Output]:
         """Let the batch's task process it."""
         where = TopicPartition(raw.topic, raw.partition)
         task = self._tasks.get(where)
@@ -76,11 +105,12 @@ class StatelessTasks:
         return task.process(raw)
 
     def _task(self, where: TopicPartition, first: int) -> Task:
+        part = self._app.topology().subtopology(self._plan.readers[where.topic])
         return Task(
-            TaskId(self._part.id, where.partition),
-            self._part,
+            TaskId(part.id, where.partition),
+            part,
             TaskState.open(None, (), 0),
             {where: first},  # its only input: nothing waits for another partition
             policy=self._app.policy,
-            partition_counts=self._counts,
+            partition_counts=self._plan.out_counts,
         )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import examples.wordcount
-from streamlet.errors import AppNotFoundError
 from streamlet.spark.columns import OUTPUT_SCHEMA, source_columns
+from streamlet.spark.plan import plan
 from streamlet.spark.reference import reference_of
-from streamlet.spark.tasks import Stateless
+from streamlet.spark.tasks import MapTasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,8 @@ def test_word_counts_stateless_part_runs_in_map_in_arrow(spark: SparkSession) ->
         for offset, line in enumerate(LINES)
     ]
     source = spark.createDataFrame(rows, ROWS).coalesce(1)
-    stateless = Stateless(reference_of(examples.wordcount.app), 0)
+    app = examples.wordcount.app
+    stateless = MapTasks(plan(reference_of(app), app.topology(), {"lines": 2}))
     out = source_columns(source).mapInArrow(stateless, OUTPUT_SCHEMA).collect()
     wanted = [
         (word, 1_000 + offset)
@@ -40,8 +41,3 @@ def test_word_counts_stateless_part_runs_in_map_in_arrow(spark: SparkSession) ->
     assert [row.key for row in out] == [row.value for row in out]  # re-keyed by the word
     assert {row.topic for row in out} == {"wordcount-counts-repartition"}
     assert {row.partition for row in out} == {None}
-
-
-def test_an_app_in_main_is_refused() -> None:
-    with pytest.raises(AppNotFoundError, match="__main__"):
-        Stateless("__main__:app", 0)

@@ -65,7 +65,7 @@ def test_without_pyspark_everything_imports_and_a_session_names_the_extra() -> N
     code = """
 import sys
 sys.modules.update(dict.fromkeys(["pyspark", "pyarrow", "pandas", "numpy"]))
-import streamlet.spark, streamlet.spark.reference, streamlet.spark.tasks
+import streamlet.spark
 from streamlet.errors import StreamletError
 try:
     streamlet.spark.session()

@@ -1,0 +1,138 @@
+"""A stage of the query as Spark runs it: one group per stream task; needs PySpark to be imported.
+
+Spark calls ``handleInputRows`` with all rows of a group in a micro-batch. Everything that happens
+in a call counts, or nothing: Spark keeps state and output of a batch in one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from streamlet.spark.latest import Latest
+from streamlet.spark.packing import Packed, Sender
+from streamlet.spark.plan import Plan
+from streamlet.spark.run import Runner
+from streamlet.spark.segments import Limits
+from streamlet.types import TaskId
+
+_PackedRow = Row(*Packed._fields)
+
+#: Runners of this worker process by query and stage; it outlives the processors, which Spark makes
+#: anew for every batch.
+_RUNNERS: dict[tuple[str, int], tuple[Plan, Runner]] = {}
+
+#: A test run has many queries, and a worker serves all of them.
+_QUERIES_KEPT = 8
+
+
+@attrs.frozen
+class Options:
+    """How a stage runs beside what it runs."""
+
+    limits: Limits = attrs.field(factory=Limits)
+    #: Write only the last record per topic and key of a batch.
+    last_only: bool = False
+
+
+class StageProcessor(StatefulProcessor):
+    """All tasks of one stage, and the handing on of what is for later ones.
+
+    Args:
+        plan: of the query.
+        stage: number of the stage.
+        options: how it runs.
+    """
+
+    def __init__(self, plan: Plan, stage: int, options: Options) -> None:
+        self._plan, self._stage, self._options = plan, stage, options
+
+    def init(self, handle: Any) -> None:
+        """Name the state that Spark keeps for each group."""
+        self._head = handle.getValueState("head", "head binary")
+        self._segments = handle.getMapState("segments", "number bigint", "segment binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        """Run a task over its rows, or hand rows on."""
+        packed = [_packed(row) for row in rows]
+        task = self._plan.stages[self._stage].tasks.get(key[0])
+        if task is None:
+            packed.sort(key=lambda row: (row.sender, row.first, row.part))
+        found = packed if task is None else self._run(task, packed)
+        for row in found:
+            yield _PackedRow(*row) if task is not None else _PackedRow(*self._readdressed(row))
+
+    def close(self) -> None:
+        """Nothing to free: stores outlive the batch."""
+
+    def _run(self, task: TaskId, rows: list[Packed]) -> Iterator[Packed]:
+        sender = Sender(self._plan, self._stage + 1, str(task))
+        inside, latest, count = self._plan.inside, Latest(), 0
+        runner = _runner(self._plan, self._stage, self._options)
+        for outputs in runner.run(task, rows, _Kept(self._head, self._segments), _batch_id()):
+            now = outputs
+            if self._options.last_only:
+                now = [output for output in outputs if output.topic in inside]
+                latest.hold(output for output in outputs if output.topic not in inside)
+            yield from sender.rows(now, count)
+            count += 1
+        yield from sender.rows(latest.outputs(), count)
+
+    def _readdressed(self, row: Packed) -> Packed:
+        group = self._plan.address(self._stage + 1, row.topic, row.partition, row.sender)
+        return row._replace(group=group)
+
+
+class _Kept:
+    """A task's state in Spark: one call is one round trip to the JVM."""
+
+    def __init__(self, head: Any, segments: Any) -> None:
+        self._head, self._segments = head, segments
+
+    def head(self) -> bytes | None:
+        found = self._head.get()
+        return None if found is None else bytes(found[0])
+
+    def set_head(self, head: bytes) -> None:
+        self._head.update((head,))
+
+    def get(self, number: int) -> bytes:
+        return bytes(self._segments.getValue((number,))[0])
+
+    def put(self, number: int, segment: bytes) -> None:
+        self._segments.updateValue((number,), (segment,))
+
+    def remove(self, number: int) -> None:
+        self._segments.removeKey((number,))
+
+
+def _runner(plan: Plan, stage: int, options: Options) -> Runner:
+    place = (_property("sql.streaming.queryId"), stage)
+    known = _RUNNERS.get(place)
+    if known is not None and known[0] == plan:
+        return known[1]
+    while len(_RUNNERS) >= _QUERIES_KEPT:
+        del _RUNNERS[next(iter(_RUNNERS))]
+    runner = Runner(plan, options.limits)
+    _RUNNERS[place] = (plan, runner)
+    return runner
+
+
+def _batch_id() -> int:
+    return int(_property("streaming.sql.batchId") or 0)
+
+
+def _property(name: str) -> str:
+    context = TaskContext.get()
+    return "" if context is None else context.getLocalProperty(name) or ""
+
+
+def _packed(row: Row) -> Packed:
+    fields = list(row)
+    fields[-1] = bytes(fields[-1])
+    return Packed(*fields)

@@ -1,0 +1,211 @@
+"""One stream task over one micro-batch: state taken up, records in order, changes kept.
+
+A worker process keeps its tasks' stores from batch to batch. Spark gives a task to any worker it
+likes, tries again what failed and stops what it likes, so a kept store is believed only if it bears
+the mark that Spark's own state has; else it is built again from there. The mark is made anew in
+every attempt: what an attempt left that Spark did not count is never taken for the truth.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heapreplace
+from typing import Protocol
+
+import attrs
+import msgspec
+
+from streamlet.errors import StateError
+from streamlet.runtime.task import Output, Task
+from streamlet.spark.packing import Packed, as_batch, unpack
+from streamlet.spark.plan import Plan
+from streamlet.spark.reference import resolve
+from streamlet.spark.segments import Extent, Limits, Medium, append, read
+from streamlet.state.task_state import TaskState
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import StateNumber, TaskId, TopicPartition
+
+#: Memory that the stores of one task may use for objects, bytes.
+CACHE_BYTES = 64 * 1024 * 1024
+
+_MARK_BYTES = 12
+
+
+class Head(msgspec.Struct, array_like=True, frozen=True):
+    """What Spark keeps of a task beside its segments."""
+
+    task: str
+    layout: bytes  # the subtopology's hash
+    mark: bytes
+    extent: Extent
+    commits: int
+    stream_time: int
+    positions: dict[str, int]  # next offset, by topic
+
+
+class KeptState(Medium, Protocol):
+    """A task's state in Spark, as of the last batch that counts."""
+
+    def head(self) -> bytes | None:
+        """What ``set_head`` was given last; None before the first batch."""
+        ...
+
+    def set_head(self, head: bytes) -> None:
+        """Replace the head."""
+        ...
+
+
+@attrs.define
+class _Warm:
+    """A task of this process with its stores, as of ``mark``."""
+
+    task: Task
+    mark: bytes
+    batch: int
+
+
+class Runner:
+    """The stream tasks of this process, warm from batch to batch.
+
+    Args:
+        plan: of the query.
+        limits: when state is compacted.
+    """
+
+    def __init__(self, plan: Plan, limits: Limits) -> None:
+        self._plan, self._limits = plan, limits
+        self._app = resolve(plan.reference)
+        self._warm: dict[TaskId, _Warm] = {}
+
+    def run(
+        self, which: TaskId, rows: Iterable[Packed], kept: KeptState, batch: int
+    ) -> Iterator[list[Output]]:
+        """Process a micro-batch's rows of one task, and keep its state at the end.
+
+        Outputs come in order; only when all were taken is the state kept.
+
+        Raises:
+            ProcessingError: a record failed under the policy ``fail``.
+            StateError: Spark's state is that of another task or topology, or has these records.
+        """
+        part = self._app.topology().subtopology(which.subtopology)
+        raw = kept.head()
+        head = self._new_head(which, part) if raw is None else _decode_head(raw)
+        _check(head, which, part)
+        # Not there while it is worked on: whatever goes wrong now, it is no longer as marked.
+        warm = self._warm.pop(which, None)
+        if warm is None or warm.mark != head.mark:
+            task = self._restored(which, part, head, kept)
+        else:
+            task = warm.task
+        positions = dict(head.positions)
+        yield from _process(task, rows, positions)
+        mark = os.urandom(_MARK_BYTES)
+        extent = self._keep(task, head, kept)
+        changed = Head(
+            head.task,
+            head.layout,
+            mark,
+            extent,
+            head.commits + 1,
+            task.stream_time,
+            positions,
+        )
+        kept.set_head(_encode_head(changed))
+        self._warm[which] = _Warm(task, mark, batch)
+        self._forget(batch)
+
+    def _new_head(self, which: TaskId, part: Subtopology) -> Head:
+        return Head(str(which), part.hash, b"", Extent(), 0, -1, {})
+
+    def _restored(self, which: TaskId, part: Subtopology, head: Head, kept: KeptState) -> Task:
+        state = TaskState.open(None, part.stores, CACHE_BYTES)
+        for columns in read(kept, head.extent):
+            state.load(columns, TopicPartition(columns.store, which.partition), 0, 0)
+        positions = {
+            TopicPartition(topic, which.partition): head.positions.get(topic, 0)
+            for topic in part.input_topics
+        }
+        task = Task(
+            which,
+            part,
+            state,
+            positions,
+            policy=self._app.policy,
+            partition_counts=self._plan.out_counts,
+        )
+        task.stream_time = head.stream_time
+        return task
+
+    def _keep(self, task: Task, head: Head, kept: KeptState) -> Extent:
+        drained = task.state.drain()
+        columns = [drained.columns[store] for store in sorted(drained.columns)]
+        extent = append(kept, head.extent, columns, self._limits)
+        task.state.write(drained, StateNumber(1, head.commits + 1), {})
+        return extent
+
+    def _forget(self, batch: int) -> None:
+        """Drop tasks that went to other workers: their marks will not come back."""
+        for which in [w for w, warm in self._warm.items() if batch - warm.batch > _BATCHES_KEPT]:
+            self._warm.pop(which).task.state.close()
+
+
+#: A task that had nothing to do in so many batches is built again when it has.
+_BATCHES_KEPT = 20
+
+_encode_head = msgspec.msgpack.Encoder().encode
+_decode_head = msgspec.msgpack.Decoder(Head).decode
+
+
+def _check(head: Head, which: TaskId, part: Subtopology) -> None:
+    if head.task != str(which):
+        raise StateError(
+            f"the checkpoint has task {head.task} where {which} is looked for: it is that of "
+            "another topology or of topics with other partition counts"
+        )
+    if head.layout != part.hash:
+        raise StateError(
+            f"the checkpoint's state of task {which} is that of another version of the topology: "
+            "nodes, stores or serdes of its subtopology have changed"
+        )
+
+
+def _process(
+    task: Task, rows: Iterable[Packed], positions: dict[str, int]
+) -> Iterator[list[Output]]:
+    """All rows of a task, in order; ``positions`` moves behind them."""
+    alone = len(task.subtopology.input_topics) == 1
+    for row in in_order(rows):
+        batch = as_batch(row, unpack(row.records), positions.get(row.topic, 0))
+        if batch.offsets[0] < positions.get(row.topic, 0):
+            raise StateError(
+                f"task {task.task} has had {row.topic}-{row.partition} up to offset "
+                f"{positions[row.topic]} and got {batch.offsets[0]} again"
+            )
+        positions[row.topic] = batch.offsets[-1] + 1
+        # With several topics nothing is certain before the last row: their ends are not known yet.
+        yield task.process(batch) if alone else task.process(batch, 0, lambda _: None)
+    if not alone:
+        yield task.resume(0)
+
+
+def in_order(rows: Iterable[Packed]) -> Iterator[Packed]:
+    """Rows in their senders' order, senders merged by the time of their next record.
+
+    They may arrive in any order: a sort that spills to disk mixes them.
+    """
+    senders: dict[str, deque[Packed]] = {}
+    for row in sorted(rows, key=lambda row: (row.first, row.part)):
+        senders.setdefault(row.sender, deque()).append(row)
+    heads = [(queue[0].time, sender) for sender, queue in senders.items()]
+    heapify(heads)
+    while heads:
+        sender = heads[0][1]
+        queue = senders[sender]
+        yield queue.popleft()
+        if queue:
+            heapreplace(heads, (queue[0].time, sender))
+        else:
+            heappop(heads)

@@ -1,0 +1,104 @@
+"""Kafka as the JVM's connector sees it: options of source and sink, partition counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from streamlet.errors import BrokerError, MissingTopicError, StreamletError
+from streamlet.topology.graph import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_EARLIEST, _LATEST = -2, -1
+
+#: A consumer that is at the end of its partition waits this long for more, and the micro-batch
+#: with it; Kafka's default of 500 ms makes the last batch almost a second longer.
+_FETCH_WAIT = {"fetch.max.wait.ms": "10"}
+
+_TIMEOUT_MS = 20_000
+
+
+def source(
+    spark: SparkSession,
+    topology: Topology,
+    counts: Mapping[str, int],
+    kafka: Mapping[str, str],
+    *,
+    reset: str,
+    max_records: int | None,
+) -> DataFrame:
+    """A stream of all source topics, with Kafka's columns.
+
+    Args:
+        spark: a session with the connector's jars.
+        topology: which topics, and where to begin each.
+        counts: partitions of the topics.
+        kafka: settings of the Java client.
+        reset: where to begin topics that do not say it: ``earliest`` or ``latest``.
+        max_records: in one micro-batch; None for all there are.
+    """
+    resets = {
+        topic: node.reset or reset
+        for part in topology.subtopologies
+        for node in part.sources
+        for topic in node.topics
+    }
+    starts = {
+        topic: {
+            str(partition): _LATEST if resets[topic] == "latest" else _EARLIEST
+            for partition in range(counts[topic])
+        }
+        for topic in topology.source_topics
+    }
+    reader = spark.readStream.format("kafka")
+    for name, value in sorted({**_FETCH_WAIT, **kafka}.items()):
+        reader = reader.option(f"kafka.{name}", value)
+    if max_records is not None:
+        reader = reader.option("maxOffsetsPerTrigger", max_records)
+    reader = reader.option("subscribe", ",".join(topology.source_topics))
+    return reader.option("startingOffsets", json.dumps(starts)).load()
+
+
+def partition_counts(
+    spark: SparkSession, topics: Iterable[str], kafka: Mapping[str, str]
+) -> dict[str, int]:
+    """Partitions of each topic, asked by the Java client with the connector's own settings.
+
+    Raises:
+        StreamletError: the session has no connector.
+        MissingTopicError: a topic does not exist.
+        BrokerError: the broker does not answer.
+    """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    jvm: Any = spark._jvm
+    wanted = jvm.java.util.ArrayList()
+    for topic in sorted(topics):
+        wanted.add(topic)
+    settings = jvm.java.util.Properties()
+    for name, value in kafka.items():
+        settings.setProperty(name, value)
+    settings.setProperty("default.api.timeout.ms", str(_TIMEOUT_MS))
+    settings.setProperty("request.timeout.ms", str(_TIMEOUT_MS // 2))
+    try:
+        admin = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
+    except TypeError as error:  # what py4j says of a class that is not there
+        raise StreamletError(
+            "this session has no Kafka connector; make it with "
+            "session(jars=connector_jars()), or with spark.jars of your own"
+        ) from error
+    try:
+        described = admin.describeTopics(wanted).allTopicNames().get()
+        return {topic: described[topic].partitions().size() for topic in sorted(topics)}
+    except Py4JJavaError as error:
+        reason = str(error.java_exception)
+        if "UnknownTopicOrPartition" in reason:
+            there = set(admin.listTopics().names().get())
+            missing = sorted(set(topics) - there)
+            raise MissingTopicError(f"topic does not exist: {', '.join(missing)}") from None
+        raise BrokerError(f"the broker does not answer Spark's client: {reason}") from None
+    finally:
+        admin.close()

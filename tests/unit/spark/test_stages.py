@@ -1,0 +1,291 @@
+"""Tasks as Spark's stages run them, with a dict in Spark's place."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import streamlet as sl
+from examples.wordcount import words
+from streamlet.errors import ProcessingError, StateError, TopologyError
+from streamlet.kafka.ports import PartitionBatch
+from streamlet.runtime.task import Output
+from streamlet.spark.latest import Latest
+from streamlet.spark.packing import Packed, Sender, as_output, pack_raw, unpack
+from streamlet.spark.placement import MODULUS, groups, key_hash
+from streamlet.spark.plan import Plan, plan
+from streamlet.spark.run import Runner, in_order
+from streamlet.spark.segments import Extent, Limits, append, read
+from streamlet.state.backing import Columns
+from streamlet.testing import TopologyTestDriver
+from streamlet.testing.murmur2 import partition_of
+from streamlet.types import TaskId
+
+pytest.importorskip("numpy")
+
+HERE = f"{__name__}:"
+SMALL = Limits(change_bytes=200, changes=4, piece_bytes=150)
+
+counting = sl.App("counting")
+(
+    counting.stream("lines", key=bytes, value=str)
+    .flat_map_values(words)
+    .group_by(lambda _, word: word, key=str)
+    .count(store="counts")
+    .to_stream()
+    .to("word-counts")
+)
+
+joining = sl.App("joining")
+joining.stream("orders", key=str, value=str).join(
+    joining.table("customers", key=str, value=str), lambda order, customer: f"{order}/{customer}"
+).to("named")
+
+
+class KeptInMemory:
+    """What Spark keeps of one task; a copy is what a batch that does not count started from."""
+
+    def __init__(self) -> None:
+        self.segments: dict[int, bytes] = {}
+        self.now: bytes | None = None
+
+    def copy(self) -> KeptInMemory:
+        other = KeptInMemory()
+        other.segments, other.now = dict(self.segments), self.now
+        return other
+
+    def head(self) -> bytes | None:
+        return self.now
+
+    def set_head(self, head: bytes) -> None:
+        self.now = head
+
+    def get(self, number: int) -> bytes:
+        return self.segments[number]
+
+    def put(self, number: int, segment: bytes) -> None:
+        assert number not in self.segments
+        self.segments[number] = segment
+
+    def remove(self, number: int) -> None:
+        del self.segments[number]
+
+
+def planned(app: sl.App, **counts: int) -> Plan:
+    name = next(name for name, value in globals().items() if value is app)
+    return plan(HERE + name, app.topology(), counts)
+
+
+def text(topic: str, first: int, *records: tuple[str | None, str, int]) -> PartitionBatch:
+    return PartitionBatch(
+        topic,
+        0,
+        range(first, first + len(records)),
+        [None if key is None else key.encode() for key, _, _ in records],
+        [value.encode() for _, value, _ in records],
+        [time for _, _, time in records],
+    )
+
+
+def taken(outputs: Iterator[list[Output]]) -> list[tuple[bytes | None, bytes | None]]:
+    return [
+        pair
+        for some in outputs
+        for output in some
+        for pair in zip(output.keys, output.values, strict=True)
+    ]
+
+
+def counted(pairs: list[tuple[bytes | None, bytes | None]]) -> list[tuple[str, int]]:
+    return [((k or b"").decode(), int.from_bytes(v or b"", "big")) for k, v in pairs]
+
+
+def word_rows(laid_out: Plan, number: int, *some: str) -> list[Packed]:
+    """Words as subtopology 0 sends them on; one partition."""
+    keys: list[bytes | None] = [word.encode() for word in some]
+    output = Output("counting-counts-repartition", keys, keys, [number] * len(keys))
+    return list(Sender(laid_out, 0, "0_0").rows([output], number))
+
+
+COUNTS = TaskId(1, 0)
+
+
+def test_tasks_are_dealt_out_evenly_over_any_usual_number_of_shuffle_partitions() -> None:
+    found = groups(40)
+    assert found[:12] == groups(12)  # a group is a task's for ever
+    for partitions in (*range(1, 11), 16, 20, 64, 100, 128, 200):
+        assert MODULUS % partitions == 0
+
+
+@pytest.mark.parametrize("key", [b"", b"a", b"ab", b"abc", b"abcd", b"\xff" * 7, b"streamlet" * 9])
+def test_keys_go_to_the_partition_that_kafka_gives_them(key: bytes) -> None:
+    assert [key_hash(key) % n for n in (1, 3, 12)] == [partition_of(key, n) for n in (1, 3, 12)]
+
+
+def test_word_count_is_a_map_and_one_stage() -> None:
+    laid_out = planned(counting, lines=3)
+    assert laid_out.mapped == {0}
+    assert [sorted(stage.tasks.values()) for stage in laid_out.stages] == [
+        [TaskId(1, 0), TaskId(1, 1), TaskId(1, 2)]
+    ]
+
+
+def test_a_chain_of_aggregations_is_a_chain_of_stages_and_hands_on_what_is_for_later() -> None:
+    app = sl.App("chain")
+    first = app.stream("a", key=str, value=str).group_by(lambda _, v: v, key=str).count(store="x")
+    second = first.to_stream().group_by(lambda _, n: n, key=int).count(store="y")
+    second.to_stream().to("out")
+    laid_out = plan(HERE + "chain", app.topology(), {"a": 2})
+    assert [len(stage.tasks) for stage in laid_out.stages] == [2, 2]
+    first_task = laid_out.stages[0].group_of[TaskId(1, 1)]
+    assert laid_out.address(0, "chain-x-repartition", 1, "0_0") == first_task
+    assert laid_out.address(0, "chain-y-repartition", 1, "0_0") in laid_out.stages[0].passing
+    assert laid_out.address(1, "chain-y-repartition", 1, "0_0") in laid_out.stages[1].tasks
+
+
+def test_a_subtopology_that_writes_to_itself_is_refused() -> None:
+    app = sl.App("circle")
+    stream = app.stream("a", key=str, value=int)
+    total = stream.group_by(lambda _, v: str(v), key=str).count(store="total")
+    stream.join(total, lambda value, count: value + count).to("out", value=int)
+    with pytest.raises(TopologyError, match="write to themselves or each other"):
+        plan(HERE + "circle", app.topology(), {"a": 2})
+
+
+def test_counts_go_on_from_batch_to_batch_in_any_worker() -> None:
+    laid_out, kept = planned(counting, lines=1), KeptInMemory()
+    warm, other = (Runner(laid_out, Limits()) for _ in range(2))
+    out = [
+        counted(taken(runner.run(COUNTS, word_rows(laid_out, 0, "a", "b", "a"), kept, batch)))
+        for batch, runner in enumerate([warm, warm, other, warm])
+    ]
+    assert out == [[("a", 2 * n + 1), ("b", n + 1), ("a", 2 * n + 2)] for n in range(4)]
+
+
+def test_an_attempt_that_does_not_count_leaves_no_trace() -> None:
+    """Also in the worker that made it: its store has seen the records and must not be believed."""
+    laid_out, kept = planned(counting, lines=1), KeptInMemory()
+    runner = Runner(laid_out, Limits())
+    rows = word_rows(laid_out, 0, "a")
+    taken(runner.run(COUNTS, rows, kept, 0))
+    lost = kept.copy()
+    taken(runner.run(COUNTS, rows, lost, 1))  # to the end, and then Spark drops it
+    half = runner.run(COUNTS, word_rows(laid_out, 0, *"aaa"), kept.copy(), 1)
+    next(half)
+    half.close()  # stopped in the middle
+    assert counted(taken(runner.run(COUNTS, rows, kept, 1))) == [("a", 2)]
+
+
+def test_state_grows_with_the_keys_and_not_with_the_batches() -> None:
+    laid_out, kept = planned(counting, lines=1), KeptInMemory()
+    runner = Runner(laid_out, SMALL)
+    some = [f"word-{n}" for n in range(30)]
+    sizes = []
+    for batch in range(60):
+        taken(runner.run(COUNTS, word_rows(laid_out, 0, *some), kept, batch))
+        sizes.append(sum(map(len, kept.segments.values())))
+    assert max(sizes[30:]) <= max(sizes[:30])
+    last = Runner(laid_out, SMALL).run(COUNTS, word_rows(laid_out, 0, *some), kept, 60)
+    assert counted(taken(last)) == [(word, 61) for word in some]
+
+
+def test_segments_read_back_as_what_a_dict_would_hold() -> None:
+    """Random puts and deletes of two stores, with pictures drawn all the time."""
+    dice, kept, extent = random.Random(7), KeptInMemory(), Extent()
+    wanted: dict[str, dict[bytes, bytes]] = {"a": {}, "b": {}}
+    for _ in range(200):
+        changed = []
+        for store in dice.sample(["a", "b"], dice.randint(0, 2)):
+            keys = [b"%d" % n for n in dice.sample(range(20), dice.randint(1, 6))]
+            values = [dice.choice([None, dice.randbytes(dice.randint(0, 60))]) for _ in keys]
+            changed.append(Columns(store, keys, values))
+            for key, value in zip(keys, values, strict=True):
+                if value is None:
+                    wanted[store].pop(key, None)
+                else:
+                    wanted[store][key] = value
+        extent = append(kept, extent, changed, SMALL)
+        found = {c.store: dict(zip(c.keys, c.values, strict=True)) for c in read(kept, extent)}
+        assert {store: found.get(store, {}) for store in wanted} == wanted
+        assert sorted(kept.segments) == list(range(extent.start, extent.end))
+
+
+def test_a_join_meets_records_by_their_time_however_rows_arrive() -> None:
+    laid_out = planned(joining, orders=1, customers=1)
+    orders = text("orders", 0, ("k", "early", 5), ("k", "late", 30))
+    customers = text("customers", 0, ("k", "Ann", 1), ("k", "Ben", 20))
+    for rows in ([orders, customers], [customers, orders]):
+        packed = [pack_raw(laid_out, raw) for raw in rows]
+        found = taken(Runner(laid_out, Limits()).run(TaskId(0, 0), packed, KeptInMemory(), 0))
+        assert [value for _, value in found] == [b"early/Ann", b"late/Ben"]
+
+
+def test_rows_come_in_their_senders_order_whatever_the_sort_did_to_them() -> None:
+    rows = [Packed(1, sender, n, 0, 10 * n, "t", 0, b"") for sender in "xyz" for n in range(20)]
+    random.Random(3).shuffle(rows)
+    ordered = list(in_order(rows))
+    assert [row.time for row in ordered] == sorted(row.time for row in rows)
+    for sender in "xyz":
+        assert [row.first for row in ordered if row.sender == sender] == list(range(20))
+
+
+def test_records_that_were_counted_are_refused_when_they_come_again() -> None:
+    laid_out, kept = planned(joining, orders=1, customers=1), KeptInMemory()
+    runner = Runner(laid_out, Limits())
+    rows = [pack_raw(laid_out, text("customers", 4, ("k", "Ann", 1)))]
+    taken(runner.run(TaskId(0, 0), rows, kept, 0))
+    with pytest.raises(StateError, match="up to offset 5 and got 4 again"):
+        taken(runner.run(TaskId(0, 0), rows, kept, 1))
+
+
+def test_another_tasks_state_and_another_topologys_are_refused() -> None:
+    laid_out, kept = planned(counting, lines=2), KeptInMemory()
+    runner = Runner(laid_out, Limits())
+    taken(runner.run(COUNTS, word_rows(laid_out, 0, "a"), kept, 0))
+    with pytest.raises(StateError, match="has task 1_0 where 1_1"):
+        taken(runner.run(TaskId(1, 1), [], kept, 1))
+    raw = kept.now or b""
+    kept.now = raw.replace(counting.topology().subtopology(1).hash, b"12345678")
+    with pytest.raises(StateError, match="another version of the topology"):
+        taken(runner.run(COUNTS, [], kept, 1))
+
+
+def test_a_failing_record_fails_the_batch_and_is_named() -> None:
+    laid_out, kept = planned(counting, lines=1), KeptInMemory()
+    output = Output("counting-counts-repartition", [b"\xff"], [b"a"], [0])
+    rows = list(Sender(laid_out, 0, "0_0").rows([output], 0))
+    with pytest.raises(ProcessingError, match="undecodable record"):
+        taken(Runner(laid_out, Limits()).run(COUNTS, rows, kept, 0))
+    assert kept.now is None
+
+
+def test_the_latest_output_leaves_one_record_per_key_in_order() -> None:
+    latest = Latest()
+    latest.hold(
+        [Output("t", [b"a", b"b", None, b"a", None], [b"1", b"2", b"3", b"4", b"5"], [0] * 5)]
+    )
+    latest.hold([Output("t", [b"c"], [b"6"], [1])])
+    (left,) = latest.outputs()
+    assert left.values == [b"2", b"3", b"4", b"5", b"6"]
+
+
+def test_packed_outputs_come_back_as_they_were() -> None:
+    laid_out = planned(joining, orders=1, customers=1)
+    columns: Any = ([b"k", None], [None, b"v"], [1, 2], [0, 3], [None, [("h", b"x"), ("h", None)]])
+    (row,) = Sender(laid_out, 1, "0_0").rows([Output("named", *columns)], 0)
+    back = as_output(row.topic, unpack(row.records))
+    assert (back.keys, back.values, back.timestamps, back.partitions) == columns[:4]
+    assert [h and [tuple(x) for x in h] for h in back.headers or []] == columns[4]
+
+
+def test_stages_end_with_the_same_counts_as_the_test_driver() -> None:
+    lines = ["a b a", "b", "c a"]
+    with TopologyTestDriver(counting) as driver:
+        driver.pipe_inputs("lines", [(None, line) for line in lines])
+        wanted = [(r.key, r.value) for r in driver.read_output("word-counts")]
+    laid_out, kept = planned(counting, lines=1), KeptInMemory()
+    rows = word_rows(laid_out, 0, *(word for line in lines for word in words(line)))
+    assert counted(taken(Runner(laid_out, Limits()).run(COUNTS, rows, kept, 0))) == wanted
