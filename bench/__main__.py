@@ -8,14 +8,19 @@ import sys
 from typing import Any
 
 from bench import assignor, restore, streams
+from bench.processes import MeasurementError
 
 _PEERS = ("bare", "streamlet")
 
 
 def main() -> int:
-    """The exit code: 0, or 1 when an output was wrong."""
+    """The exit code: 0, or 1 when an output was wrong or a measured process failed."""
     options = _parse()
-    result = _run(options)
+    try:
+        result = _run(options)
+    except MeasurementError as error:
+        print(error, file=sys.stderr)
+        return 1
     if options.json:
         print(json.dumps(result))
     else:

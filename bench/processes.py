@@ -22,6 +22,10 @@ _ROOT = Path(__file__).resolve().parent.parent
 _TIMEOUT_S = 600
 
 
+class MeasurementError(Exception):
+    """A measured process failed; it said why on standard error."""
+
+
 @attrs.frozen
 class Measurement:
     """One measured run, over all its processes."""
@@ -36,7 +40,7 @@ def measure(commands: list[list[str]], total: int) -> Measurement:
     """Run these modules with their arguments side by side until ``total`` records were seen.
 
     Raises:
-        RuntimeError: one failed, or they do not come to an end.
+        MeasurementError: one failed, or they do not come to an end.
     """
     environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
     running = [
@@ -74,7 +78,9 @@ def _gather(running: list[subprocess.Popen[str]], total: int) -> list[dict[str, 
         try:
             index, line = lines.get(timeout=_TIMEOUT_S)
         except queue.Empty:
-            raise RuntimeError(f"no word from the measured process for {_TIMEOUT_S} s") from None
+            raise MeasurementError(
+                f"no word from the measured process for {_TIMEOUT_S} s"
+            ) from None
         if line is None:
             working -= 1
             continue
@@ -84,7 +90,7 @@ def _gather(running: list[subprocess.Popen[str]], total: int) -> list[dict[str, 
             _tell_end(running)
     for process, result in zip(running, last, strict=True):
         if process.wait(timeout=_TIMEOUT_S) or "records" not in result:
-            raise RuntimeError(f"the measured process ended with status {process.returncode}")
+            raise MeasurementError(f"the measured process ended with status {process.returncode}")
     return last
 
 
