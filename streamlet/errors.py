@@ -16,6 +16,11 @@ class StreamletError(Exception):
 
     exit_code = 1
 
+    @property
+    def passing(self) -> bool:
+        """Whether trying again may help though nobody does anything: a broker is away."""
+        return False
+
 
 class ConfigError(StreamletError):
     """Settings that cannot be: every problem at once, a line each."""
@@ -50,6 +55,11 @@ class TimedOutError(StreamletError):
 
     exit_code = 4
 
+    @property
+    def passing(self) -> bool:
+        """It may happen next time."""
+        return True
+
 
 class RefusedError(StreamletError):
     """Refused as it stands: needs ``--yes``, or members that must be gone are alive."""
@@ -61,6 +71,15 @@ class BrokerError(StreamletError):
     """The broker cannot be reached, is too old, or answered with an error we cannot mend."""
 
 
+class UnreachableError(BrokerError):
+    """The broker does not answer."""
+
+    @property
+    def passing(self) -> bool:
+        """It may be back at any moment."""
+        return True
+
+
 class MissingTopicError(BrokerError):
     """A source topic of the topology does not exist."""
 
@@ -69,6 +88,15 @@ class MissingTopicError(BrokerError):
 
 class DeliveryError(BrokerError):
     """A produced record was not delivered; nothing after it was committed."""
+
+
+class UndeliveredError(DeliveryError):
+    """A produced record was not delivered in time."""
+
+    @property
+    def passing(self) -> bool:
+        """The broker may be back at any moment."""
+        return True
 
 
 class RecordRefusedError(DeliveryError):
@@ -92,9 +120,7 @@ class ProcessingError(StreamletError):
     The message names topic, partition, offset and operator; the cause is chained.
     """
 
-    def __init__(
-        self, reason: str, topic: str, partition: int, offset: int, operator: str
-    ) -> None:
+    def __init__(self, reason: str, topic: str, partition: int, offset: int, operator: str) -> None:
         super().__init__(f"{reason} at {topic}-{partition} offset {offset}, operator {operator}")
         self.reason = reason
         self.topic, self.partition, self.offset = topic, partition, offset

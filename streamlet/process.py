@@ -93,7 +93,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StreamletError as error:
         log.error("%s", error)
         log.debug("the worker failed", exc_info=True)
-        observer.tell(event="failed", error=type(error).__name__, message=str(error))
+        observer.tell(
+            event="failed",
+            error=type(error).__name__,
+            message=str(error),
+            passing=error.passing,
+        )
         return error.exit_code
     return 0
 

@@ -26,7 +26,14 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from confluent_kafka.admin import NewTopic as RawTopic  # type: ignore[attr-defined]
 
 from streamlet.clock import Clock, SystemClock
-from streamlet.errors import BrokerError, DeliveryError, RecordRefusedError, TimedOutError
+from streamlet.errors import (
+    BrokerError,
+    DeliveryError,
+    RecordRefusedError,
+    TimedOutError,
+    UndeliveredError,
+    UnreachableError,
+)
 from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch, TopicInfo
 from streamlet.types import TopicPartition
 
@@ -51,6 +58,17 @@ _PASSING = frozenset(
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+
+#: Answers to a request that went out by old metadata.
+_STALE_LEADER = frozenset(
+    {
+        KafkaError._NOENT,  # no leader known
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
     }
 )
 
@@ -212,8 +230,7 @@ def _split(messages: list[Message], topics: int) -> list[tuple[str, int, list[Me
 
 
 class KafkaSink:
-    """A ``RecordSink``: one idempotent producer. Failures are noticed, good deliveries cost
-    nothing.
+    """A ``RecordSink``: an idempotent producer; failures are noticed, good deliveries cost nothing.
 
     Args:
         bootstrap_servers: ``host:port,…``.
@@ -230,7 +247,7 @@ class KafkaSink:
         delivery_timeout_ms: int = 10_000,
         name: str = "streamlet",
     ) -> None:
-        self._failed: list[tuple[str, str]] = []
+        self._failed: list[tuple[str, KafkaError]] = []
         self._producer = Producer(
             _quiet(
                 {
@@ -325,7 +342,7 @@ class KafkaSink:
         left = self._producer.flush(timeout_ms / 1000)
         self._check()
         if left:
-            raise DeliveryError(f"{left} records still undelivered after {timeout_ms} ms")
+            raise UndeliveredError(f"{left} records still undelivered after {timeout_ms} ms")
 
     def close(self) -> None:
         """Forget what is queued and free the client."""
@@ -339,13 +356,16 @@ class KafkaSink:
 
     def _on_failure(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failed.append((f"{message.topic()}-{message.partition()}", error.str()))
+            self._failed.append((f"{message.topic()}-{message.partition()}", error))
 
     def _check(self) -> None:
         if self._failed:
             failed, self._failed = self._failed, []
             where, why = failed[0]
-            raise DeliveryError(f"{len(failed)} records not delivered, first to {where}: {why}")
+            late = all(error.code() == KafkaError._MSG_TIMED_OUT for _, error in failed)
+            raise (UndeliveredError if late else DeliveryError)(
+                f"{len(failed)} records not delivered, first to {where}: {why.str()}"
+            )
 
 
 def _refused(topic: str, index: int, error: KafkaException) -> RecordRefusedError:
@@ -463,20 +483,42 @@ class KafkaAdmin:
     def _offsets(
         self, partitions: Sequence[TopicPartition], spec: OffsetSpec
     ) -> dict[TopicPartition, int]:
-        if not partitions:
-            return {}
+        found: dict[TopicPartition, int] = {}
+        deadline = self._clock.now_ms() + self._timeout_ms
+        while len(found) < len(set(partitions)):
+            left = [tp for tp in partitions if tp not in found]
+            stale = self._offsets_once(left, spec, found)
+            if stale is None:
+                continue
+            if self._clock.now_ms() > deadline:
+                raise stale
+            # The client asks by what it remembers of leaders, and does not look again by itself.
+            self.topics()
+            self._client.poll(0.02)
+        return found
+
+    def _offsets_once(
+        self,
+        partitions: Sequence[TopicPartition],
+        spec: OffsetSpec,
+        found: dict[TopicPartition, int],
+    ) -> BrokerError | None:
+        """Ask once; an error that newer metadata mends is returned, any other is raised."""
         futures = self._client.list_offsets(
             {RawPartition(tp.topic, tp.partition): spec for tp in partitions},
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
             request_timeout=self._timeout,
         )
-        found = {}
+        stale = None
         for raw, future in futures.items():
             try:
                 found[TopicPartition(raw.topic, raw.partition)] = int(future.result().offset)
             except KafkaException as error:
-                raise self._failed(f"offsets of {raw.topic}-{raw.partition}", error) from error
-        return found
+                failed = self._failed(f"offsets of {raw.topic}-{raw.partition}", error)
+                if error.args[0].code() not in _STALE_LEADER:
+                    raise failed from error
+                stale = failed
+        return stale
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Let the broker drop records below these offsets; answers are not waited for."""
@@ -488,9 +530,9 @@ class KafkaAdmin:
     def close(self) -> None:
         """Nothing to do: the client has no connection state worth a farewell."""
 
-    def _unreachable(self, error: KafkaException) -> BrokerError:
+    def _unreachable(self, error: KafkaException) -> UnreachableError:
         reason = error.args[0].str()
-        return BrokerError(
+        return UnreachableError(
             f"no answer from {self._where} within {self._timeout_ms} ms: {reason}. "
             "Is the broker running, and is the address right (--bootstrap-servers)?"
         )

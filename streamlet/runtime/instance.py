@@ -35,7 +35,8 @@ FINAL_CODES = frozenset({2, 3, 5, 6})
 class RestartPolicy:
     """Pauses between restarts of a worker, ms, doubling.
 
-    After ``most`` failures ``within_ms`` it is over.
+    After ``most`` failures ``within_ms`` it is over. A failure that the worker calls ``passing``
+    (the broker is away) is not counted: an instance outlasts any outage.
     """
 
     first_ms: int = 500
@@ -52,6 +53,7 @@ class WorkerProcess:
     process: subprocess.Popen[bytes] | None = None
     events: int = -1  # read end of the pipe its events come through
     unread: bytes = b""
+    passing: bool = False  # what it reported last: a failure that time alone may mend
     failures: list[int] = attrs.field(factory=list)
     start_at_ms: int = 0
     exit_code: int | None = None
@@ -187,7 +189,7 @@ class Instance:
             start_new_session=True,
         )
         os.close(write)
-        worker.events, worker.unread = read, b""
+        worker.events, worker.unread, worker.passing = read, b"", False
         self._tell(worker, {**self._orders, "member": worker.member})
         log.info("worker %d started (pid %d)", worker.member, worker.process.pid)
 
@@ -222,7 +224,9 @@ class Instance:
             return
         *lines, worker.unread = (worker.unread + chunk).split(b"\n")
         for line in lines:
-            self._on_event(worker.member, json.loads(line))
+            event = json.loads(line)
+            worker.passing = event.get("passing", False)
+            self._on_event(worker.member, event)
 
     def _reap(self) -> None:
         for worker in self._workers:
@@ -244,9 +248,9 @@ class Instance:
                 self._begin_stop()
             return
         recent = [at for at in worker.failures if now - at < self._restart.within_ms]
-        worker.failures = [*recent, now]
+        worker.failures = recent if worker.passing else [*recent, now]
         what = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        if len(worker.failures) >= self._restart.most:
+        if not worker.passing and len(worker.failures) >= self._restart.most:
             log.error(
                 "worker %d failed %d times (%s), giving up",
                 worker.member,

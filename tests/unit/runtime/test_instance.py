@@ -19,6 +19,9 @@ fd = int(sys.argv[sys.argv.index("--events-fd") + 1])
 say = lambda **event: os.write(fd, json.dumps(event).encode() + b"\\n")
 orders = json.loads(sys.stdin.readline())
 say(up=os.getpid())
+if orders.get("outage"):
+    say(passing=True)
+    sys.exit(1)
 if orders.get("exit") is not None and orders["member"] == orders.get("who", orders["member"]):
     sys.exit(orders["exit"])
 for line in sys.stdin:
@@ -77,6 +80,15 @@ def test_a_worker_that_keeps_failing_is_started_again_and_then_given_up() -> Non
     events = Events()
     assert instance(events, exit=1).run() == 1
     assert len(events.ups()) == 3
+
+
+def test_failures_that_pass_by_themselves_are_not_counted() -> None:
+    """A broker that is away for long makes worker after worker fail."""
+    events = Events()
+    running = instance(events, outage=True)
+    events.react = lambda member, event: len(events.ups()) == 6 and running.stop()
+    running.run()
+    assert len(events.ups()) == 6
 
 
 def test_a_killed_worker_is_started_again() -> None:
