@@ -31,6 +31,7 @@ def spark() -> Iterator[SparkSession]:
     session = streamlet.spark.session(
         "streamlet-tests",
         master="local[2]",
+        jars=streamlet.spark.connector_jars(),
         config={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"},
     )
     yield session
