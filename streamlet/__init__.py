@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streamlet import spark
     from streamlet.app import App, load_app
     from streamlet.dsl.grouped import KGroupedStream
     from streamlet.dsl.materialized import Materialized
@@ -38,6 +39,7 @@ __all__ = [
     "json",
     "load_app",
     "serde",
+    "spark",
 ]
 
 _HOMES = {
@@ -57,6 +59,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
+    if name == "spark":  # a room, not a name of one
+        return import_module("streamlet.spark")
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(home), name)
