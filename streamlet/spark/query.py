@@ -49,7 +49,7 @@ def to_dataframe(
         partitions: partitions of the source topics; asked of the broker if not given.
         bootstrap_servers: in place of the application's.
         kafka: settings of the Java client, such as ``security.protocol``.
-        max_records_per_batch: read from Kafka; None for all there are.
+        max_records_per_batch: read from Kafka's streams; None for all there are.
         output: ``updates`` for every record, as natively; ``latest`` for the last per topic, key
             and micro-batch of each task, which is enough where a topic is read as a table.
         options: how stages run, for tests; overrides ``output``.
@@ -134,7 +134,7 @@ def start(
             process what is there and end.
         bootstrap_servers: in place of the application's.
         kafka: settings of the Java clients, such as ``security.protocol``.
-        max_records_per_batch: read from Kafka; None for all there are.
+        max_records_per_batch: read from Kafka's streams; None for all there are.
         output: see ``to_dataframe``.
         name: of the query; unique in the session.
 

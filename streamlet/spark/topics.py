@@ -32,33 +32,63 @@ def source(
 ) -> DataFrame:
     """A stream of all source topics, with Kafka's columns.
 
+    A batch has a table's topic to its end, however few records of streams it may have: else a
+    stream would meet a table that is not there yet. Within a batch, time decides.
+
     Args:
         spark: a session with the connector's jars.
         topology: which topics, and where to begin each.
         counts: partitions of the topics.
         kafka: settings of the Java client.
         reset: where to begin topics that do not say it: ``earliest`` or ``latest``.
-        max_records: in one micro-batch; None for all there are.
+        max_records: of streams in one micro-batch; None for all there are.
     """
+    tables = {
+        spec.source_topic
+        for part in topology.subtopologies
+        for spec in part.stores
+        if spec.source_topic is not None
+    }
+    streams = [topic for topic in topology.source_topics if topic not in tables]
+    frames = []
+    for chosen, limit in ((sorted(tables), None), (streams, max_records)):
+        if chosen:
+            starts = _starts(topology, chosen, counts, reset)
+            frames.append(_source(spark, starts, kafka, limit))
+    return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+
+
+def _starts(
+    topology: Topology, chosen: Iterable[str], counts: Mapping[str, int], reset: str
+) -> dict[str, dict[str, int]]:
+    """Where to begin each partition without a checkpoint, as the connector wants it said."""
     resets = {
         topic: node.reset or reset
         for part in topology.subtopologies
         for node in part.sources
         for topic in node.topics
     }
-    starts = {
+    return {
         topic: {
             str(partition): _LATEST if resets[topic] == "latest" else _EARLIEST
             for partition in range(counts[topic])
         }
-        for topic in topology.source_topics
+        for topic in chosen
     }
+
+
+def _source(
+    spark: SparkSession,
+    starts: Mapping[str, Mapping[str, int]],
+    kafka: Mapping[str, str],
+    max_records: int | None,
+) -> DataFrame:
     reader = spark.readStream.format("kafka")
     for name, value in sorted({**_FETCH_WAIT, **kafka}.items()):
         reader = reader.option(f"kafka.{name}", value)
     if max_records is not None:
         reader = reader.option("maxOffsetsPerTrigger", max_records)
-    reader = reader.option("subscribe", ",".join(topology.source_topics))
+    reader = reader.option("subscribe", ",".join(starts))
     return reader.option("startingOffsets", json.dumps(starts)).load()
 
 

@@ -32,7 +32,12 @@ def spark() -> Iterator[SparkSession]:
         "streamlet-tests",
         master="local[2]",
         jars=streamlet.spark.connector_jars(),
-        config={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"},
+        config={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.memory": "1g",
+            # Every sort spills to disk, as large ones do, which mixes the rows of a group.
+            "spark.shuffle.spill.numElementsForceSpillThreshold": "3",
+        },
     )
     yield session
     streamlet.spark.stop(session)
