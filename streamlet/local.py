@@ -14,15 +14,17 @@ from streamlet.assignor.assign import assign
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
+from streamlet.group.handover import Handover
+from streamlet.group.handover_values import HandoverRules
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.session import GroupSession
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.runtime.activation import Activation
+from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.commit import AtLeastOnceCommit
-from streamlet.runtime.inbox import Inbox
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.restore import Restorer
@@ -103,8 +105,8 @@ def open_worker(
     admin = admin_for(settings)
     catalog = Catalog(topology, admin, settings)
     catalog.prepare()
-    inbox = Inbox()
-    session = _session(topology, settings, member, catalog, inbox, assignor, clock)
+    board = Board(Handover(HandoverRules.from_settings(settings)))
+    session = _session(topology, settings, member, catalog, board, assignor, clock)
     sink = KafkaSink(
         settings.bootstrap_servers,
         settings.client_config("producer"),
@@ -114,10 +116,11 @@ def open_worker(
     return Worker(
         settings,
         group=session,
-        inbox=inbox,
+        board=board,
         source=_source(settings, f"{topology.application}-{member.name}-{member.number}"),
         sink=sink,
         activation=_activation(topology, settings, session, catalog, policy, clock, observer),
+        copies=None,
         commit=AtLeastOnceCommit(
             session,
             sink,
@@ -144,7 +147,7 @@ def _session(
     settings: Settings,
     member: MemberIdentity,
     catalog: Catalog,
-    inbox: Inbox,
+    board: Board,
     assignor: Any,
     clock: Clock,
 ) -> GroupSession:
@@ -178,7 +181,7 @@ def _session(
     transport = Transport(
         settings.bootstrap_servers, settings.client_config("group"), client_id=member.name
     )
-    session = GroupSession(config, protocol, transport, clock, inbox.offer, describe=inbox.describe)
+    session = GroupSession(config, protocol, transport, clock, board.offer, describe=board.describe)
     return session
 
 

@@ -1,15 +1,14 @@
-"""One active task of a worker, from the order to run it to the last commit.
+"""One active task of a worker, from its first record to its last commit.
 
 ```
- RESTORING ──> RUNNING ──> STOPPED ──> CLOSED
-     │            │                      ^
-     └────────────┴──────────────────────┘   lost, failed
+ READY ──> RUNNING <──> STOPPED
+   │          │            │
+   └──────────┴────────────┴──> CLOSED
 ```
-RESTORING: its folder is open, its stores are brought up to the committed state. RUNNING: it
-    processes;
-until its first commit, the claim, is accepted it writes nothing to its changelogs. STOPPED: it
-processes nothing more and waits for its last commit. CLOSED: gone, its folder stays as a dormant
-copy.
+READY: its stores are as of the committed positions. RUNNING: it processes; until its first commit,
+the claim, is accepted it writes nothing to its changelogs. STOPPED: it processes nothing, and its
+last commit is under way; it may run again if the order is withdrawn. CLOSED: gone, its folder stays
+as a dormant copy.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ import enum
 import attrs
 
 from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.task import Task
-from streamlet.state.directory import FolderLock
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
@@ -29,7 +28,7 @@ from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 class Stage(enum.StrEnum):
     """Where an active task is in its life."""
 
-    RESTORING = "restoring"
+    READY = "ready"
     RUNNING = "running"
     STOPPED = "stopped"
     CLOSED = "closed"
@@ -37,7 +36,7 @@ class Stage(enum.StrEnum):
 
 #: Legal moves.
 MOVES: dict[Stage, frozenset[Stage]] = {
-    Stage.RESTORING: frozenset({Stage.RUNNING, Stage.CLOSED}),
+    Stage.READY: frozenset({Stage.RUNNING, Stage.CLOSED}),
     Stage.RUNNING: frozenset({Stage.STOPPED, Stage.CLOSED}),
     Stage.STOPPED: frozenset({Stage.RUNNING, Stage.CLOSED}),
     Stage.CLOSED: frozenset(),
@@ -57,11 +56,9 @@ class ActiveTask:
         ends: end of each changelog partition as of our last flush.
     """
 
-    task: TaskId
+    opened: OpenTask
     subtopology: Subtopology
-    state: TaskState
-    lock: FolderLock
-    stage: Stage = Stage.RESTORING
+    stage: Stage = Stage.READY
     contained: StateNumber = NO_STATE
     epoch: int = 0
     number: int = 0
@@ -75,24 +72,26 @@ class ActiveTask:
         assert stage in MOVES[self.stage], f"{self.task}: {self.stage} -> {stage}"
         self.stage = stage
 
+    def close(self) -> None:
+        """Close the stores, writing nothing, and let others have the folder."""
+        self.move_to(Stage.CLOSED)
+        self.opened.close()
+
+    @property
+    def task(self) -> TaskId:
+        """Which task."""
+        return self.opened.task
+
+    @property
+    def state(self) -> TaskState:
+        """Its stores."""
+        return self.opened.state
+
     @property
     def inputs(self) -> tuple[TopicPartition, ...]:
         """Its input partitions."""
         topics = sorted(self.subtopology.input_topics)
         return tuple(TopicPartition(topic, self.task.partition) for topic in topics)
-
-    def changelog(self, store: str) -> TopicPartition | None:
-        """The changelog partition that this task writes for a store; None if it writes none."""
-        spec = self.subtopology.store(store)
-        topic = self.subtopology.changelog_topic(store)
-        if topic is None or spec.source_topic is not None:
-            return None
-        return TopicPartition(topic, self.task.partition)
-
-    @property
-    def changelogs(self) -> tuple[TopicPartition, ...]:
-        """The changelog partitions it writes."""
-        return tuple(self.stores_by_changelog)
 
     @property
     def stores_by_changelog(self) -> dict[TopicPartition, str]:
@@ -101,15 +100,17 @@ class ActiveTask:
         return {tp: name for tp, name in found.items() if tp is not None}
 
     @property
-    def restores(self) -> tuple[TopicPartition, ...]:
-        """The partitions its stores are restored from: its changelogs, and topics that are one."""
-        return tuple(self.state.changelogs[name] for name in sorted(self.state.changelogs))
+    def changelogs(self) -> tuple[TopicPartition, ...]:
+        """The changelog partitions it writes."""
+        return tuple(self.stores_by_changelog)
 
-    def close(self) -> None:
-        """Close the stores, writing nothing, and let others have the folder."""
-        self.move_to(Stage.CLOSED)
-        self.state.close()
-        self.lock.release()
+    def changelog(self, store: str) -> TopicPartition | None:
+        """The changelog partition that this task writes for a store; None if it writes none."""
+        spec = self.subtopology.store(store)
+        topic = self.subtopology.changelog_topic(store)
+        if topic is None or spec.source_topic is not None:
+            return None
+        return TopicPartition(topic, self.task.partition)
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
@@ -127,17 +128,22 @@ class ActiveTask:
         generation: int,
         contained: StateNumber,
         ends: dict[TopicPartition, int],
+        release_to: str | None = None,
     ) -> str:
         """What goes beside the offsets of a commit."""
         return CommitMetadata(
-            epoch=self.epoch, by=member_id, generation=generation, ends=ends, state=contained
+            epoch=self.epoch,
+            by=member_id,
+            generation=generation,
+            ends=ends,
+            state=contained,
+            release_to=release_to,
         ).to_text()
 
     def check_invariants(self) -> None:
         """Raise AssertionError where the period contradicts itself."""
-        if self.stage in (Stage.RUNNING, Stage.STOPPED):
-            assert self.processor is not None, self.task
-            assert self.epoch > 0, self.task
+        assert self.processor is not None, self.task
+        assert self.epoch > 0, self.task
         assert self.claimed or self.number == 0, self.task
         assert self.state.state <= self.contained, (
             f"{self.task}: local store {self.state.state} is ahead of commit {self.contained}"

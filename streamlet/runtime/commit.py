@@ -27,7 +27,7 @@ from streamlet.runtime.active import ActiveTask, Stage
 from streamlet.runtime.strangers import foreign_keys
 from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import Drained
-from streamlet.types import StateNumber, TopicPartition
+from streamlet.types import StateNumber, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +50,13 @@ class CommitGroup(Protocol):
         """Whether a commit would be turned away because a join is under way."""
         ...
 
-    def commit(self, token: int, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
-        """Send; the answer comes as an event with the token."""
+    def commit(
+        self,
+        token: int,
+        offsets: Mapping[TopicPartition, tuple[int, str]],
+        hold: int | None = None,
+    ) -> None:
+        """Send; the answer comes as an event with the token. ``hold``: the unit it belongs to."""
         ...
 
     def alive(self) -> bool:
@@ -68,11 +73,22 @@ class Part:
     offsets: dict[TopicPartition, int]
     contained: StateNumber
     drained: Drained | None = None
+    #: Member id that the task is released to: the commit is a mark.
+    release_to: str | None = None
     ends: dict[TopicPartition, int] = attrs.field(factory=dict)
     #: Up to where each changelog is known to hold nothing but ours, and how many records we sent
     #: behind that.
     checked: dict[TopicPartition, int] = attrs.field(factory=dict)
     sent: dict[TopicPartition, int] = attrs.field(factory=dict)
+
+
+@attrs.frozen(eq=False)
+class Settled:
+    """A commit and what became of it; ``hold`` is the token of the unit that it ends, if any."""
+
+    outcome: CommitOutcome
+    parts: tuple[Part, ...]
+    hold: int | None = None
 
 
 class AtLeastOnceCommit:
@@ -108,6 +124,8 @@ class AtLeastOnceCommit:
         self._parts: list[Part] = []
         self._delivered = False
         self._sent = False
+        #: The unit that the commit under way ends: tasks that were stopped for good.
+        self._hold: int | None = None
         #: Commits accepted so far, and nanoseconds their flushes took, for metrics.
         self.accepted = 0
         self.flush_ns = 0
@@ -137,30 +155,58 @@ class AtLeastOnceCommit:
             return
         if not self._parts:
             self._parts = self._prepare(list(tasks))
+        self._go_on()
+
+    def begin_last(
+        self, hold: int, tasks: Sequence[ActiveTask], marks: Mapping[TaskId, str]
+    ) -> None:
+        """Commit stopped tasks, as the unit of a granted hold; none may be under way.
+
+        Every one of them is committed, also with nothing new to say: ``marks`` tells whom it is
+        released to. Raises as ``begin``.
+        """
+        assert not self._parts, "two commits under way"
+        if not self._group.alive():
+            raise TaskMigratedError("no heartbeat was answered for a session timeout")
+        self._delivered = False
+        self._hold = hold
+        self._parts = [self._flush_state(active) for active in tasks]
+        for part in self._parts:
+            part.release_to = marks.get(part.active.task)
+        self._go_on()
+
+    def _go_on(self) -> None:
         if self._parts and not self._delivered:
             self._deliver()
         if self._parts and not self._sent:
             self._send()
 
-    def done(self, token: int, outcome: CommitOutcome, code: int) -> list[ActiveTask]:
-        """Take the coordinator's answer; the tasks whose commit was accepted.
+    def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled | None:
+        """Take the coordinator's answer; None if nobody waits for it any more.
+
+        A commit that was turned away, or whose outcome is unknown, stays under way and is sent
+        again by ``begin``, without its marks: the order they answered is not held any more.
 
         Raises:
             BrokerError: the coordinator will never accept it.
         """
         if token != self._token or not self._sent:
-            return []
+            return None
         self._sent = False
+        settled = Settled(outcome, tuple(self._parts), self._hold)
+        self._hold = None
         match outcome:
             case CommitOutcome.ACCEPTED:
-                return self._accepted()
+                self._accepted()
             case CommitOutcome.REFUSED:
                 raise BrokerError(f"the group coordinator refused a commit (error {code})")
             case CommitOutcome.LOST:
                 self.abort()
             case CommitOutcome.GATED | CommitOutcome.SWITCHED | CommitOutcome.UNKNOWN:
                 log.debug("commit %d: %s; the same again later", token, outcome)
-        return []
+                for part in self._parts:
+                    part.release_to = None
+        return settled
 
     def forget(self, active: ActiveTask) -> None:
         """Leave a lost task out of the commit under way."""
@@ -170,6 +216,7 @@ class AtLeastOnceCommit:
         """Drop the commit under way."""
         self._parts = []
         self._sent = False
+        self._hold = None
 
     def _prepare(self, tasks: Sequence[ActiveTask]) -> list[Part]:
         """Send everything a commit covers; what is dirty from now on belongs to the next one."""
@@ -262,13 +309,15 @@ class AtLeastOnceCommit:
         member_id, generation = self._group.member_id, self._group.generation
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         for part in self._parts:
-            text = part.active.metadata(member_id, generation, part.contained, part.ends)
+            text = part.active.metadata(
+                member_id, generation, part.contained, part.ends, part.release_to
+            )
             offsets |= {tp: (offset, text) for tp, offset in part.offsets.items()}
         self._token += 1
         self._sent = True
-        self._group.commit(self._token, offsets)
+        self._group.commit(self._token, offsets, self._hold)
 
-    def _accepted(self) -> list[ActiveTask]:
+    def _accepted(self) -> None:
         parts, self._parts = self._parts, []
         for part in parts:
             active = part.active
@@ -280,12 +329,11 @@ class AtLeastOnceCommit:
                 active.ends = part.ends
                 active.state.write(part.drained, part.contained, _local_positions(part))
         self.accepted += 1
-        return [part.active for part in parts]
 
 
 def _claim(active: ActiveTask) -> Part:
     """The first commit of an active period: the offsets it found, under its own epoch."""
-    return Part(active, 0, dict(active.committed), active.contained, None, dict(active.ends))
+    return Part(active, 0, dict(active.committed), active.contained, ends=dict(active.ends))
 
 
 def _local_positions(part: Part) -> dict[TopicPartition, int]:

@@ -1,5 +1,4 @@
-"""Copies of tasks that others run: a thread of its own reads their changelogs, so that they are
-warm.
+"""Copies of tasks that others run, kept warm by a thread that reads their changelogs.
 
 ```
  worker: set ──▶ open, follow ──▶ lag, again and again ──▶ worker (learner ready, standby caught up)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from streamlet.config import Settings
 from streamlet.errors import BrokerError
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import Admin
-from streamlet.runtime.active import ActiveTask
-from streamlet.types import TopicPartition
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
 
 def start_offsets(
-    tasks: Sequence[ActiveTask],
+    tasks: Mapping[TaskId, Subtopology],
     committed: Mapping[TopicPartition, Committed],
     admin: Admin,
     settings: Settings,
@@ -29,16 +29,19 @@ def start_offsets(
     Raises:
         BrokerError: there is no usable commit and ``auto.offset.reset`` is ``none``.
     """
-    inputs = [tp for active in tasks for tp in active.inputs]
-    first, end = admin.start_offsets(inputs), admin.end_offsets(inputs)
+    parts = {
+        TopicPartition(topic, task.partition): part
+        for task, part in tasks.items()
+        for topic in part.input_topics
+    }
+    first, end = admin.start_offsets(list(parts)), admin.end_offsets(list(parts))
     found = {}
-    for active in tasks:
-        for tp in active.inputs:
-            offset = committed[tp].offset
-            if first[tp] <= offset <= end[tp]:
-                found[tp] = offset
-                continue
-            reset = active.subtopology.source_of(tp.topic).reset or settings.auto_offset_reset
+    for tp, part in parts.items():
+        offset = committed[tp].offset
+        if first[tp] <= offset <= end[tp]:
+            found[tp] = offset
+        else:
+            reset = part.source_of(tp.topic).reset or settings.auto_offset_reset
             found[tp] = _reset(tp, offset, reset, first[tp], end[tp])
     return found
 

@@ -1,15 +1,16 @@
-"""The one loop of a worker process: poll, process, commit, and take orders between two batches.
+"""The one loop of a worker process: poll, process, commit; orders between two batches.
 
-Everything that touches tasks happens on this thread. The control thread (``group.session``) keeps
-the membership alive and leaves what it learns in the inbox; the loop looks there once a round, so
-that a join never stops processing and a slow user function never stops a heartbeat.
+Everything that touches active tasks happens on this thread. The control thread (``group.session``)
+keeps the membership alive, and the copies' thread keeps copies warm; the loop looks at what they
+left once a round, so that a join never stops processing and a slow user function never stops a
+heartbeat.
 """
 
 from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
 import attrs
@@ -25,13 +26,16 @@ from streamlet.errors import (
     TaskMigratedError,
     TimedOutError,
 )
-from streamlet.group.session import Assigned, CommitDone, Failed, Left, Lost
+from streamlet.group.commands import CommitOutcome
 from streamlet.kafka.ports import PartitionBatch, RecordSink, RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, Stage
+from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
-from streamlet.runtime.commit import AtLeastOnceCommit, CommitGroup
-from streamlet.runtime.inbox import Inbox
+from streamlet.runtime.commit import AtLeastOnceCommit, CommitGroup, Settled
+from streamlet.runtime.copies import Copies
+from streamlet.runtime.holdings import Holdings
+from streamlet.runtime.orders import Orders, OrdersGroup
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.restore import RestoreProgress
@@ -43,20 +47,18 @@ log = logging.getLogger(__name__)
 #: Records per poll, and how long a poll waits for that many: librdkafka waits for a full batch.
 POLL_RECORDS = 10_000
 POLL_MS = 5
+#: The same while a hand-over is open: somebody waits for us.
+POLL_BUSY_MS = 1
 #: How much of a round goes to restoring while other tasks run, ms, and while none does.
 RESTORE_STEP_MS = 5
 RESTORE_ALONE_MS = 100
 
 
-class WorkerGroup(CommitGroup, Protocol):
+class WorkerGroup(CommitGroup, OrdersGroup, Protocol):
     """What the worker asks of its membership (``group.session``)."""
 
     def start(self) -> None:
         """Join."""
-        ...
-
-    def rejoin(self, reason: str) -> None:
-        """Have the group rebalance."""
         ...
 
     def progress(self) -> None:
@@ -94,7 +96,6 @@ class WorkerCounters:
 
     records: int = 0
     skipped: int = 0
-    commits: int = 0
 
 
 class Worker:
@@ -103,10 +104,11 @@ class Worker:
     Args:
         settings: the application's.
         group: our membership, not started.
-        inbox: where the control thread leaves events.
+        board: what we share with the control thread.
         source: consumer of input partitions.
         sink: producer.
         activation: brings tasks up.
+        copies: keeps copies of others' tasks; None without learners and standbys.
         commit: the commit port.
         catalog: knows what topics there are.
         purge: deletes what was read of repartition topics.
@@ -120,10 +122,11 @@ class Worker:
         settings: Settings,
         *,
         group: WorkerGroup,
-        inbox: Inbox,
+        board: Board,
         source: RecordSource,
         sink: RecordSink,
         activation: Activation,
+        copies: Copies | None,
         commit: AtLeastOnceCommit,
         catalog: Catalog,
         purge: Purge,
@@ -133,29 +136,37 @@ class Worker:
     ) -> None:
         self._settings = settings
         self._group = group
-        self._inbox = inbox
+        self._board = board
         self._source = source
         self._sink = sink
         self._activation = activation
+        self._copies = copies
         self._commit = commit
         self._catalog = catalog
         self._purge = purge
         self._clock = clock
         self._policy = policy
         self._observer = observer
+        self.holdings = Holdings(
+            source,
+            cache_bytes=settings.cache_max_bytes,
+            most_buffered=settings.buffered_records_per_partition,
+            forget=commit.forget,
+        )
+        self._orders = Orders(
+            board,
+            group=group,
+            holdings=self.holdings,
+            activation=activation,
+            copies=copies,
+            commit=commit,
+            clock=clock,
+            settled=self._settled,
+        )
         self.counters = WorkerCounters()
         self.state = "CREATED"
-        #: All tasks we hold, in whatever stage, by id.
-        self.tasks: dict[TaskId, ActiveTask] = {}
-        #: Running tasks by input partition.
-        self._by_partition: dict[TopicPartition, ActiveTask] = {}
-        self._paused: set[TopicPartition] = set()
+        self._told: tuple[TaskId, ...] = ()
         self._next_commit_ms = 0
-        #: Set while an order to give tasks up is being carried out: rejoin when they are gone.
-        self._owes_rejoin = False
-        #: Wall-clock time at which we, as the leader, are to have the group rebalance.
-        self._follow_up_ms: int | None = None
-        self._stopping = False
 
     # The loop.
 
@@ -172,12 +183,12 @@ class Worker:
         try:
             self._set_state("REBALANCING")
             self._group.start()
-            while keep_going():
+            while keep_going() and self._orders.leaving is None:
                 self.run_once()
             self.stop()
         except BaseException:
             self._set_state("ERROR")
-            self._drop_all()
+            self._orders.drop_all()
             raise
         finally:
             if collecting:
@@ -186,10 +197,10 @@ class Worker:
 
     def run_once(self) -> None:
         """One round: orders, restoring, a batch, perhaps a commit."""
-        self._take_orders()
+        self._orders.take()
         self._activate()
         self._process()
-        self._commit_due()
+        self._commit_step()
         self._group.progress()
 
     def stop(self) -> None:
@@ -199,178 +210,61 @@ class Worker:
         covered is processed again by the next owner.
         """
         self._set_state("PENDING_SHUTDOWN")
-        self._stopping = True
-        for active in list(self.tasks.values()):  # one not yet running goes at once
-            self._stop_task(active)
+        for task in self._activation.tasks:
+            self._activation.cancel(task)
+        for active in self.holdings.of_stage(Stage.RUNNING):
+            self.holdings.stop(active)
         try:
             self._await_last_commit()
-        except TimedOutError as error:
+        except (TimedOutError, TaskMigratedError) as error:
             log.warning("%s; the next owner repeats what was not committed", error)
-        self._drop_all()
-        self._group.leave("stopped", self._settings.session_timeout_ms)
+        self._orders.drop_all()
+        self._group.leave(self._orders.leaving or "stopped", self._settings.session_timeout_ms)
         self._set_state("NOT_RUNNING")
 
-    # Orders.
-
-    def _take_orders(self) -> None:
-        events, assigned = self._inbox.take()
-        for event in events:
-            match event:
-                case CommitDone(token=token, outcome=outcome, code=code):
-                    self._settle(self._commit.done(token, outcome, code))
-                case Lost(reason=reason):
-                    log.warning("lost all tasks: %s", reason)
-                    self._drop_all()
-                case Failed(error=error):
-                    raise error
-                case Left():
-                    log.debug("left the group")
-                case _:
-                    raise AssertionError(f"nobody asked for {event}")
-        if assigned is not None:
-            self._apply(assigned)
-        due = self._follow_up_ms
-        if due is not None and self._clock.wall_ms() >= due and not self._stopping:
-            self._follow_up_ms = None
-            self._group.rejoin("the plan's next part is due")
-
-    def _apply(self, assigned: Assigned) -> None:
-        """Carry out an assignment: only tasks that move are touched."""
-        order = assigned.assignment
-        for task in sorted(set(self.tasks) - order.active - order.revoke):
-            log.warning("task %s is no longer ours and was not revoked; dropping it", task)
-            self._drop(self.tasks[task])
-        for task in sorted(order.revoke & set(self.tasks)):
-            self._stop_task(self.tasks[task])
-        for task in sorted(order.active):
-            if task not in self.tasks:
-                self._activation.want(task)
-            elif self.tasks[task].stage is Stage.STOPPED and not self._stopping:
-                self._resume_task(self.tasks[task])
-        self._activation.keep(order.active)
-        self._owes_rejoin = bool(order.revoke)
-        self._follow_up_ms = order.follow_up_ms
-        self._next_commit_ms = min(self._next_commit_ms, self._clock.now_ms())
-        self._settle(list(self.tasks.values()))
-        log.info("generation %d: tasks %s", assigned.generation, _names(order.active))
-        self._update_state()
-
-    def _settle(self, accepted: Iterable[ActiveTask]) -> None:
-        """Give up stopped tasks whose last commit stands; rejoin once all are gone."""
-        for active in accepted:
-            if active.stage is Stage.RUNNING:
-                self._purge.committed(active)
-            elif active.stage is Stage.STOPPED and active.claimed and not active.changed:
-                self._drop(active)
-        waiting = any(active.stage is Stage.STOPPED for active in self.tasks.values())
-        if self._owes_rejoin and not waiting and not self._stopping:
-            self._owes_rejoin = False
-            self._group.rejoin("gave up the tasks it was asked to")
-
-    # Tasks.
-
     def _activate(self) -> None:
-        if self._stopping or self._activation.idle:
-            return
-        step_ms = RESTORE_STEP_MS if self._by_partition else RESTORE_ALONE_MS
-        for active in self._activation.opened():
-            self.tasks[active.task] = active
-            self._share_cache()
-        for active in self._activation.step(step_ms):
-            self._resume_task(active)
-        self._update_state()
-
-    def _resume_task(self, active: ActiveTask) -> None:
-        """Let a restored or stopped task process, from its own positions."""
-        active.move_to(Stage.RUNNING)
-        self._by_partition |= dict.fromkeys(active.inputs, active)
-        assert active.processor is not None
-        self._source.assign(active.processor.received)
-        self._next_commit_ms = min(self._next_commit_ms, self._clock.now_ms())
-
-    def _stop_task(self, active: ActiveTask) -> None:
-        """Process nothing more of a task; a task not yet running is simply dropped."""
-        if active.stage is Stage.RESTORING:
-            self._drop(active)
-        elif active.stage is Stage.RUNNING:
-            self._forget_inputs(active)
-            active.move_to(Stage.STOPPED)
-
-    def _forget_inputs(self, active: ActiveTask) -> None:
-        mine = [tp for tp in active.inputs if self._by_partition.get(tp) is active]
-        self._source.unassign(mine)
-        for tp in mine:
-            del self._by_partition[tp]
-        self._paused.difference_update(mine)
-
-    def _drop(self, active: ActiveTask) -> None:
-        """Close a task, writing nothing; its folder stays as it was at the last commit."""
-        self._forget_inputs(active)
-        self._commit.forget(active)
-        self._activation.forget(active)
-        active.close()
-        del self.tasks[active.task]
-        self._share_cache()
-        self._inbox.give_up([active.task])
-
-    def _share_cache(self) -> None:
-        """``cache.max.bytes`` is the worker's; stateful tasks have equal parts of it."""
-        holders = [active for active in self.tasks.values() if active.subtopology.stateful]
-        for active in holders:
-            active.state.cache_bytes = self._settings.cache_max_bytes // len(holders)
-
-    def _drop_all(self) -> None:
-        self._commit.abort()
-        self._activation.keep(frozenset())
-        for active in list(self.tasks.values()):
-            self._drop(active)
-        self._update_state()
+        if not self._activation.idle:
+            step_ms = RESTORE_STEP_MS if self.holdings.by_partition else RESTORE_ALONE_MS
+            for active in self._activation.step(step_ms):
+                self._orders.run(active)
+                self._next_commit_ms = 0  # its claim
+        running = self._activation.idle and self._orders.generation >= 0
+        self._set_state("RUNNING" if running else "REBALANCING")
 
     # Records.
 
     def _process(self) -> None:
-        busy = not self._activation.idle
-        batches = self._source.poll(POLL_RECORDS, 0 if busy and not self._by_partition else POLL_MS)
+        batches = self._source.poll(POLL_RECORDS, self._poll_ms())
         now = self._clock.now_ms()
         for batch in batches:
-            active = self._by_partition.get(TopicPartition(batch.topic, batch.partition))
+            active = self.holdings.by_partition.get(TopicPartition(batch.topic, batch.partition))
             if active is not None:
                 self._process_batch(active, batch, now)
-        for active in list(self.tasks.values()):
-            if active.stage is Stage.RUNNING and active.processor is not None:
-                self._resume_waiting(active, now)
+        for active in self.holdings.of_stage(Stage.RUNNING):
+            self._process_waiting(active, now)
+
+    def _poll_ms(self) -> int:
+        if not self._activation.idle and not self.holdings.by_partition:
+            return 0
+        return POLL_BUSY_MS if self._orders.busy else POLL_MS
 
     def _process_batch(self, active: ActiveTask, batch: PartitionBatch, now: int) -> None:
         assert active.processor is not None
         self.counters.records += len(batch)
         try:
-            outputs = active.processor.process(batch, now, self._source.known_end)
-            self._send(outputs)
+            self._send(active.processor.process(batch, now, self._source.known_end))
         except ProcessingError as error:
             self._fail(active, error)
 
-    def _resume_waiting(self, active: ActiveTask, now: int) -> None:
+    def _process_waiting(self, active: ActiveTask, now: int) -> None:
         assert active.processor is not None
-        waiting = active.processor.buffered()
-        if not waiting:
+        if not active.processor.buffered():
             return
         try:
             self._send(active.processor.resume(now, self._source.known_end))
         except ProcessingError as error:
             self._fail(active, error)
-        self._bound(active.processor.buffered())
-
-    def _bound(self, buffered: dict[TopicPartition, int]) -> None:
-        """Pause partitions that have enough waiting; resume them at half of that."""
-        most = self._settings.buffered_records_per_partition
-        full = [tp for tp, n in buffered.items() if n > most and tp not in self._paused]
-        low = [tp for tp, n in buffered.items() if n <= most // 2 and tp in self._paused]
-        if full:
-            self._source.pause(full)
-            self._paused.update(full)
-        if low:
-            self._source.resume(low)
-            self._paused.difference_update(low)
+        self.holdings.bound(active.processor.buffered())
 
     def _send(self, outputs: list[Output]) -> None:
         for output in outputs:
@@ -402,25 +296,51 @@ class Worker:
 
     def _fail(self, active: ActiveTask, error: ProcessingError) -> None:
         """A record failed for good: drop its task as of its last commit, keep the others' work."""
-        self._drop(active)
+        self.holdings.drop(active)
         self.stop()
         raise error
 
     # Commits.
 
-    def _commit_due(self) -> None:
+    def _commit_step(self) -> None:
+        """Begin a commit if one is due or asked for, or send the one under way again."""
         now = self._clock.now_ms()
-        stopped = any(active.stage is Stage.STOPPED for active in self.tasks.values())
-        if now < self._next_commit_ms and not stopped and not self._too_dirty():
+        if self._commit.under_way:
+            if not self._commit.sent:
+                self._try(self._begin_commit)
             return
-        if self._commit.under_way and self._commit.sent:
-            return
-        self._begin_commit()
-        if not self._commit.under_way or self._commit.sent:
+        if now >= self._next_commit_ms or self._orders.flush_first or self._too_dirty():
+            self._orders.flush_first = False
             self._next_commit_ms = now + self._settings.commit_interval_ms
+            self._try(self._begin_commit)
             gc.collect(1)
-        self._purge.run(now)
-        self._look_at_topics(now)
+            self._purge.run(now)
+            self._look_at_topics(now)
+        if self._orders.waiting and not self._commit.under_way:
+            self._try(self._orders.go_on)
+
+    def _begin_commit(self) -> None:
+        self._commit.begin(self.holdings.tasks.values())
+
+    def _try(self, commit: Callable[[], None]) -> None:
+        try:
+            commit()
+        except TaskMigratedError as error:
+            log.warning("lost all tasks: %s", error)
+            self._orders.lose_all()
+            self._group.rejoin("membership was lost")
+        except DeliveryError:
+            raise
+        except BrokerError as error:
+            log.warning("commit postponed: %s", error)
+
+    def _settled(self, settled: Settled) -> None:
+        if settled.outcome is CommitOutcome.ACCEPTED:
+            for part in settled.parts:
+                self._purge.committed(part.active)
+
+    def _too_dirty(self) -> bool:
+        return self.holdings.dirty_bytes() > self._settings.cache_max_bytes // 2
 
     def _look_at_topics(self, now: int) -> None:
         try:
@@ -429,57 +349,38 @@ class Worker:
         except BrokerError as error:
             log.warning("looking at topics: %s", error)
 
-    def _too_dirty(self) -> bool:
-        dirty = sum(active.state.dirty_bytes() for active in self.tasks.values())
-        return dirty > self._settings.cache_max_bytes // 2
-
-    def _begin_commit(self) -> None:
-        try:
-            self._commit.begin(self.tasks.values())
-        except TaskMigratedError as error:
-            log.warning("lost all tasks: %s", error)
-            self._drop_all()
-            self._group.rejoin("membership was lost")
-        except DeliveryError:
-            raise
-        except BrokerError as error:
-            log.warning("commit postponed: %s", error)
-            self._next_commit_ms = self._clock.now_ms() + self._settings.commit_interval_ms
-
     def _await_last_commit(self) -> None:
         """Commit until nothing is left to say."""
         deadline = self._clock.now_ms() + self._settings.session_timeout_ms
-        while any(active.changed or not active.claimed for active in self.tasks.values()):
+        tasks = self.holdings.tasks
+        while any(active.changed or not active.claimed for active in tasks.values()):
             if self._clock.now_ms() > deadline:
                 raise TimedOutError("no answer to the last commit")
             if not self._commit.sent:
-                self._begin_commit()
-            self._inbox.wait(POLL_MS)
-            self._take_orders()
+                try:
+                    self._begin_commit()
+                except DeliveryError:
+                    raise
+                except BrokerError as error:
+                    log.warning("last commit postponed: %s", error)
+            self._board.wait(POLL_MS)
+            self._orders.take_answers()
 
     # State.
 
-    def _update_state(self) -> None:
-        if self._stopping or self.state == "ERROR":
-            return
-        self._set_state("RUNNING" if self._activation.idle else "REBALANCING")
-
     def _set_state(self, state: str) -> None:
-        running = tuple(
-            sorted(t for t, active in self.tasks.items() if active.stage is Stage.RUNNING)
-        )
-        if (state, running) != (self.state, getattr(self, "_told", None)):
+        running = tuple(active.task for active in self.holdings.of_stage(Stage.RUNNING))
+        if (state, running) != (self.state, self._told):
             self.state, self._told = state, running
             self._observer.state_changed(state, running)
 
     def _close(self) -> None:
-        for close in (self._activation.close, self._source.close, self._sink.close):
+        closers = [self._activation.close, self._source.close, self._sink.close]
+        if self._copies is not None:
+            closers.insert(0, self._copies.close)
+        for close in closers:
             try:
                 close()
             except StreamletError as error:
                 log.warning("while closing: %s", error)
         self._group.close()
-
-
-def _names(tasks: Iterable[TaskId]) -> str:
-    return " ".join(str(task) for task in sorted(tasks)) or "none"

@@ -122,7 +122,12 @@ class Owner:
     def alive(self) -> bool:
         return True
 
-    def commit(self, token: int, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+    def commit(
+        self,
+        token: int,
+        offsets: Mapping[TopicPartition, tuple[int, str]],
+        hold: int | None = None,
+    ) -> None:
         self.sent.append((token, offsets))
 
     def fetch_committed(
@@ -132,11 +137,11 @@ class Owner:
 
     def _activate(self) -> ActiveTask:
         self.activation.want(TASK)
-        (active,) = self.activation.opened()
-        while not self.activation.idle:
-            self.activation.step(100)
-        active.move_to(Stage.RUNNING)
-        return active
+        ready: list[ActiveTask] = []
+        while not ready:
+            ready = self.activation.step(100)
+        ready[0].move_to(Stage.RUNNING)
+        return ready[0]
 
     def state(self) -> dict[str, int]:
         return dict(self.active.state.stores["counts"].range())
@@ -177,8 +182,7 @@ class Owner:
         """As kill -9: what was not delivered is lost, part of it may have been."""
         self.sink.deliver(self.world.rnd.randint(0, 4))
         self.sink.close()
-        self.active.state.close()
-        self.active.lock.release()
+        self.active.close()
 
 
 def live(owner: Owner, rnd: random.Random) -> None:

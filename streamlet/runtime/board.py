@@ -1,0 +1,81 @@
+"""What the worker and the control thread share: a member's hand-over rules, under one lock.
+
+The group moves on while a user function runs. So an assignment that the worker has not applied when
+the next join is described is void: the worker then never runs what the group no longer counts on it
+to run. Describing, and applying an assignment, are each one step under the lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from streamlet.assignor.values import Copy
+from streamlet.group.handover import Handover
+from streamlet.group.session import Assigned, Lost, SessionEvent
+from streamlet.types import TaskId
+
+
+class Board:
+    """One slot for the newest assignment, a queue for other events, and the rules.
+
+    Args:
+        handover: the member's rules; nobody else may touch them.
+    """
+
+    def __init__(self, handover: Handover) -> None:
+        self._handover = handover
+        self._lock = threading.Lock()
+        self._arrived = threading.Event()
+        self._events: deque[SessionEvent] = deque()
+        self._assigned: Assigned | None = None
+        #: Tasks whose state lies on this instance's disk, with records missing (None: unknown).
+        self._dormant: dict[TaskId, int | None] = {}
+
+    # Called by the control thread.
+
+    def offer(self, event: SessionEvent) -> None:
+        """Leave an event; an assignment replaces the one before, and a loss voids it."""
+        with self._lock:
+            if isinstance(event, Assigned):
+                self._assigned = event
+            else:
+                self._events.append(event)
+            if isinstance(event, Lost):
+                self._assigned = None
+            self._arrived.set()
+
+    def describe(self) -> Mapping[TaskId, Copy]:
+        """What a JoinGroup says of our tasks; voids an assignment that was not applied."""
+        with self._lock:
+            self._assigned = None
+            return self._handover.describe(self._dormant)
+
+    # Called by the worker.
+
+    @contextmanager
+    def rules(self) -> Iterator[Handover]:
+        """The rules, for as long as the block lasts; do nothing slow in it."""
+        with self._lock:
+            yield self._handover
+
+    @contextmanager
+    def news(self) -> Iterator[tuple[Handover, list[SessionEvent], Assigned | None]]:
+        """The rules, and everything that has come; what is not applied in the block is lost."""
+        with self._lock:
+            self._arrived.clear()
+            events = list(self._events)
+            self._events.clear()
+            assigned, self._assigned = self._assigned, None
+            yield self._handover, events, assigned
+
+    def wait(self, timeout_ms: int) -> None:
+        """Wait until there is news."""
+        self._arrived.wait(timeout_ms / 1000)
+
+    def set_dormant(self, copies: Mapping[TaskId, int | None]) -> None:
+        """Say which tasks' state lies on disk."""
+        with self._lock:
+            self._dormant = dict(copies)

@@ -1,0 +1,97 @@
+"""The active tasks of a worker, and the input partitions that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from streamlet.kafka.ports import RecordSource
+from streamlet.runtime.active import ActiveTask, Stage
+from streamlet.types import TaskId, TopicPartition
+
+
+class Holdings:
+    """Which tasks are held, which of them run, and what is fetched for them.
+
+    Args:
+        source: the worker's consumer.
+        cache_bytes: ``cache.max.bytes``, shared equally by stateful tasks.
+        most_buffered: ``buffered.records.per.partition``.
+        forget: told of a task that is about to be closed.
+    """
+
+    def __init__(
+        self,
+        source: RecordSource,
+        *,
+        cache_bytes: int,
+        most_buffered: int,
+        forget: Callable[[ActiveTask], None],
+    ) -> None:
+        self._source = source
+        self._cache_bytes = cache_bytes
+        self._most_buffered = most_buffered
+        self._forget = forget
+        #: All tasks held, in whatever stage.
+        self.tasks: dict[TaskId, ActiveTask] = {}
+        #: Running tasks by input partition.
+        self.by_partition: dict[TopicPartition, ActiveTask] = {}
+        self._paused: set[TopicPartition] = set()
+
+    def of_stage(self, stage: Stage) -> list[ActiveTask]:
+        """The tasks in a stage, by id."""
+        return [self.tasks[t] for t in sorted(self.tasks) if self.tasks[t].stage is stage]
+
+    def dirty_bytes(self) -> int:
+        """Estimate of the memory that only a commit can free."""
+        return sum(active.state.dirty_bytes() for active in self.tasks.values())
+
+    def add(self, active: ActiveTask) -> None:
+        """Hold a task that was opened."""
+        assert active.task not in self.tasks, active.task
+        self.tasks[active.task] = active
+        self._share_cache()
+
+    def resume(self, active: ActiveTask) -> None:
+        """Let a restored or stopped task process, from where it is."""
+        assert active.processor is not None
+        active.move_to(Stage.RUNNING)
+        self.by_partition |= dict.fromkeys(active.inputs, active)
+        self._source.assign(active.processor.received)
+
+    def stop(self, active: ActiveTask) -> None:
+        """Process nothing more of a running task, but keep it as it is."""
+        self._stop_fetching(active)
+        active.move_to(Stage.STOPPED)
+
+    def drop(self, active: ActiveTask) -> None:
+        """Close a task, writing nothing; its folder stays as it was at the last commit."""
+        self._stop_fetching(active)
+        self._forget(active)
+        active.close()
+        del self.tasks[active.task]
+        self._share_cache()
+
+    def bound(self, buffered: Mapping[TopicPartition, int]) -> None:
+        """Pause partitions that have enough waiting; resume them at half of that."""
+        most = self._most_buffered
+        full = [tp for tp, n in buffered.items() if n > most and tp not in self._paused]
+        low = [tp for tp, n in buffered.items() if n <= most // 2 and tp in self._paused]
+        if full:
+            self._source.pause(full)
+            self._paused.update(full)
+        if low:
+            self._source.resume(low)
+            self._paused.difference_update(low)
+
+    def _stop_fetching(self, active: ActiveTask) -> None:
+        mine = [tp for tp in active.inputs if self.by_partition.get(tp) is active]
+        if mine:
+            self._source.unassign(mine)
+        for tp in mine:
+            del self.by_partition[tp]
+        self._paused.difference_update(mine)
+
+    def _share_cache(self) -> None:
+        holders = [active for active in self.tasks.values() if active.subtopology.stateful]
+        for active in holders:
+            active.state.cache_bytes = self._cache_bytes // len(holders)

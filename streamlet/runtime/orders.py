@@ -1,0 +1,353 @@
+"""Carries out what the hand-over rules decide: the worker's hands.
+
+The rules (``group.handover``) say what; here it is done, on the worker's thread, and what came of
+it is told to them. Whatever touches tasks goes through here or through the worker's own loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from streamlet.clock import Clock
+from streamlet.errors import TaskMigratedError
+from streamlet.group.commands import CommitOutcome, FetchOutcome
+from streamlet.group.handover import Handover
+from streamlet.group.handover_values import (
+    Activate,
+    AskHold,
+    Close,
+    CommitLast,
+    Decision,
+    EndHold,
+    Leave,
+    PollMarks,
+    Positions,
+    Rejoin,
+    Resume,
+    SetCopies,
+    Stop,
+)
+from streamlet.group.session import (
+    CommitDone,
+    Failed,
+    FetchDone,
+    HoldDone,
+    Left,
+    Lost,
+    SessionEvent,
+)
+from streamlet.group.session_events import JoinSoon
+from streamlet.group.values import Assignment
+from streamlet.runtime.activation import Activation
+from streamlet.runtime.active import ActiveTask, Stage
+from streamlet.runtime.board import Board
+from streamlet.runtime.commit import AtLeastOnceCommit, Settled
+from streamlet.runtime.copies import Copies, CopyEvent, CopyFailed, Lag, Promoted
+from streamlet.runtime.holdings import Holdings
+from streamlet.types import TaskId, TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class OrdersGroup(Protocol):
+    """What carrying out orders asks of the membership (``group.session``)."""
+
+    def rejoin(self, reason: str) -> None:
+        """Have the group rebalance."""
+        ...
+
+    def fetch(self, token: int, partitions: Sequence[TopicPartition]) -> None:
+        """Read committed positions once; the answer comes as an event with the token."""
+        ...
+
+    def hold(self, token: int, generation: int) -> None:
+        """Ask that no join begins; the answer comes as an event with the token."""
+        ...
+
+    def end_hold(self, token: int) -> None:
+        """Let joins begin again."""
+        ...
+
+
+class Orders:
+    """What a worker does about its tasks.
+
+    Args:
+        board: the rules and the news.
+        group: our membership.
+        holdings: the active tasks.
+        activation: brings tasks up.
+        copies: keeps copies; None without learners and standbys.
+        commit: the commit port.
+        clock: the time.
+        settled: told of each accepted commit.
+    """
+
+    def __init__(
+        self,
+        board: Board,
+        *,
+        group: OrdersGroup,
+        holdings: Holdings,
+        activation: Activation,
+        copies: Copies | None,
+        commit: AtLeastOnceCommit,
+        clock: Clock,
+        settled: Callable[[Settled], None],
+    ) -> None:
+        self._board = board
+        self._group = group
+        self._holdings = holdings
+        self._activation = activation
+        self._copies = copies
+        self._commit = commit
+        self._clock = clock
+        self._settled = settled
+        self._fetches: dict[int, tuple[TaskId, ...]] = {}
+        self._fetch_token = 0
+        #: A hold to ask for once what is dirty has been committed the usual way.
+        self._hold_wanted: AskHold | None = None
+        #: The last commit of stopped tasks, until the commit port is free for it.
+        self._last: CommitLast | None = None
+        #: A usual commit is to go before the hold, so that little is left to do once tasks stop.
+        self.flush_first = False
+        #: Whether something is open that others wait for: poll shorter.
+        self.busy = False
+        #: The rules want us to leave for good.
+        self.leaving: str | None = None
+        #: Generation of the last assignment applied, for the log.
+        self.generation = -1
+
+    # News.
+
+    def take(self) -> None:
+        """Take what the control thread and the copies' thread left, and act on it.
+
+        Raises:
+            StreamletError: the membership is over, or the coordinator refused a commit for good.
+        """
+        now, wall = self._clock.now_ms(), self._clock.wall_ms()
+        done: list[CommitDone] = []
+        failed: list[Failed] = []
+        with self._board.news() as (rules, events, assigned):
+            for event in events:
+                self._take(rules, event, now, done, failed)
+            if assigned is not None:
+                order = assigned.assignment
+                rules.assigned(assigned.generation, assigned.member_id, order, now, wall)
+            rules.tick(now)
+            decisions = rules.take()
+            self.busy = rules.busy
+        if assigned is not None and assigned.generation != self.generation:
+            self.generation = assigned.generation
+            self._hold_wanted = self._last = None  # they answered orders that are replaced
+            log.info("generation %d: %s", assigned.generation, _summary(assigned.assignment))
+        for commit in done:
+            self._commit_done(commit)
+        self._perform(decisions)
+        for end in failed:
+            raise end.error
+        for news in () if self._copies is None else self._copies.take():
+            self._copy_news(news)
+
+    def _take(
+        self,
+        rules: Handover,
+        event: SessionEvent,
+        now: int,
+        done: list[CommitDone],
+        failed: list[Failed],
+    ) -> None:
+        match event:
+            case CommitDone():
+                done.append(event)
+            case Lost(reason=reason):
+                log.warning("lost all tasks: %s", reason)
+                self._hold_wanted = self._last = None
+                rules.lost()
+            case HoldDone(token=token, granted=granted):
+                rules.hold(token, granted, now)
+            case JoinSoon(token=token):
+                rules.join_due(token, now)
+            case FetchDone():
+                self._fetched(rules, event, now)
+            case Failed():
+                failed.append(event)
+            case Left():
+                log.debug("left the group")
+            case _:
+                raise AssertionError(f"nobody asked for {event}")
+
+    def _fetched(self, rules: Handover, event: FetchDone, now: int) -> None:
+        good = event.outcome is FetchOutcome.FETCHED
+        for task in self._fetches.pop(event.token, ()):
+            positions = Positions.of(self._inputs(task), event.committed) if good else None
+            rules.fetched(task, positions, now)
+
+    def _commit_done(self, event: CommitDone) -> None:
+        settled = self._commit.done(event.token, event.outcome, event.code)
+        if settled is None:
+            return
+        self._settled(settled)
+        with self._board.rules() as rules:
+            now = self._clock.now_ms()
+            if settled.outcome is CommitOutcome.ACCEPTED:
+                for part in settled.parts:
+                    rules.claimed(part.active.task, now)
+            if settled.hold is not None:
+                rules.committed(settled.hold, settled.outcome, now)
+            decisions = rules.take()
+        self._perform(decisions)
+
+    def _copy_news(self, news: CopyEvent) -> None:
+        match news:
+            case Lag(task=task, lag=lag):
+                with self._board.rules() as rules:
+                    rules.progress(task, lag, self._clock.now_ms())
+                    decisions = rules.take()
+                self._perform(decisions)
+            case Promoted() | CopyFailed():
+                ready = self._activation.promoted(news)
+                if ready is not None:
+                    self.run(ready)
+
+    # Tasks.
+
+    def run(self, active: ActiveTask) -> None:
+        """Let a task that is ready process, and say so."""
+        self._holdings.add(active)
+        self._holdings.resume(active)
+        with self._board.rules() as rules:
+            rules.running(active.task, self._clock.now_ms())
+            decisions = rules.take()
+        self._perform(decisions)
+
+    def take_answers(self) -> None:
+        """Take answers to commits and nothing else: everything is stopped.
+
+        Raises:
+            TaskMigratedError: the tasks are lost.
+        """
+        with self._board.news() as (_, events, _):
+            mine = [event for event in events if isinstance(event, (CommitDone, Lost, Failed))]
+        for event in mine:
+            if not isinstance(event, CommitDone):
+                raise TaskMigratedError("the tasks were lost while they were given up")
+            settled = self._commit.done(event.token, event.outcome, event.code)
+            if settled is not None:
+                self._settled(settled)
+
+    def go_on(self) -> None:
+        """Ask for a hold, or commit stopped tasks for the last time; the commit port is free.
+
+        Raises:
+            TaskMigratedError: our membership is gone.
+            DeliveryError: something was not delivered.
+            BrokerError: the broker does not answer just now; go on with the port's ``begin``.
+        """
+        assert not self._commit.under_way
+        ask, self._hold_wanted = self._hold_wanted, None
+        if ask is not None:
+            self._group.hold(ask.token, ask.generation)
+        last, self._last = self._last, None
+        if last is not None:
+            tasks = [self._holdings.tasks[task] for task in last.tasks]
+            self._commit.begin_last(last.token, tasks, last.marks)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether ``go_on`` has something to do."""
+        return self._hold_wanted is not None or self._last is not None
+
+    def drop_all(self) -> None:
+        """Close everything, writing nothing."""
+        self._commit.abort()
+        self._hold_wanted = self._last = None
+        for task in self._activation.tasks:
+            self._activation.cancel(task)
+        for active in list(self._holdings.tasks.values()):
+            self._holdings.drop(active)
+
+    def lose_all(self) -> None:
+        """As ``drop_all``, and claim nothing any more."""
+        with self._board.rules() as rules:
+            rules.lost()
+            decisions = rules.take()
+        self.drop_all()
+        for decision in decisions:
+            if not isinstance(decision, Close):
+                self._perform_one(decision, frozenset())
+
+    # Decisions.
+
+    def _perform(self, decisions: Sequence[Decision]) -> None:
+        activating = frozenset(d.task for d in decisions if isinstance(d, Activate))
+        for decision in decisions:
+            self._perform_one(decision, activating)
+
+    def _perform_one(self, decision: Decision, activating: frozenset[TaskId]) -> None:
+        log.debug("%s", decision)
+        match decision:
+            case Activate(task=task, positions=positions):
+                self._activation.want(task, positions)
+            case Stop(tasks=tasks):
+                for task in tasks:
+                    self._holdings.stop(self._holdings.tasks[task])
+            case Resume(task=task):
+                active = self._holdings.tasks[task]
+                if active.stage is Stage.STOPPED:
+                    self._holdings.resume(active)
+            case Close(task=task):
+                self._close(task)
+            case SetCopies(learner=learner, standby=standby):
+                self._set_copies(learner | standby, activating)
+            case AskHold():
+                self._hold_wanted, self.flush_first = decision, True
+            case EndHold(token=token):
+                self._group.end_hold(token)
+            case CommitLast():
+                self._last = decision
+            case PollMarks(tasks=tasks):
+                self._poll_marks(tasks)
+            case Rejoin(reason=reason):
+                self._group.rejoin(reason)
+            case Leave(reason=reason):
+                self.leaving = reason
+
+    def _close(self, task: TaskId) -> None:
+        active = self._holdings.tasks.get(task)
+        if active is None:
+            self._activation.cancel(task)
+        else:
+            self._holdings.drop(active)
+
+    def _set_copies(self, wanted: frozenset[TaskId], activating: frozenset[TaskId]) -> None:
+        """A copy that is about to be promoted is not closed before."""
+        if self._copies is not None:
+            needed = (activating | self._activation.tasks) & self._copies.wanted
+            self._copies.set(wanted | needed)
+
+    def _poll_marks(self, tasks: tuple[TaskId, ...]) -> None:
+        self._fetch_token += 1
+        self._fetches[self._fetch_token] = tasks
+        inputs = [tp for task in tasks for tp in self._inputs(task)]
+        self._group.fetch(self._fetch_token, inputs)
+
+    def _inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
+        return self._activation.inputs(task)
+
+
+def _summary(order: Assignment) -> str:
+    """An assignment for people: what there is of it."""
+    parts = {
+        "active": order.active,
+        "learner": order.learner,
+        "standby": order.standby,
+        "release": order.release,
+        "pending": order.pending,
+        "revoke": order.revoke,
+    }
+    said = [f"{name} {' '.join(map(str, sorted(tasks)))}" for name, tasks in parts.items() if tasks]
+    return ", ".join(said) or "nothing"
