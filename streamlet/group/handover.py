@@ -72,7 +72,7 @@ class Handover:
     """
 
     def __init__(self, rules: HandoverRules) -> None:
-        self._rules = rules
+        self.rules = rules
         #: Tasks that are ours, or will be, or were until we gave them up.
         self.claims: dict[TaskId, Claim] = {}
         #: Copies that read on. A task of ours is not among those that are read, see ``SetCopies``.
@@ -165,10 +165,21 @@ class Handover:
 
     def describe(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
         """What a JoinGroup says of our tasks; ``dormant`` is state on disk, with its lag."""
+        self.told()
+        return self.view(dormant)
+
+    def told(self) -> None:
+        """The group knows what we have to say."""
+        for copy in self.copies.values():
+            copy.said = copy.ready
+        self._speak_at_ms = None
+        self._leaving_said = self.leaving is not None
+
+    def view(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
+        """What ``describe`` would say, for looking only."""
         said = {task: Copy(Role.DORMANT, lag=lag) for task, lag in dormant.items()}
         for task, copy in self.copies.items():
             said[task] = Copy(copy.role, ready=copy.ready, lag=copy.lag)
-            copy.said = copy.ready
         for task, claim in self.claims.items():
             copy = self.copies.get(task, Followed(Role.LEARNER))
             match claim.stage:
@@ -179,8 +190,6 @@ class Handover:
                     said[task] = Copy(Role.RELEASED, ready=True, lag=0)
                 case _:
                     said[task] = Copy(Role.ACTIVE, claim.generation)
-        self._speak_at_ms = None
-        self._leaving_said = self.leaving is not None
         return dict(sorted(said.items()))
 
     def join_due(self, token: int, now_ms: int) -> None:
@@ -199,7 +208,7 @@ class Handover:
             self._stop(unit)
         else:  # a join is due: the leader will order again (M5); or there is no coordinator now
             self._unit = None
-            self._retry_at_ms = now_ms + self._rules.retry_ms
+            self._retry_at_ms = now_ms + self.rules.retry_ms
             self._proceed(now_ms)
 
     def committed(self, token: int, outcome: CommitOutcome, now_ms: int) -> None:
@@ -216,7 +225,7 @@ class Handover:
             elif outcome is not CommitOutcome.LOST:  # nothing happened; LOST comes with ``lost``
                 claim.stage = Stage.RUNNING
                 self._out.append(Resume(task))
-        self._retry_at_ms = now_ms + self._rules.retry_ms
+        self._retry_at_ms = now_ms + self.rules.retry_ms
         self._end_orders()  # before the hold ends, so that one join does for both
         self._out.append(EndHold(token))
         self._proceed(now_ms)
@@ -228,16 +237,16 @@ class Handover:
         copy = self.copies.get(task)
         if copy is None:
             return
-        copy.lag, copy.ready = lag, lag <= self._rules.acceptable_lag
+        copy.lag, copy.ready = lag, lag <= self.rules.acceptable_lag
         if not copy.ready:
             copy.said = False
         if copy.role is Role.LEARNER and copy.ready and not copy.said and self._all_ready():
             if self._speak_at_ms is None:
-                self._speak_at_ms = now_ms + self._rules.linger_ms
+                self._speak_at_ms = now_ms + self.rules.linger_ms
             self.tick(now_ms)
 
     def _all_ready(self) -> bool:
-        if self._rules.partial:
+        if self.rules.partial:
             return True
         return all(copy.ready for copy in self.copies.values() if copy.role is Role.LEARNER)
 
@@ -247,7 +256,7 @@ class Handover:
         if claim is None or claim.stage is not Stage.WAITING:
             return
         waited_ms = now_ms - claim.since_ms
-        pause_ms = min(max(self._rules.poll_ms, waited_ms // _PATIENCE), _POLL_MAX_MS)
+        pause_ms = min(max(self.rules.poll_ms, waited_ms // _PATIENCE), _POLL_MAX_MS)
         claim.polling, claim.poll_at_ms = False, now_ms + pause_ms
         if positions is not None and positions.mark_for(self._member_id, claim.generation):
             claim.stage = Stage.OPENING
@@ -292,7 +301,7 @@ class Handover:
             self._follow_up_at_ms = None
             self._out.append(Rejoin("the plan's next part is due"))
         waiting = sorted(self._stages(Stage.WAITING))
-        late = [t for t in waiting if now_ms - self.claims[t].since_ms >= self._rules.timeout_ms]
+        late = [t for t in waiting if now_ms - self.claims[t].since_ms >= self.rules.timeout_ms]
         for task in late:
             del self.claims[task]
             self._out.append(Rejoin(f"the hand-over of {task} does not proceed"))
@@ -303,7 +312,7 @@ class Handover:
         times = [self._speak_at_ms, self._follow_up_at_ms]
         for claim in self.claims.values():
             if claim.stage is Stage.WAITING:
-                times.append(claim.since_ms + self._rules.timeout_ms)
+                times.append(claim.since_ms + self.rules.timeout_ms)
                 times.append(None if claim.polling else claim.poll_at_ms)
         if self._unit is None and self._ordered():
             times.append(self._retry_at_ms)
@@ -383,8 +392,8 @@ class Handover:
         assert self._join is not None
         token, self._join = self._join, None
         mine = self._stages(Stage.OPENING, Stage.RUNNING)
-        if not self._rules.stops_at_joins:
-            mine &= self._orders.being_learned if self._rules.gives_up_at_joins else frozenset()
+        if not self.rules.stops_at_joins:
+            mine &= self._orders.being_learned if self.rules.gives_up_at_joins else frozenset()
         for task in sorted(mine):
             # What was processed before the claim stood is processed again by the next owner.
             if not self.claims[task].claimed:

@@ -1,0 +1,187 @@
+"""What must hold in a simulated group, looked at while it runs.
+
+A leader's plan is held to the rules U1 to U13 (``assignor.validate``) and made once more from the
+same facts in another order (U8). Members are held to what the hand-over protocol promises:
+
+* S1 committed positions and epochs only go up
+* S2 nobody runs a task beside a member that can still commit it
+* S3 an active period begins with the state that its committed positions contain
+* U1 once quiet, each task runs in exactly one place
+* U13 nobody keeps a copy open, or a folder locked, that nobody asked for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from streamlet.assignor.validate import validate
+from streamlet.assignor.values import GroupState, Plan, Role, Violation
+from streamlet.group.commands import Fail
+from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.handover_values import OURS, Stage
+from streamlet.group.leader import Assignor
+from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer
+from streamlet.testing.simulation.cluster import task_of
+from streamlet.types import TaskId, TopicPartition
+
+if TYPE_CHECKING:
+    from streamlet.testing.simulation.member import SimMember
+    from streamlet.testing.simulation.world import World
+
+#: The group's name in the fake coordinator is the world's; rules about members need it not.
+_OPEN = OURS | {Stage.WAITING}
+
+
+@attrs.frozen
+class Broken:
+    """A rule that was broken, with names as the scenario has them."""
+
+    rule: str
+    text: str
+    tasks: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+
+
+class Checks:
+    """Collects what was broken, and counts what moved."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.broken: list[Broken] = []
+        #: Instance that runs each task, or ran it last.
+        self.owner: dict[TaskId, str] = {}
+        #: Tasks that changed their instance at least once.
+        self.moved: set[TaskId] = set()
+        self.stateful_moves = self.stateless_moves = self.cold_moves = 0
+        #: Plans are made a second time, in another order, every so many rounds.
+        self.permute_every = 1
+        self._plans = 0
+        self._committed: dict[TopicPartition, tuple[int, int]] = {}  # offset, epoch
+        self._given_ready: dict[tuple[TaskId, str], bool] = {}
+
+    def note(
+        self, rule: str, text: str, tasks: Iterable[TaskId] = (), members: Iterable[str] = ()
+    ) -> None:
+        """Remember something broken; members by name."""
+        labels = tuple(self._world.cluster.labels(tasks))
+        broken = Broken(rule, text, labels, tuple(members))
+        if broken not in self.broken:
+            self.broken.append(broken)
+
+    # -- plans ---------------------------------------------------------------------------------
+
+    def planned(self, state: GroupState, plan: Plan, assign: Assignor) -> list[Violation]:
+        """Look a plan over, before it is sent."""
+        violations = validate(state, plan)
+        if self._plans % self.permute_every == 0 and assign(_turned(state)) != plan:
+            violations.append(Violation("U8", "the plan depends on the order of its input"))
+        self._plans += 1
+        for one in violations:
+            self.note(one.rule, one.text, one.tasks, self._world.names_of(one.members))
+        copies = {member.member_id: member.copies for member in state.members}
+        for member_id, part in plan.members.items():
+            for task in (*part.active, *part.pending):
+                copy = copies[member_id].get(task)
+                if copy is None or copy.role not in (Role.ACTIVE, Role.PENDING):
+                    self._given_ready[task, member_id] = copy is not None and copy.ready
+        return violations
+
+    # -- members -------------------------------------------------------------------------------
+
+    def restored(self, name: str, task: TaskId, state: int, offset: int) -> None:
+        """S3."""
+        if state != offset:
+            text = f"{name} starts {self._world.cluster.label(task)} at {offset} with state {state}"
+            self.note("S3", text, (task,), (name,))
+
+    def started(self, member: SimMember, task: TaskId) -> None:
+        """S2, and where the task is now."""
+        self._alone(member, task)
+        here = member.instance.spec.name
+        before = self.owner.get(task)
+        self.owner[task] = here
+        if before in (None, here):
+            return
+        self.moved.add(task)
+        if not self._world.cluster.is_stateful(task):
+            self.stateless_moves += 1
+            return
+        self.stateful_moves += 1
+        warm = self._given_ready.get((task, member.machine.member_id), True)
+        if not warm and self._world.of(before or ""):
+            self.cold_moves += 1
+
+    def _alone(self, member: SimMember, task: TaskId) -> None:
+        others = [
+            other.name
+            for other in self._world.members
+            if other is not member and task in other.worker.running and self._world.accepts(other)
+        ]
+        if others:
+            text = f"{member.name} runs {self._world.cluster.label(task)} beside {others}"
+            self.note("S2", text, (task,), (member.name, *others))
+
+    def committed(
+        self, member: SimMember, request: OffsetCommit, answer: OffsetCommitAnswer
+    ) -> None:
+        """S1, and S2 once more."""
+        for partition, (offset, text) in sorted(request.offsets.items()):
+            if answer.errors.get(partition) != 0:
+                continue
+            metadata = CommitMetadata.from_text(text)
+            assert metadata is not None
+            old_offset, old_epoch = self._committed.get(partition, (0, 0))
+            task = task_of(partition)
+            if offset < old_offset or metadata.epoch < old_epoch:
+                told = f"{offset} in epoch {metadata.epoch} after {old_offset} in {old_epoch}"
+                label = self._world.cluster.label(task)
+                self.note("S1", f"{member.name} commits {label} at {told}", (task,), (member.name,))
+            self._committed[partition] = (offset, metadata.epoch)
+            self._alone(member, task)
+
+    def refused(self, name: str, code: int) -> None:
+        """The coordinator will never take a commit."""
+        self.note("M5", f"a commit of {name} was refused (error {code})", members=(name,))
+
+    def ended(self, member: SimMember) -> None:
+        """A member gave up for a reason that no cluster may give it."""
+        if isinstance(member.ended, Fail):
+            self.note("membership", f"{member.name}: {member.ended.error}", members=(member.name,))
+
+    # -- the whole -----------------------------------------------------------------------------
+
+    def at_rest(self, unassigned: Iterable[TaskId]) -> None:
+        """U1 and U13, for a group in which nothing is under way."""
+        world = self._world
+        waiting = set(unassigned)
+        stays = any(member.instance.leaving is None for member in world.members)
+        for task in world.cluster.specs:
+            holders = [m.name for m in world.members if task in m.tasks(*_OPEN)]
+            running = [m.name for m in world.members if task in m.worker.running]
+            if len(holders) > 1 or holders != running:
+                text = f"{world.cluster.label(task)} is with {holders} and runs in {running}"
+                self.note("U1", text, (task,), holders)
+            elif not holders and stays and task not in waiting:
+                self.note("U1", f"{world.cluster.label(task)} runs nowhere", (task,))
+        for member in world.members:
+            self._nothing_leaks(member)
+
+    def _nothing_leaks(self, member: SimMember) -> None:
+        wanted = member.handover.copies.keys() - member.tasks(*OURS)
+        if extra := member.worker.following - wanted:
+            self.note("U13", f"{member.name} still follows copies", extra, (member.name,))
+        held = {t for t, name in member.instance.locks.items() if name == member.name}
+        if extra := held - wanted - member.worker.periods.keys():
+            self.note("U13", f"{member.name} still locks folders", extra, (member.name,))
+
+
+def _turned(state: GroupState) -> GroupState:
+    """The same facts in another order."""
+    members = tuple(
+        attrs.evolve(member, copies=dict(reversed(member.copies.items())))
+        for member in reversed(state.members)
+    )
+    return attrs.evolve(state, tasks=tuple(reversed(state.tasks)), members=members)

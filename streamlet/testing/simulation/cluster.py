@@ -1,0 +1,123 @@
+"""What outlives processes: tasks, instances with their disks, changelogs. No time, no messages.
+
+A changelog is two things here. ``end`` and the offsets of copies are what scenarios speak of: how
+far somebody is behind. ``records`` are the few that the simulated owners really wrote, each with
+the number of its commit, so that every new owner's state can be compared with the committed offset
+it starts from (the state of a task is the count of its inputs).
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from streamlet.assignor.values import Leaving, TaskInfo
+from streamlet.testing.simulation.events import InstanceSpec, TaskSpec
+from streamlet.types import StateNumber, TaskId, TopicPartition
+
+
+@attrs.define
+class Log:
+    """The changelog of one task."""
+
+    end: int
+    records: list[tuple[StateNumber, int]] = attrs.field(factory=list)
+
+    def restore(self, limit: StateNumber | None) -> int:
+        """The state a reader ends with that counts records up to ``limit`` only (C1, N3)."""
+        highest, state = 0, 0
+        for number, value in self.records:
+            if number.epoch < highest:
+                continue  # a stale owner wrote it
+            highest = number.epoch
+            if limit is None or number <= limit:
+                state = value
+        return state
+
+    @property
+    def highest_epoch(self) -> int:
+        """The highest epoch any record bears."""
+        return max((number.epoch for number, _ in self.records), default=0)
+
+    def lag(self, offset: int) -> int:
+        """Records missing behind an offset; one beyond the end means that nothing counts (§10)."""
+        return self.end - offset if offset <= self.end else self.end
+
+
+@attrs.define(eq=False)
+class Instance:
+    """One instance: its disk stays when its processes are gone."""
+
+    spec: InstanceSpec
+    process_id: str
+    #: Offset of the copy of each task in the state folder.
+    disk: dict[TaskId, int] = attrs.field(factory=dict)
+    #: Which of its members holds a task's folder; no other opens it meanwhile.
+    locks: dict[TaskId, str] = attrs.field(factory=dict)
+    leaving: Leaving | None = None
+    drained: bool = False  # left by itself
+    exited: bool = False  # left, by itself or because it was stopped
+    starts: int = 0
+
+
+class Cluster:
+    """All tasks and instances by name; members are the world's."""
+
+    def __init__(
+        self, tasks: Iterable[TaskSpec], instances: Mapping[str, InstanceSpec], seed: int
+    ) -> None:
+        dice = random.Random(f"ids of {seed}")
+        self.specs: dict[TaskId, TaskSpec] = {}
+        self.by_label: dict[str, TaskSpec] = {}
+        self.logs: dict[TaskId, Log] = {}
+        self.instances = {
+            name: Instance(spec, str(uuid.UUID(int=dice.getrandbits(128), version=4)))
+            for name, spec in instances.items()
+        }
+        self.add_tasks(tasks)
+
+    def add_tasks(self, tasks: Iterable[TaskSpec]) -> None:
+        """Let there be more tasks."""
+        for spec in tasks:
+            self.specs[spec.task] = self.by_label[spec.label] = spec
+            self.logs[spec.task] = Log(spec.end)
+
+    @property
+    def infos(self) -> list[TaskInfo]:
+        """The tasks as a leader knows them."""
+        return [TaskInfo(s.task, s.stateful, s.weight) for s in self.specs.values()]
+
+    def label(self, task: TaskId) -> str:
+        """What the scenario calls a task."""
+        spec = self.specs.get(task)
+        return str(task) if spec is None else spec.label
+
+    def labels(self, tasks: Iterable[TaskId]) -> list[str]:
+        """The names of tasks, in the tasks' order."""
+        return [self.label(task) for task in sorted(tasks)]
+
+    def is_stateful(self, task: TaskId) -> bool:
+        """Whether the task has state."""
+        return self.specs[task].stateful
+
+    def truncate(self, task: TaskId) -> None:
+        """Lose the second half of a changelog."""
+        self.logs[task].end //= 2
+
+
+def input_of(task: TaskId) -> TopicPartition:
+    """The one input partition of a task."""
+    return TopicPartition(f"in-{task.subtopology}", task.partition)
+
+
+def changelog_of(task: TaskId) -> TopicPartition:
+    """The one changelog partition of a stateful task."""
+    return TopicPartition(f"log-{task.subtopology}", task.partition)
+
+
+def task_of(partition: TopicPartition) -> TaskId:
+    """The task that an input partition belongs to."""
+    return TaskId(int(partition.topic.removeprefix("in-")), partition.partition)

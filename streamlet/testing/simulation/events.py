@@ -1,0 +1,212 @@
+"""What a step of a scenario can make happen, as values; ``scenario`` reads them from JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import attrs
+
+from streamlet.types import TaskId
+
+
+@attrs.frozen
+class TaskSpec:
+    """A task of the simulated application; ``end`` is where its changelog ends, in records."""
+
+    label: str
+    task: TaskId
+    stateful: bool = True
+    weight: int = 1
+    end: int = 100_000
+
+
+@attrs.frozen
+class InstanceSpec:
+    """An instance that may come: ``capacity`` None is the number of its members."""
+
+    name: str
+    members: int = 1
+    capacity: float | None = None
+    tags: Mapping[str, str] = attrs.field(factory=dict)
+    instance_id: str | None = None
+    mode: str | None = None
+    learners: bool = True
+
+    @property
+    def member_names(self) -> tuple[str, ...]:
+        """The only member bears the instance's name, several bear numbers."""
+        if self.members == 1:
+            return (self.name,)
+        return tuple(f"{self.name}-{number}" for number in range(self.members))
+
+
+@attrs.frozen
+class Held:
+    """What one member has at the start: lag of a learner, offset of a copy on disk."""
+
+    active: tuple[str, ...] = ()
+    standby: tuple[str, ...] = ()
+    learner: Mapping[str, int] = attrs.field(factory=dict)
+    dormant: Mapping[str, int] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class NetworkSpec:
+    """Chances of a message to be lost or doubled, and how long one takes, from and to, in ms."""
+
+    loss: float = 0.0
+    duplicate: float = 0.0
+    delay_ms: tuple[int, int] = (0, 0)
+
+
+@attrs.frozen
+class Join:
+    """Instances start, with what is on their disks."""
+
+    instances: tuple[str, ...]
+
+
+@attrs.frozen
+class Leave:
+    """Instances are stopped: they commit and leave the group."""
+
+    instances: tuple[str, ...]
+
+
+@attrs.frozen
+class Crash:
+    """Instances die and are taken out of the group at once."""
+
+    instances: tuple[str, ...]
+
+
+@attrs.frozen
+class Restart:
+    """Instances die and are back at once, with disk and static id."""
+
+    instances: tuple[str, ...]
+
+
+@attrs.frozen
+class Pause:
+    """Instances stand still, heartbeats too."""
+
+    instances: tuple[str, ...]
+
+
+@attrs.frozen
+class Resume:
+    """Paused instances go on and find what has come in meanwhile."""
+
+    instances: tuple[str, ...]
+
+
+@attrs.frozen
+class Drain:
+    """Instances are marked as leaving, with a deadline after ``timeout_ms`` or none."""
+
+    instances: tuple[str, ...]
+    timeout_ms: int | None = None
+
+
+@attrs.frozen
+class DrainPercent:
+    """So many percent of the instances stay, the others are marked as leaving."""
+
+    percent: float
+    timeout_ms: int | None = None
+
+
+@attrs.frozen
+class CancelDrain:
+    """The marks of these are taken away."""
+
+    instances: tuple[str, ...]
+
+
+@attrs.frozen
+class Ready:
+    """Copies catch up: per member or instance the tasks, ``"all"`` or ``"one"``."""
+
+    tasks: Mapping[str, tuple[str, ...] | str]
+
+
+@attrs.frozen
+class Lag:
+    """Copies are so many records behind, per member or instance and task."""
+
+    lags: Mapping[str, Mapping[str, int]]
+
+
+@attrs.frozen
+class Lose:
+    """The n-th request of a kind that somebody sends from now on never arrives."""
+
+    sender: str
+    request: str
+    nth: int = 1
+
+
+@attrs.frozen
+class Truncate:
+    """The second half of these tasks' changelogs is gone."""
+
+    tasks: tuple[str, ...]
+
+
+@attrs.frozen
+class CoordinatorRestart:
+    """The coordinator fails over: parked requests and connections are lost."""
+
+
+@attrs.frozen
+class AddTasks:
+    """There are more partitions: more tasks."""
+
+    tasks: tuple[TaskSpec, ...]
+
+
+Event: TypeAlias = (
+    Join
+    | Leave
+    | Crash
+    | Restart
+    | Pause
+    | Resume
+    | Drain
+    | DrainPercent
+    | CancelDrain
+    | Ready
+    | Lag
+    | Lose
+    | Truncate
+    | CoordinatorRestart
+    | AddTasks
+)
+
+
+@attrs.frozen
+class Step:
+    """Events delivered together, then time that passes, then rounds until all is settled."""
+
+    events: tuple[Event, ...] = ()
+    advance_ms: int = 0
+    settle_rounds: int | None = None
+
+
+@attrs.frozen
+class Expect:
+    """What is to hold in the end; None or empty: not asked."""
+
+    rebalances: int | None = None
+    max_rebalances: int | None = None
+    final_loads: tuple[int, ...] | None = None
+    exited: tuple[str, ...] | None = None
+    exited_count: int | None = None
+    cold_moves: int | None = None
+    stateful_moves: int | None = None
+    max_learners: int | None = None
+    final: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    kept: tuple[str, ...] = ()
+    in_band: bool | None = None

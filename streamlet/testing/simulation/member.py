@@ -1,0 +1,371 @@
+"""One simulated member: the real membership machine, tasks protocol and hand-over rules.
+
+What is imitated is only what surrounds them: the control thread that carries commands out, and the
+worker that looks into its inbox some time later. An assignment that the worker has not taken up
+when the next JoinGroup is described is void, as in ``runtime.board``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias, assert_never
+
+import attrs
+
+from streamlet.assignor.values import Copy, MemberState, Role
+from streamlet.group.commands import (
+    Abandon,
+    Command,
+    CommitOutcome,
+    CommitResult,
+    Deliver,
+    Fail,
+    FetchResult,
+    FindCoordinator,
+    HoldResult,
+    JoinDue,
+    Left,
+    LoseTasks,
+    NeedMetadata,
+    RunAssignor,
+    Send,
+    WakeAt,
+)
+from streamlet.group.events import (
+    AssignmentsReady,
+    CommitWanted,
+    CoordinatorFound,
+    Event,
+    MetadataReady,
+    ProgressMade,
+    RejoinWanted,
+    Start,
+)
+from streamlet.group.handover import Handover
+from streamlet.group.handover_values import OURS, HandoverRules, Stage
+from streamlet.group.member_config import MembershipConfig
+from streamlet.group.membership import Membership
+from streamlet.group.states import ENDED, State
+from streamlet.group.tasks import Identity, TasksProtocol, rules_from
+from streamlet.group.values import Assignment
+from streamlet.testing.simulation.cluster import Instance
+from streamlet.testing.simulation.worker import SimWorker
+from streamlet.types import TaskId
+
+if TYPE_CHECKING:
+    from streamlet.testing.simulation.world import World
+
+GROUP = "simulated"
+
+_Message: TypeAlias = CommitResult | FetchResult | HoldResult | JoinDue
+
+
+class SimMember:
+    """One process: it never comes back, a restart makes another.
+
+    Args:
+        world: what it lives in.
+        instance: its instance.
+        number: of the member within its instance.
+        uid: tells it from all other processes there ever were.
+    """
+
+    def __init__(self, world: World, instance: Instance, number: int, uid: int) -> None:
+        self.world = world
+        self.instance = instance
+        self.uid = uid
+        self.name = instance.spec.member_names[number]
+        self.alive_process = True
+        self.paused = False
+        self.ended: Command | None = None
+        settings, spec = world.settings, instance.spec
+        static = None if spec.instance_id is None else f"{spec.instance_id}-{number}"
+        mode = spec.mode or settings.stream_rebalancing_mode
+        rules = attrs.evolve(HandoverRules.from_settings(settings), stops_at_joins=mode == "eager")
+        config = MembershipConfig.from_settings(
+            GROUP, settings, member=number, first_nonce=uid * 1_000, jitter=uid
+        )
+        self.config = attrs.evolve(config, instance_id=static, announce_joins=rules.announced_joins)
+        self.machine = Membership(self.config)
+        self.handover = Handover(rules)
+        self.identity = self._identity(number, static)
+        self.plan_rules = attrs.evolve(
+            rules_from(settings, learners=True),
+            mode="eager" if mode == "eager" else "incremental",
+        )
+        self.protocol = TasksProtocol(
+            self.identity,
+            self.plan_rules,
+            lambda state: world.plan(self, state),
+            tasks=lambda: world.cluster.infos,
+            wall_ms=lambda: world.now_ms,
+            rejoin=lambda reason: self._next.append(RejoinWanted(reason)),
+        )
+        self.worker = SimWorker(self)
+        #: Tasks given up for the join that was last described.
+        self.surrendered: frozenset[TaskId] = frozenset()
+        self._next: deque[Event] = deque()
+        self._feeding = False
+        self._inbox: list[_Message] = []
+        self._slot: tuple[Deliver, Assignment] | None = None
+        self._loss_unseen = False
+        self._backlog: list[Callable[[], None]] = []
+        self._tick_at_ms = 0
+        self._alarm_ms: int | None = None
+        self._work_at_ms: int | None = None
+        self._deferral_ms: int | None = None
+
+    def _identity(self, number: int, static: str | None) -> Identity:
+        spec, settings = self.instance.spec, self.world.settings
+        return Identity(
+            instance=self.instance.process_id,
+            name=spec.name,
+            number=number,
+            instance_members=spec.members,
+            capacity=float(spec.capacity or settings.instance_capacity or spec.members),
+            subtopologies=self.world.subtopologies,
+            instance_id=static,
+            tags={**settings.instance_tags, **spec.tags},
+            learners=spec.learners,
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.machine!r}>"
+
+    # -- what others ask -----------------------------------------------------------------------
+
+    @property
+    def live(self) -> bool:
+        """Whether the process runs and is, or wants to be, a member."""
+        return self.alive_process and self.ended is None
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is under way but processing and its commits."""
+        if self._inbox or self._slot is not None or self._next:
+            return False
+        machine = self.machine
+        quiet = machine.state is State.STABLE or machine.state in ENDED
+        return quiet and not self.handover.busy and not self.worker.busy
+
+    def alive(self) -> bool:
+        """Whether the group has heard of us within the session timeout."""
+        since_ms = self.world.now_ms - self.machine.last_heartbeat_ms
+        return since_ms < self.config.session_timeout_ms
+
+    def tasks(self, *stages: Stage) -> set[TaskId]:
+        """Tasks with a claim in one of these stages."""
+        return {t for t, claim in self.handover.claims.items() if claim.stage in stages}
+
+    def state(self) -> MemberState:
+        """What a leader would know of us if we joined now."""
+        copies = self.handover.view(self._dormant())
+        if self.handover.rules.stops_at_joins:
+            for task in self.tasks(*OURS):
+                copies[task] = attrs.evolve(copies[task], role=Role.RELEASED, ready=True, lag=0)
+        identity = self.identity
+        return MemberState(
+            member_id=self.machine.member_id,
+            instance=identity.instance,
+            number=identity.number,
+            capacity=identity.capacity,
+            instance_id=identity.instance_id,
+            copies=copies,
+            tags=identity.tags,
+            leaving=self.protocol.leaving,
+            learners=identity.learners,
+            joined_generation=self.machine.generation,
+            deferral_deadline_ms=self._deferral_ms,
+        )
+
+    # -- the control thread --------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to join."""
+        self.protocol.leaving = self.handover.leaving = self.instance.leaving
+        self.feed(Start())
+
+    def receive(self, event: Event) -> None:
+        """Something came over the network, or time passed."""
+        self.when_awake(lambda: self.feed(event))()
+
+    def when_awake(self, action: Callable[[], None]) -> Callable[[], None]:
+        """Do something now, later if the process stands still, never if it is gone."""
+
+        def run() -> None:
+            if self.paused:
+                self._backlog.append(run)
+            elif self.live:
+                action()
+
+        return run
+
+    def feed(self, event: Event) -> None:
+        """Hand the machine an event and do what it says, until it wants nothing more."""
+        if isinstance(event, CommitWanted) and self._loss_unseen:
+            self._tell(CommitResult(event.token, CommitOutcome.LOST))
+            return
+        self._next.append(event)
+        if self._feeding:
+            return
+        self._feeding = True
+        try:
+            while self._next and self.live:
+                for command in self.machine.handle(self._next.popleft(), self.world.now_ms):
+                    self._perform(command)
+                self.machine.check_invariants()
+        finally:
+            self._feeding = False
+
+    def _perform(self, command: Command) -> None:
+        match command:
+            case FindCoordinator():
+                found = CoordinatorFound("coordinator")
+                self.world.network.travel(lambda: self.receive(found))
+            case Send():
+                self.world.network.send(self, command)
+            case Abandon():
+                pass  # an answer that comes all the same finds nobody waiting
+            case NeedMetadata():
+                protocols = self.protocol.subscribe(command, self._describe())
+                event = MetadataReady(command.request, self.protocol.protocol_type, protocols)
+                self._next.append(event)
+            case RunAssignor(generation):
+                assignments = self.protocol.assign(command)
+                self._next.append(AssignmentsReady(generation, assignments))
+            case Deliver():
+                orders = self.protocol.decode(command.assignment)
+                self._slot, self._deferral_ms = (command, orders), orders.deferral_deadline_ms
+                self.wake_worker()
+            case LoseTasks():
+                self._slot = None
+                self._loss_unseen = True
+                self.handover.lost()
+                self.wake_worker()
+            case CommitResult() | FetchResult() | HoldResult() | JoinDue():
+                self._tell(command)
+            case WakeAt(at_ms):
+                self.wake_at(at_ms)
+            case Fail() | Left():
+                self.ended = command
+                self.world.member_ended(self)
+            case _:
+                assert_never(command)
+
+    def wake_at(self, at_ms: int) -> None:
+        """Wake the machine then, in place of when it was to be woken before."""
+        self._tick_at_ms = at_ms
+        if self._alarm_ms is None or at_ms < self._alarm_ms:
+            self._alarm_ms = at_ms
+            self.world.at(at_ms, lambda: self._woken(at_ms))
+
+    def _woken(self, alarm_ms: int) -> None:
+        if alarm_ms != self._alarm_ms:
+            return  # an earlier alarm has taken its place
+        self._alarm_ms = None
+        if self._tick_at_ms > self.world.now_ms:
+            self.wake_at(self._tick_at_ms)
+        else:
+            self.receive(ProgressMade())
+
+    def _describe(self) -> dict[TaskId, Copy]:
+        """What the JoinGroup says; an assignment that was not taken up is void from now on."""
+        self._slot = None
+        claims = self.handover.claims.items()
+        self.surrendered = frozenset(t for t, claim in claims if claim.surrendered)
+        return self.handover.describe(self._dormant())
+
+    def _dormant(self) -> dict[TaskId, int | None]:
+        """State in the instance's folder that no other of its members has in its hands."""
+        instance, logs = self.instance, self.world.cluster.logs
+        return {
+            task: logs[task].lag(offset)
+            for task, offset in instance.disk.items()
+            if instance.locks.get(task, self.name) == self.name
+        }
+
+    # -- the worker's thread -------------------------------------------------------------------
+
+    def _tell(self, message: _Message) -> None:
+        self._inbox.append(message)
+        self.wake_worker()
+
+    def wake_worker(self, at_ms: int | None = None) -> None:
+        """Have the worker's loop come round, in a moment or then."""
+        due_ms = self.world.now_ms + self.world.network.latency() if at_ms is None else at_ms
+        if self._work_at_ms is not None and self._work_at_ms <= due_ms:
+            return
+        self._work_at_ms = due_ms
+        self.world.at(due_ms, lambda: self._work_due(due_ms))
+
+    def _work_due(self, due_ms: int) -> None:
+        if due_ms == self._work_at_ms:
+            self._work_at_ms = None
+            self.when_awake(self._work)()
+
+    def _work(self) -> None:
+        """One round of the worker's loop."""
+        self._loss_unseen = False
+        self.feed(ProgressMade())
+        inbox, self._inbox = self._inbox, []
+        for message in inbox:
+            self._on(message)
+        if self._slot is not None:
+            (deliver, orders), self._slot = self._slot, None
+            now = self.world.now_ms
+            self.handover.assigned(deliver.generation, deliver.member_id, orders, now, now)
+        self.handover.tick(self.world.now_ms)
+        self._carry_out()
+        self.worker.commit_due()
+        self._carry_out()
+        self.handover.check_invariants()
+        times = [self.handover.due_ms(), self.worker.due_ms()]
+        due_ms = min((at for at in times if at is not None), default=None)
+        if due_ms is not None and self.live:
+            self.wake_worker(max(due_ms, self.world.now_ms + 1))
+
+    def _carry_out(self) -> None:
+        while self.live and (decisions := self.handover.take()):
+            for decision in decisions:
+                self.worker.carry_out(decision)
+
+    def _on(self, message: _Message) -> None:
+        match message:
+            case CommitResult():
+                self.worker.on_commit(message)
+            case FetchResult():
+                self.worker.on_fetch(message)
+            case HoldResult(token, granted):
+                self.handover.hold(token, granted, self.world.now_ms)
+            case JoinDue(token):
+                self.handover.join_due(token, self.world.now_ms)
+            case _:
+                assert_never(message)
+        self._carry_out()
+
+    # -- what happens to a process -------------------------------------------------------------
+
+    def die(self) -> None:
+        """Stop existing; the disk stays."""
+        self.alive_process = False
+        self.worker.lose_all()
+
+    def pause(self) -> None:
+        """Stand still, as under SIGSTOP."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Go on: first what lay in the producer's queue, then all that came in meanwhile."""
+        self.paused = False
+        self.worker.stray_flush()
+        backlog, self._backlog = self._backlog, []
+        for action in backlog:
+            action()
+        self.receive(ProgressMade())
+
+    def set_leaving(self) -> None:
+        """Our instance was marked, or its mark was taken away."""
+        self.protocol.leaving = self.instance.leaving
+        self.handover.set_leaving(self.instance.leaving)
+        self.wake_worker()

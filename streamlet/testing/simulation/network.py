@@ -1,0 +1,193 @@
+"""The way between members and the fake coordinator: messages are late, lost or doubled.
+
+A connection keeps the order of its messages, as TCP does. A message is lost together with its
+connection, so the sender learns of it, but not whether the request arrived: it may have been
+handled, may never arrive, or may arrive seconds later.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from streamlet.group.commands import Connection, Send
+from streamlet.group.events import Answered, Failure, RequestFailed
+from streamlet.group.messages import (
+    Heartbeat,
+    JoinGroup,
+    JoinGroupAnswer,
+    LeaveGroup,
+    OffsetCommit,
+    OffsetCommitAnswer,
+)
+from streamlet.testing.coordinator_desk import RequestId
+from streamlet.testing.simulation.events import Lose, NetworkSpec
+
+if TYPE_CHECKING:
+    from streamlet.testing.coordinator import Answers
+    from streamlet.testing.simulation.member import SimMember
+    from streamlet.testing.simulation.world import World
+
+#: How much later than the sender's failure a request may still arrive.
+LATE_MS = 3_000
+
+#: Process, number of the request, and which copy of it.
+_Id: TypeAlias = tuple[int, int, int]
+
+
+@attrs.define(eq=False)
+class _Flight:
+    sender: SimMember
+    send: Send
+    answer_lost: bool = False
+    counted: bool = True  # as traffic that a step waits for
+
+    @property
+    def parks(self) -> bool:
+        return self.send.connection is Connection.JOIN
+
+
+class Network:
+    """Carries requests and answers in simulated time."""
+
+    def __init__(self, world: World, spec: NetworkSpec, seed: int) -> None:
+        self._world = world
+        self._spec = spec
+        self._dice = random.Random(f"network of {seed}")
+        self._flights: dict[RequestId, _Flight] = {}
+        self._last_there: dict[tuple[int, Connection], int] = {}
+        self._last_back: dict[tuple[int, Connection], int] = {}
+        self._losses: list[tuple[Lose, set[str]]] = []
+        self._sent: list[Counter[str]] = []
+        #: Messages on their way, heartbeats left out.
+        self.traffic = 0
+
+    def latency(self) -> int:
+        """How long a thread takes to come round, in ms."""
+        return self._dice.randint(0, 5) if self._spec.delay_ms[1] else 1
+
+    def lose(self, lose: Lose, senders: set[str]) -> None:
+        """Arm a loss; counting begins now."""
+        self._losses.append((lose, senders))
+        self._sent.append(Counter())
+
+    def travel(self, action: Callable[[], None]) -> None:
+        """Do something after the time a message takes."""
+        self.traffic += 1
+
+        def arrive() -> None:
+            self.traffic -= 1
+            action()
+
+        self._world.later(self._delay(), arrive)
+
+    def send(self, sender: SimMember, send: Send) -> None:
+        """Put a request on its way."""
+        named = self._is_named(sender, send)
+        if named or self._dice.random() < self._spec.loss:
+            self._lose(sender, send, forever=named)
+            return
+        copies = 1
+        # Without an id a static join cannot be told from its own double: the second fences it.
+        nameless = isinstance(send.request, JoinGroup) and not send.request.member_id
+        if not nameless and self._dice.random() < self._spec.duplicate:
+            copies = 2
+        for copy in range(copies):
+            self._depart(_Flight(sender, send), copy)
+
+    def _is_named(self, sender: SimMember, send: Send) -> bool:
+        kind, lost = type(send.request).__name__, False
+        for index, (lose, senders) in enumerate(self._losses):
+            if sender.name in senders and kind == lose.request:
+                self._sent[index][kind] += 1
+                lost |= self._sent[index][kind] == lose.nth
+        return lost
+
+    def _lose(self, sender: SimMember, send: Send, *, forever: bool) -> None:
+        fates = (
+            ["never", "answer", "late"]
+            if isinstance(send.request, OffsetCommit)
+            else ["never", "answer"]
+        )
+        fate = "never" if forever else self._dice.choice(fates)
+        if fate == "answer":
+            self._depart(_Flight(sender, send, answer_lost=True), 0)
+            return
+        if fate == "late":
+            late = _Flight(sender, send, answer_lost=True, counted=False)
+            delay_ms = self._dice.randint(0, LATE_MS)
+            self._world.later(delay_ms, lambda: self._arrive(late, (sender.uid, send.number, 9)))
+        self._fail(sender, send)
+
+    def _fail(self, sender: SimMember, send: Send) -> None:
+        failed = RequestFailed(send.number, Failure.DISCONNECTED)
+        self.travel(lambda: sender.receive(failed))
+
+    def _delay(self) -> int:
+        low, high = self._spec.delay_ms
+        return self._dice.randint(low, high) if high else 0
+
+    def _depart(self, flight: _Flight, copy: int) -> None:
+        flight.counted = not isinstance(flight.send.request, Heartbeat)
+        self.traffic += flight.counted
+        key = (flight.sender.uid, flight.send.connection)
+        at_ms = max(self._world.now_ms + self._delay(), self._last_there.get(key, 0))
+        self._last_there[key] = at_ms
+        number = (flight.sender.uid, flight.send.number, copy)
+        self._world.at(at_ms, lambda: self._arrive(flight, number))
+
+    def _arrive(self, flight: _Flight, number: _Id) -> None:
+        self.traffic -= flight.counted
+        if not flight.sender.alive_process:
+            return  # taken out of the group already, and a ghost of it must not come back
+        world, request = self._world, flight.send.request
+        if isinstance(request, JoinGroup):
+            world.reasons.note(flight.sender.name, request.reason)
+        elif isinstance(request, LeaveGroup):
+            world.reasons.note(flight.sender.name, "left")
+        self._flights[number] = flight
+        answers = world.coordinator.handle(number, request, world.now_ms, flight.sender.name)
+        for answered, answer in answers:
+            if answered == number and isinstance(request, OffsetCommit):
+                assert isinstance(answer, OffsetCommitAnswer)
+                world.checks.committed(flight.sender, request, answer)
+        self.deliver(answers)
+
+    def deliver(self, answers: Answers) -> None:
+        """Carry answers back."""
+        for number, answer in answers:
+            flight = self._flights.pop(number, None)
+            if flight is None:
+                continue
+            sender, send = flight.sender, flight.send
+            if isinstance(answer, JoinGroupAnswer) and answer.member_id:
+                self._world.name_member(answer.member_id, sender)
+            if flight.answer_lost:
+                if flight.counted:
+                    self._fail(sender, send)
+                continue
+            event = Answered(send.number, answer)
+            self._return(flight, lambda sender=sender, event=event: sender.receive(event))  # type: ignore[misc]
+
+    def _return(self, flight: _Flight, action: Callable[[], None]) -> None:
+        key = (flight.sender.uid, flight.send.connection)
+        at_ms = max(self._world.now_ms + self._delay(), self._last_back.get(key, 0))
+        self._last_back[key] = at_ms
+        self.traffic += flight.counted
+
+        def arrive() -> None:
+            self.traffic -= flight.counted
+            action()
+
+        self._world.at(at_ms, arrive)
+
+    def cut(self) -> None:
+        """All connections break: whatever waits for an answer fails."""
+        flights, self._flights = self._flights, {}
+        for flight in flights.values():
+            if not flight.answer_lost:
+                self._fail(flight.sender, flight.send)

@@ -1,0 +1,141 @@
+"""Reading JSON strictly: every problem with the key it is at and what was expected there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from streamlet.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class ScenarioError(ConfigError):
+    """A scenario that cannot be played: which keys, and what was expected there."""
+
+
+class Reader:
+    """Collects problems, so that one run names them all."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def problem(self, where: str, text: str) -> None:
+        """Note what is wrong at a key."""
+        self.problems.append(f"{where}: {text}")
+
+    def raise_problems(self) -> None:
+        """Give up if there are any.
+
+        Raises:
+            ScenarioError: with all of them.
+        """
+        if self.problems:
+            raise ScenarioError(self.problems)
+
+    def wrong(self, where: str, expected: str, value: object) -> None:
+        """Note a value that is not what was expected."""
+        self.problem(where, f"expected {expected}, not {_shown(value)}")
+
+    def mapping(self, where: str, value: object) -> dict[str, Any]:
+        """An object, empty where there is none."""
+        if isinstance(value, dict):
+            return value
+        self.wrong(where, "an object", value)
+        return {}
+
+    def keys(self, where: str, value: Mapping[str, object], known: Iterable[str]) -> None:
+        """Note keys nobody knows; ``check`` and ``x-…`` are free."""
+        names = list(known)
+        for key in value:
+            if key in names or key == "check" or key.startswith("x-"):
+                continue
+            close = difflib.get_close_matches(key, names, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"expected {any_of(names)}"
+            self.problem(f"{where}.{key}" if where else key, f"unknown key, {hint}")
+
+    def items(self, where: str, value: object) -> Sequence[Any]:
+        """A list, empty where there is none."""
+        if isinstance(value, list):
+            return value
+        self.wrong(where, "a list", value)
+        return ()
+
+    def whole(self, where: str, value: object, least: int = 0) -> int:
+        """A whole number of at least so much."""
+        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+            return value
+        self.wrong(where, f"a whole number, {least} or more", value)
+        return least
+
+    def number(self, where: str, value: object, *, low: float, high: float, expected: str) -> float:
+        """A number above ``low`` (or 0, if that is it) and up to ``high``."""
+        plain = isinstance(value, int | float) and not isinstance(value, bool)
+        if plain and (low < value <= high or value == low == 0):  # type: ignore[operator]
+            return float(value)  # type: ignore[arg-type]
+        self.wrong(where, expected, value)
+        return max(low, 0.0)
+
+    def boolean(self, where: str, value: object, default: bool = False) -> bool:
+        """True or false."""
+        if isinstance(value, bool):
+            return value
+        self.wrong(where, "true or false", value)
+        return default
+
+    def text(self, where: str, value: object) -> str:
+        """Some text, not empty."""
+        if isinstance(value, str) and value:
+            return value
+        self.wrong(where, "some text", value)
+        return ""
+
+    def one_of(self, where: str, value: object, names: Iterable[str], what: str) -> str | None:
+        """One of the names there are."""
+        known = list(names)
+        if isinstance(value, str) and value in known:
+            return value
+        if isinstance(value, str):
+            self.problem(where, f"unknown {what} {_shown(value)}, expected {any_of(known)}")
+        else:
+            self.wrong(where, f"the name of a {what}", value)
+        return None
+
+    def names(self, where: str, value: object, known: Iterable[str], what: str) -> tuple[str, ...]:
+        """A list of names there are, each once."""
+        known = list(known)
+        found: dict[str, None] = {}
+        for number, name in enumerate(self.items(where, value)):
+            place = f"{where}[{number}]"
+            good = self.one_of(place, name, known, what)
+            if good is not None and good in found:
+                self.problem(place, f"{good} is there twice, expected each {what} once")
+            elif good is not None:
+                found[good] = None
+        return tuple(found)
+
+    def each(self, where: str, value: object, read: Callable[[str, Any], T]) -> dict[str, T]:
+        """An object read entry by entry; ``x-…`` is left out."""
+        return {
+            key: read(f"{where}.{key}", one)
+            for key, one in self.mapping(where, value).items()
+            if not key.startswith("x-")
+        }
+
+
+def any_of(names: Iterable[str]) -> str:
+    """Names for a message, not too many."""
+    listed = list(names)
+    more = f" or {len(listed) - 12} more" if len(listed) > 12 else ""
+    return ", ".join(listed[:12]) + more if listed else "none: there are none"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    return (
+        {True: "true", False: "false", None: "null"}.get(value, repr(value))
+        if (value is None or isinstance(value, bool))
+        else repr(value)
+    )

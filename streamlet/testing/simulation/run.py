@@ -1,0 +1,410 @@
+"""Plays a scenario: steps one after the other, then what was expected of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from streamlet.assignor.assign import assign
+from streamlet.assignor.loads import Band
+from streamlet.assignor.order import exact
+from streamlet.assignor.values import Leaving, Plan, Role
+from streamlet.group.events import RejoinWanted
+from streamlet.group.handover_values import OURS
+from streamlet.group.leader import Assignor
+from streamlet.group.scale_down import choose_leavers
+from streamlet.testing.simulation import events as ev
+from streamlet.testing.simulation.checks import Broken
+from streamlet.testing.simulation.events import Event, Step
+from streamlet.testing.simulation.report import Recorder, as_dict, final_of
+from streamlet.testing.simulation.scenario import Scenario
+from streamlet.testing.simulation.start import begin
+from streamlet.testing.simulation.world import World
+
+#: How long the clock runs after a step's events, at most.
+STEP_MS = 1_000
+#: How long ``settle`` waits for one round to end: a member that never comes back is thrown out
+#: after the rebalance timeout.
+ROUND_MS = 180_000
+
+
+class Simulation:
+    """One run of a scenario.
+
+    Args:
+        scenario: what to play.
+        seed: for chance, None for the scenario's own.
+        assignor: the leaders' brain.
+    """
+
+    def __init__(
+        self, scenario: Scenario, *, seed: int | None = None, assignor: Assignor = assign
+    ) -> None:
+        self.scenario = scenario
+        self.world = World(scenario, seed=seed, assignor=assignor)
+        self.recorder = Recorder(self.world)
+        self.rounds_to_stable: list[int] = []
+        self._asked_to_drain_all = False
+        begin(self.world)
+
+    def run(self) -> dict[str, Any]:
+        """Play all steps and look at the end; the result in the shape of ``--json``."""
+        for step in self.scenario.steps:
+            if not self.play(step):
+                break
+        else:
+            self._expect()
+        return self.result()
+
+    def play(self, step: Step) -> bool:
+        """Play one step; False when the simulation itself broke, which is a violation."""
+        world, number = self.world, len(self.rounds_to_stable)
+        before = len(self.recorder.rounds)
+        try:
+            world.begin_step()
+            for event in step.events:
+                self._do(event)
+            if step.advance_ms:
+                world.run(world.now_ms + step.advance_ms)
+            world.run(world.now_ms + STEP_MS, while_busy=True)
+            self.recorder.catch_up(number)
+            if step.settle_rounds is not None:
+                self._settle(number, step.settle_rounds)
+            self.recorder.catch_up(number)
+            self.check()
+        except Exception as error:  # ours or the assignor's: it must not hide what led there
+            world.checks.note("error", f"{type(error).__name__}: {error}")
+            self.recorder.catch_up(number)
+            self.rounds_to_stable.append(len(self.recorder.rounds) - before)
+            return False
+        self.rounds_to_stable.append(len(self.recorder.rounds) - before)
+        return True
+
+    def check(self) -> None:
+        """Look at the group if nothing is under way in it."""
+        paused = any(member.paused for member in self.world.members)
+        if self.world.members and not paused and self.world.quiet():
+            plan = self.recorder.last_plan
+            self.world.checks.at_rest(() if plan is None else plan.unassigned)
+
+    def result(self) -> dict[str, Any]:
+        """Everything, in the shape of ``--json``."""
+        checks, totals = self.world.checks, self.recorder.totals
+        return {
+            "name": self.scenario.name,
+            "rounds": self.recorder.rounds,
+            "final": final_of(self.world),
+            "totals": {
+                "rebalances": len(self.recorder.rounds),
+                "stateful_moves": checks.stateful_moves,
+                "stateless_moves": checks.stateless_moves,
+                "cold_moves": checks.cold_moves,
+                "max_learners": totals.learners,
+                "rounds_to_stable": self.rounds_to_stable,
+            },
+            "metadata_bytes": {
+                "subscription_max": totals.subscription_max,
+                "assignment_max": totals.assignment_max,
+                "group_total": totals.group_total,
+            },
+            "violations": [as_dict(broken) for broken in checks.broken],
+        }
+
+    # -- events --------------------------------------------------------------------------------
+
+    def _do(self, event: Event) -> None:
+        world = self.world
+        match event:
+            case ev.Join(names):
+                for name in names:
+                    if not world.of(name):
+                        world.start_instance(name)
+            case ev.Leave(names):
+                for member in self._members(names):
+                    member.worker.stop("stopped")
+                    member.wake_worker()
+            case ev.Crash(names):
+                for name in names:
+                    world.kill(name, remove=True)
+            case ev.Restart(names):
+                for name in (name for name in names if world.of(name)):
+                    static = world.cluster.instances[name].spec.instance_id is not None
+                    world.kill(name, remove=not static)
+                    world.start_instance(name)
+            case ev.Pause(names):
+                for member in self._members(names):
+                    member.pause()
+            case ev.Resume(names):
+                for member in self._members(names):
+                    member.resume()
+            case ev.Drain() | ev.DrainPercent() | ev.CancelDrain():
+                self._drain(event)
+            case ev.Ready(tasks):
+                self._ready(tasks)
+            case ev.Lag(lags):
+                for name, lag_of in lags.items():
+                    for label, lag in lag_of.items():
+                        self._lag(name, label, lag)
+            case _:
+                self._disturb(event)
+
+    def _disturb(self, event: Event) -> None:
+        world = self.world
+        match event:
+            case ev.Lose(sender):
+                spec = world.cluster.instances.get(sender)
+                names = {sender} if spec is None else {sender, *spec.spec.member_names}
+                world.network.lose(event, names)
+            case ev.Truncate(labels):
+                for label in labels:
+                    task = world.cluster.by_label[label].task
+                    world.cluster.truncate(task)
+                    for member in world.members:
+                        member.worker.report(task)
+                        member.wake_worker()
+            case ev.CoordinatorRestart():
+                world.coordinator.restart(world.now_ms)
+                world.network.cut()
+            case ev.AddTasks(specs):
+                world.cluster.add_tasks(specs)
+                self._rejoin("there are other partitions")
+            case _:
+                raise AssertionError(event)
+
+    def _members(self, names: Iterable[str]) -> list[Any]:
+        return [member for name in names for member in self.world.of(name)]
+
+    def _rejoin(self, reason: str) -> bool:
+        """Have somebody call a rebalance, the leader if there is one."""
+        able = [member for member in self.world.members if not member.paused]
+        leader = self.world.leader()
+        caller = leader if leader in able else next(iter(able), None)
+        if caller is None:
+            return False
+        caller.receive(RejoinWanted(reason))
+        return True
+
+    # -- leaving -------------------------------------------------------------------------------
+
+    def _drain(self, event: ev.Drain | ev.DrainPercent | ev.CancelDrain) -> None:
+        world = self.world
+        if isinstance(event, ev.CancelDrain):
+            for name in event.instances:
+                world.cluster.instances[name].leaving = None
+                self._tell_leaving(name)
+            return
+        staying = [n for n, i in world.cluster.instances.items() if world.of(n) and not i.leaving]
+        if isinstance(event, ev.DrainPercent):
+            names = choose_leavers({name: self._weight(name) for name in staying}, event.percent)
+        else:
+            names = [name for name in event.instances if name in staying]
+            if len(names) == len(staying) and not self._asked_to_drain_all:
+                self._asked_to_drain_all = True  # refused once: nobody would be left
+                return
+        timeout = self.scenario.settings.scale_down_timeout_ms
+        timeout = timeout if event.timeout_ms is None else event.timeout_ms
+        deadline = None if timeout is None else world.now_ms + timeout
+        for name in names:
+            world.cluster.instances[name].leaving = Leaving(world.now_ms, deadline)
+            self._tell_leaving(name)
+
+    def _tell_leaving(self, name: str) -> None:
+        for member in self.world.of(name):
+            member.when_awake(member.set_leaving)()
+
+    def _weight(self, name: str) -> int:
+        """How much state would have to move if the instance left."""
+        cluster = self.world.cluster
+        tasks = {task for member in self.world.of(name) for task in member.tasks(*OURS)}
+        return sum(cluster.logs[task].end for task in tasks if cluster.is_stateful(task))
+
+    # -- copies --------------------------------------------------------------------------------
+
+    def _ready(self, wanted: Mapping[str, tuple[str, ...] | str]) -> None:
+        cluster = self.world.cluster
+        for name, which in wanted.items():
+            behind = self._behind(name)
+            if isinstance(which, tuple):
+                tasks = [cluster.by_label[label].task for label in which]
+            else:
+                tasks = sorted({task for task, _ in behind})
+            if which == "one":
+                tasks = sorted({task for task, role in behind if role is Role.LEARNER})[:1]
+            for task in tasks:
+                self._lag(name, cluster.label(task), 0)
+
+    def _behind(self, name: str) -> list[tuple[Any, Role]]:
+        """Copies that have not caught up."""
+        return [
+            (task, copy.role)
+            for member in self.world.named(name)
+            for task, copy in member.handover.copies.items()
+            if not copy.ready and task not in member.tasks(*OURS)
+        ]
+
+    def _lag(self, name: str, label: str, lag: int) -> None:
+        spec = self.world.cluster.by_label[label]
+        for member in self.world.named(name):
+            if spec.task in member.worker.following:
+                end = self.world.cluster.logs[spec.task].end
+                member.instance.disk[spec.task] = max(end - lag, 0)
+                member.worker.report(spec.task)
+                member.wake_worker()
+
+    # -- settling ------------------------------------------------------------------------------
+
+    def _settle(self, number: int, most: int) -> None:
+        """Force a round, let learners catch up, again and again until the plan stays as it is."""
+        world, first = self.world, len(self.recorder.rounds)
+        forced = False
+        while world.members:
+            if not forced and not self._rejoin("settle"):
+                return  # all stand still
+            forced = True
+            world.run(world.now_ms + ROUND_MS, while_busy=True)
+            self.recorder.catch_up(number)
+            rounds = len(self.recorder.rounds) - first
+            if rounds > most:
+                world.checks.note("settle", f"{rounds} rebalances, expected at most {most}")
+                return
+            if not world.members:
+                return
+            if self._catch_up():
+                continue
+            plan = world.would_plan()
+            if self._is_fixpoint(plan):
+                return
+            forced = self._wait_for_deadline(plan)
+
+    def _catch_up(self) -> bool:
+        """Make all copies ready; tells whether a learner was behind."""
+        learners = False
+        for member in list(self.world.members):
+            behind = self._behind(member.name)
+            learners |= any(role is Role.LEARNER for _, role in behind)
+            for task, _ in behind:
+                self._lag(member.name, self.world.cluster.label(task), 0)
+        return learners
+
+    def _is_fixpoint(self, plan: Plan) -> bool:
+        """Whether everybody would be told what it does already, and nothing is to follow."""
+        if plan.follow_up_ms is not None or plan.unassigned:
+            return plan.follow_up_ms is None and bool(plan.unassigned)
+        for member in self.world.members:
+            part = plan.members.get(member.machine.member_id)
+            if part is None:
+                return member.paused
+            copies = member.handover.copies.items()
+            learner = {t for t, copy in copies if copy.role is Role.LEARNER}
+            standby = {t for t, copy in copies if copy.role is Role.STANDBY}
+            now = [set(part.active), set(part.learner), set(part.standby)]
+            same = now == [member.tasks(*OURS), learner, standby]
+            if not same or part.release or part.pending or part.revoke:
+                return False
+        return True
+
+    def _wait_for_deadline(self, plan: Plan) -> bool:
+        """Let time pass to what the plan waits for; False: there is nothing, so force a round."""
+        due = plan.follow_up_ms
+        timers = [m.handover.due_ms() for m in self.world.members if not m.paused]
+        later = [at for at in timers if at is not None and at > self.world.now_ms]
+        if due is None or due <= self.world.now_ms or not later:
+            return False
+        self.world.run(max(due, min(later)) + 1)
+        return True
+
+    # -- expectations --------------------------------------------------------------------------
+
+    def _expect(self) -> None:
+        result, expect = self.result(), self.scenario.expect
+        totals, final = result["totals"], result["final"]
+        for key in ("rebalances", "cold_moves", "stateful_moves", "max_learners"):
+            self._equal(key, getattr(expect, key), totals[key])
+        most = expect.max_rebalances
+        if most is not None and totals["rebalances"] > most:
+            self._failed("max_rebalances", f"at most {most}", totals["rebalances"])
+        loads = sorted(self._load(name) for name in self._live())
+        if expect.final_loads is not None:
+            self._equal("final_loads", list(expect.final_loads), loads)
+        drained = [n for n, i in self.world.cluster.instances.items() if i.drained and i.exited]
+        if expect.exited is not None:
+            self._equal("exited", sorted(expect.exited), sorted(drained))
+        self._equal("exited_count", expect.exited_count, len(drained))
+        for name, labels in expect.final.items():
+            runs = {t for m in self._names_of(name) for t in final.get(m, {}).get("active", [])}
+            if missing := [label for label in labels if label not in runs]:
+                self._failed(f"final.{name}", list(labels), f"{sorted(runs)} without {missing}")
+        by_label = self.world.cluster.by_label
+        for label in expect.kept:
+            if by_label[label].task in self.world.checks.moved:
+                owner = self.world.checks.owner.get(by_label[label].task)
+                self._failed("kept", f"{label} stays where it is", f"it went to {owner}")
+        if expect.in_band is not None:
+            outside = self._out_of_band()
+            if expect.in_band == bool(outside):
+                self._failed("in_band", expect.in_band, f"{outside or 'none'} outside")
+
+    def _names_of(self, name: str) -> tuple[str, ...]:
+        instance = self.world.cluster.instances.get(name)
+        return (name,) if instance is None else instance.spec.member_names
+
+    def _live(self) -> list[str]:
+        return [name for name in self.world.cluster.instances if self.world.of(name)]
+
+    def _load(self, name: str) -> int:
+        return sum(len(member.tasks(*OURS)) for member in self.world.of(name))
+
+    def _equal(self, key: str, expected: object, found: object) -> None:
+        if expected is not None and expected != found:
+            self._failed(key, expected, found)
+
+    def _failed(self, key: str, expected: object, found: object) -> None:
+        self.world.checks.broken.append(
+            Broken(f"expect.{key}", f"expected {expected}, found {found}")
+        )
+
+    def _out_of_band(self) -> list[str]:
+        """Instances outside their band, for tasks with and without state apart."""
+        cluster = self.world.cluster
+        staying = [n for n in self._live() if cluster.instances[n].leaving is None]
+        capacity = {n: exact(self.world.of(n)[0].identity.capacity) for n in staying}
+        whole = sum(capacity.values())
+        outside = []
+        for stateful in (True, False):
+            loads = {
+                name: sum(
+                    cluster.specs[task].weight
+                    for member in self.world.of(name)
+                    for task in member.tasks(*OURS)
+                    if cluster.is_stateful(task) == stateful
+                )
+                for name in self._live()
+            }
+            total = sum(s.weight for s in cluster.specs.values() if s.stateful == stateful)
+            imbalance = exact(self.scenario.settings.stream_imbalance_percentage)
+            for name in staying:
+                band = Band.around(total * capacity[name] / whole, imbalance)
+                if band.excess(loads[name]):
+                    outside.append(f"{name} ({loads[name]} of {band.low} to {band.high})")
+        return outside
+
+
+@attrs.frozen
+class Outcome:
+    """A finished run."""
+
+    result: dict[str, Any]
+
+    @property
+    def held(self) -> bool:
+        """Whether everything expected came true and no rule was broken."""
+        return not self.result["violations"]
+
+
+def simulate(
+    scenario: Scenario, *, seed: int | None = None, assignor: Assignor = assign
+) -> Outcome:
+    """Play a scenario from beginning to end."""
+    return Outcome(Simulation(scenario, seed=seed, assignor=assignor).run())

@@ -1,0 +1,155 @@
+"""Puts a group there that is Stable at generation 1, with tasks that run already.
+
+The members' machines are led through one join by hand, so that they, their hand-over rules and the
+coordinator agree on everything a real join would have left behind.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+
+from streamlet.group import wire
+from streamlet.group.commands import Command, Deliver, NeedMetadata, Send, WakeAt
+from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.events import Answered, CoordinatorFound, Event, MetadataReady, Start
+from streamlet.group.handover_values import Stage
+from streamlet.group.messages import (
+    JoinGroup,
+    JoinGroupAnswer,
+    OffsetCommit,
+    OffsetCommitAnswer,
+    SyncGroupAnswer,
+)
+from streamlet.group.tasks import PROTOCOL, PROTOCOL_TYPE
+from streamlet.group.values import Assignment, Subscription
+from streamlet.testing.simulation.cluster import changelog_of, input_of
+from streamlet.testing.simulation.events import Held
+from streamlet.testing.simulation.member import GROUP, SimMember
+from streamlet.testing.simulation.worker import Period
+from streamlet.types import StateNumber, TaskId, TopicPartition
+
+if TYPE_CHECKING:
+    from streamlet.testing.simulation.world import World
+
+GENERATION = 1
+
+C = TypeVar("C", bound=Command)
+
+
+def begin(world: World) -> None:
+    """Bring up the members of ``start``; nothing happens if there are none."""
+    scenario = world.scenario
+    names = sorted(scenario.start, key=lambda name: name != scenario.leader)  # the first leads
+    members: list[SimMember] = []
+    for instance in world.cluster.instances.values():
+        for number, name in enumerate(instance.spec.member_names):
+            if name in scenario.start:
+                instance.starts = 1
+                members.append(world.new_member(instance, number))
+    members.sort(key=lambda member: names.index(member.name))
+    learned = {label for held in scenario.start.values() for label in held.learner}
+    leader = ""
+    joins: list[tuple[JoinGroup, bytes]] = []
+    for member in members:
+        member_id = world.coordinator.new_id(member.name)
+        world.name_member(member_id, member)
+        leader = leader or member_id
+        held = scenario.start[member.name]
+        joins.append(_join(world, member, held, (member_id, leader), learned))
+    if joins:
+        world.coordinator.seed(joins, GENERATION, world.now_ms)
+    for member in members:
+        _run(world, member, scenario.start[member.name])
+
+
+def _join(
+    world: World, member: SimMember, held: Held, ids: tuple[str, str], learned: set[str]
+) -> tuple[JoinGroup, bytes]:
+    """Lead one member through its join; its request and what it was assigned."""
+    member_id, leader = ids
+    _tell(member, Start())
+    need = _only(NeedMetadata, _tell(member, CoordinatorFound("coordinator")))
+    protocols = member.protocol.subscribe(need, {})
+    join = _only(Send, _tell(member, MetadataReady(need.request, PROTOCOL_TYPE, protocols)))
+    answer = JoinGroupAnswer(0, GENERATION, PROTOCOL_TYPE, PROTOCOL, leader, member_id, True)
+    sync = _only(Send, _tell(member, Answered(join.number, answer)))
+    said = wire.decode_subscription(protocols[0][1])
+    assignment = wire.encode_assignment(_orders(world, held, said, learned))
+    synced = _tell(member, Answered(sync.number, SyncGroupAnswer(0, assignment)))
+    delivered = _only(Deliver, synced)
+    orders = member.protocol.decode(delivered.assignment)
+    member.handover.assigned(GENERATION, member_id, orders, world.now_ms)
+    member.handover.take()  # what it decides has happened long ago
+    assert isinstance(join.request, JoinGroup)
+    return attrs.evolve(join.request, member_id=member_id), assignment
+
+
+def _orders(world: World, held: Held, said: Subscription, learned: set[str]) -> Assignment:
+    tasks = {label: spec.task for label, spec in world.cluster.by_label.items()}
+    return Assignment(
+        active=frozenset(tasks[label] for label in held.active),
+        learner=frozenset(tasks[label] for label in held.learner),
+        standby=frozenset(tasks[label] for label in held.standby),
+        being_learned=frozenset(tasks[label] for label in held.active if label in learned),
+        answers_nonce=said.nonce,
+        answers_identity=wire.identity_of(said),
+    )
+
+
+def _tell(member: SimMember, event: Event) -> list[Command]:
+    commands = member.machine.handle(event, member.world.now_ms)
+    for command in commands:
+        if isinstance(command, WakeAt):
+            member.wake_at(command.at_ms)
+    return commands
+
+
+def _only(kind: type[C], commands: list[Command]) -> C:
+    (found,) = (command for command in commands if isinstance(command, kind))
+    return found
+
+
+def _run(world: World, member: SimMember, held: Held) -> None:
+    """Give the member its copies and its running tasks, each with a commit behind it."""
+    by_label, disk = world.cluster.by_label, member.instance.disk
+    for label, lag in held.learner.items():
+        disk[by_label[label].task] = max(by_label[label].end - lag, 0)
+    for label in (*held.standby, *held.active):
+        if by_label[label].stateful:
+            disk[by_label[label].task] = by_label[label].end
+    disk.update({by_label[label].task: offset for label, offset in held.dormant.items()})
+    offsets: dict[TopicPartition, tuple[int, str]] = {}
+    for label in held.active:
+        period = _running(world, member, by_label[label].task)
+        text = CommitMetadata(
+            period.epoch,
+            member.machine.member_id,
+            GENERATION,
+            {changelog_of(period.task): 1},
+            period.contained,
+        ).to_text()
+        offsets[input_of(period.task)] = (period.committed, text)
+    if offsets:
+        request = OffsetCommit(
+            GROUP, GENERATION, member.machine.member_id, member.config.instance_id, offsets
+        )
+        key = ("start", member.uid)
+        ((_, answer),) = world.coordinator.handle(key, request, world.now_ms)
+        assert isinstance(answer, OffsetCommitAnswer)
+        world.checks.committed(member, request, answer)
+    member.worker.follow_from_the_start()
+
+
+def _running(world: World, member: SimMember, task: TaskId) -> Period:
+    number = StateNumber(1, 1)
+    claim = member.handover.claims[task]
+    claim.stage, claim.claimed = Stage.RUNNING, True
+    period = Period(task, True, 1, 1, True, number, 1, 1)
+    member.worker.periods[task] = period
+    if world.cluster.is_stateful(task):
+        world.cluster.logs[task].records.append((number, 1))
+        member.instance.locks[task] = member.name
+    world.checks.owner[task] = member.instance.spec.name
+    return period

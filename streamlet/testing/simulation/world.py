@@ -1,0 +1,293 @@
+"""Everything that lives in a simulation, and the only place where its time passes.
+
+One queue of things to do, in the order of time and then of asking; a clock that jumps from one to
+the next; chance from one seed. The same scenario with the same seed is the same run.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+
+import attrs
+
+from streamlet.assignor.assign import assign
+from streamlet.assignor.values import GroupState, Plan, Violation
+from streamlet.clock import ManualClock
+from streamlet.group.leader import Assignor
+from streamlet.group.messages import LeaveGroup
+from streamlet.group.wire import short_hash
+from streamlet.testing.coordinator import FakeCoordinator
+from streamlet.testing.coordinator_desk import BrokerRules, State
+from streamlet.testing.simulation.checks import Checks
+from streamlet.testing.simulation.cluster import Cluster, Instance
+from streamlet.testing.simulation.member import GROUP, SimMember
+from streamlet.testing.simulation.network import Network
+from streamlet.testing.simulation.scenario import Scenario
+
+#: How long the coordinator is kept from ending a join phase because somebody has yet to join.
+HOLD_MS = 1_000
+
+#: More events than this at one moment, and nothing will ever come of it.
+_TOO_MANY = 100_000
+
+
+class Reasons:
+    """Why the next rebalance comes, for people."""
+
+    def __init__(self) -> None:
+        self._noted: dict[str, None] = {}
+
+    def note(self, name: str, reason: str) -> None:
+        """Somebody gave a reason; that there is a rebalance is none."""
+        if reason != "rebalance in progress":
+            self._noted[f"{name}: {reason}"] = None
+
+    def take(self) -> str:
+        """All since the last time."""
+        noted, self._noted = self._noted, {}
+        return "; ".join(noted)
+
+
+@attrs.frozen(eq=False)
+class Planned:
+    """What a leader was given, what it answered, and what is wrong with that."""
+
+    leader: SimMember
+    state: GroupState
+    plan: Plan
+    violations: tuple[Violation, ...]
+    reason: str
+
+
+class World:
+    """One simulated cluster.
+
+    Args:
+        scenario: what is in it; its steps are not played here.
+        seed: for chance, None for the scenario's.
+        assignor: the leaders' brain.
+    """
+
+    def __init__(
+        self, scenario: Scenario, *, seed: int | None = None, assignor: Assignor = assign
+    ) -> None:
+        seed = scenario.seed if seed is None else seed
+        self.scenario = scenario
+        self.settings = scenario.settings
+        self.clock = ManualClock()
+        self.cluster = Cluster(scenario.tasks, scenario.instances, seed)
+        numbers = 1 + max((spec.task.subtopology for spec in scenario.all_tasks), default=0)
+        self.subtopologies = tuple(short_hash(b"%d" % number) for number in range(numbers))
+        lowest_ms = min(6_000, self.settings.session_timeout_ms)
+        highest_ms = max(1_800_000, self.settings.session_timeout_ms)
+        rules = BrokerRules(min_session_timeout_ms=lowest_ms, max_session_timeout_ms=highest_ms)
+        self.coordinator = FakeCoordinator(rules, hold=self._holds)
+        self.network = Network(self, scenario.network, seed)
+        self.reasons = Reasons()
+        self.checks = Checks(self)
+        #: Processes that run, in the order they were started.
+        self.members: list[SimMember] = []
+        #: Every process that ever got a member id, by that id.
+        self.by_id: dict[str, SimMember] = {}
+        #: Members that left, and have not come back.
+        self.left: set[str] = set()
+        #: Plans by generation and leader.
+        self.planned: dict[tuple[int, str], Planned] = {}
+        self._assign = assignor
+        self._queue: list[tuple[int, int, Callable[[], None]]] = []
+        self._sequence = 0
+        self._uids = 0
+        self._hold_until_ms = 0
+        self._held = False
+
+    # -- time ----------------------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> int:
+        """The simulated time, wall clock and monotonic in one."""
+        return self.clock.now_ms()
+
+    def at(self, at_ms: int, action: Callable[[], None]) -> None:
+        """Do something then."""
+        self._sequence += 1
+        heapq.heappush(self._queue, (max(at_ms, self.now_ms), self._sequence, action))
+
+    def later(self, ms: int, action: Callable[[], None]) -> None:
+        """Do something after so long."""
+        self.at(self.now_ms + ms, action)
+
+    def run(self, until_ms: int, *, while_busy: bool = False) -> bool:
+        """Let time pass until then, with ``while_busy`` only as long as something is under way.
+
+        Tells whether all is quiet.
+        """
+        here, count = self.now_ms, 0
+        while not (while_busy and self.quiet()):
+            at_ms = self._next_ms()
+            if at_ms is None or at_ms > until_ms:
+                self.clock.advance(max(until_ms - self.now_ms, 0))
+                return self.quiet()
+            count = count + 1 if at_ms <= here else 0
+            assert count < _TOO_MANY, f"time stands still at {here} ms"
+            here = max(here, at_ms)
+            self.clock.advance(max(at_ms - self.now_ms, 0))
+            self._turn()
+        return True
+
+    def _next_ms(self) -> int | None:
+        queued = self._queue[0][0] if self._queue else None
+        timer = self.coordinator.next_deadline()
+        times = [at for at in (queued, timer) if at is not None]
+        if self._held and self._hold_until_ms > self.now_ms:
+            times.append(self._hold_until_ms)
+        return min(times, default=None)
+
+    def _turn(self) -> None:
+        """Do one thing that is due."""
+        timer = self.coordinator.next_deadline()
+        if timer is not None and timer <= self.now_ms:
+            self.network.deliver(self.coordinator.tick(self.now_ms))
+        elif self._queue and self._queue[0][0] <= self.now_ms:
+            heapq.heappop(self._queue)[2]()
+        if self._held:
+            self._held = False
+            self.network.deliver(self.coordinator.release(GROUP, self.now_ms))
+
+    def quiet(self) -> bool:
+        """Whether nothing immediate remains; processes that stand still do not count."""
+        if self.network.traffic:
+            return False
+        if not all(member.settled for member in self.members if not member.paused):
+            return False
+        group = self.coordinator.view(GROUP)
+        if group is None or group.state not in (State.STABLE, State.EMPTY, State.DEAD):
+            return group is None
+        joined = set(group.members)
+        return all(
+            m.machine.member_id in joined and m.machine.generation == group.generation
+            for m in self.members
+            if not m.paused
+        )
+
+    # -- the join phase ------------------------------------------------------------------------
+
+    def begin_step(self) -> None:
+        """Keep join phases open for a while, so that all events of a step come in one round."""
+        self._hold_until_ms = self.now_ms + HOLD_MS
+
+    def _holds(self, group: str) -> bool:
+        if self.now_ms >= self._hold_until_ms:
+            return False
+        view = self.coordinator.view(group)
+        joined = view.joined if view is not None else frozenset()
+        self._held = any(
+            not member.paused and not member.worker.stopping
+            for member in self.members
+            if member.machine.member_id not in joined
+        )
+        return self._held
+
+    # -- processes -----------------------------------------------------------------------------
+
+    def new_member(self, instance: Instance, number: int) -> SimMember:
+        """A process that has yet to be started."""
+        self._uids += 1
+        member = SimMember(self, instance, number, self._uids)
+        self.members.append(member)
+        self.left.discard(member.name)
+        return member
+
+    def start_instance(self, name: str) -> None:
+        """Start all processes of an instance."""
+        instance = self.cluster.instances[name]
+        instance.drained = instance.exited = False
+        instance.starts += 1
+        for number in range(instance.spec.members):
+            self.new_member(instance, number).start()
+
+    def of(self, instance: str) -> list[SimMember]:
+        """The live members of an instance."""
+        return [m for m in self.members if m.instance.spec.name == instance]
+
+    def named(self, name: str) -> list[SimMember]:
+        """The live members that a name means: one, or all of an instance."""
+        return [m for m in self.members if name in (m.name, m.instance.spec.name)]
+
+    def kill(self, instance: str, *, remove: bool) -> None:
+        """End all processes of an instance; with ``remove`` the group knows at once."""
+        for member in self.of(instance):
+            member.die()
+            self.members.remove(member)
+            if remove:
+                self.reasons.note(member.name, "crashed")
+                self._take_out(member)
+
+    def _take_out(self, member: SimMember) -> None:
+        ids = [member_id for member_id, owner in self.by_id.items() if owner is member]
+        view = self.coordinator.view(GROUP)
+        known = set() if view is None else {*view.members, *view.pending}
+        for member_id in ids:
+            if member_id in known:
+                request = LeaveGroup(GROUP, member_id, member.config.instance_id, "crashed")
+                key = ("crash", member.uid, member_id)
+                self.network.deliver(self.coordinator.handle(key, request, self.now_ms))
+
+    def member_ended(self, member: SimMember) -> None:
+        """A process left the group, or was refused for good."""
+        self.checks.ended(member)
+        member.die()
+        self.members.remove(member)
+        self.left.add(member.name)
+        instance = member.instance
+        instance.exited = not self.of(instance.spec.name)
+        if instance.exited:
+            instance.leaving = None
+
+    def name_member(self, member_id: str, member: SimMember) -> None:
+        """The coordinator calls a process so."""
+        self.by_id[member_id] = member
+
+    def name_of(self, member_id: str) -> str:
+        """What the scenario calls a member."""
+        member = self.by_id.get(member_id)
+        return member_id if member is None else member.name
+
+    def names_of(self, member_ids: Iterable[str]) -> list[str]:
+        """What the scenario calls members."""
+        return [self.name_of(member_id) for member_id in member_ids]
+
+    def leader(self) -> SimMember | None:
+        """The member that leads the group."""
+        view = self.coordinator.view(GROUP)
+        found = None if view is None or view.leader is None else self.by_id.get(view.leader)
+        return found if found in self.members else None
+
+    def accepts(self, member: SimMember) -> bool:
+        """Whether the coordinator would take a commit of the member as it is now."""
+        view = self.coordinator.view(GROUP)
+        machine = member.machine
+        known = view is not None and machine.member_id in view.members
+        return known and view is not None and machine.generation == view.generation
+
+    # -- planning ------------------------------------------------------------------------------
+
+    def plan(self, leader: SimMember, state: GroupState) -> Plan:
+        """Plan for a leader, and look the plan over."""
+        plan = self._assign(state)
+        violations = self.checks.planned(state, plan, self._assign)
+        key = (state.generation, leader.machine.member_id)
+        reason = self.reasons.take()
+        self.planned[key] = Planned(leader, state, plan, tuple(violations), reason)
+        return plan
+
+    def would_plan(self) -> Plan:
+        """What a leader would answer if everybody joined now."""
+        leader = self.leader() or self.members[0]
+        states = tuple(m.state() for m in self.members if not m.paused and m.machine.member_id)
+        rules = leader.plan_rules
+        view = self.coordinator.view(GROUP)
+        generation = 1 + (0 if view is None else view.generation)
+        return self._assign(
+            GroupState(tuple(self.cluster.infos), states, generation, self.now_ms, rules)
+        )
