@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import attrs
+
+from streamlet.config import Settings
 from streamlet.errors import ConfigError
+from streamlet.spark import checkpoint as checkpoints
 from streamlet.spark import topics
 from streamlet.spark.plan import Plan, plan
 from streamlet.spark.reference import Application, reference_of, resolve
@@ -19,7 +23,18 @@ if TYPE_CHECKING:
 
     from streamlet.spark.processor import Options
 
-Output = Literal["updates", "latest"]
+OutputKind = Literal["updates", "latest"]
+
+
+@attrs.frozen
+class _Prepared:
+    """An application that was found fit for Spark, over topics whose partitions are known."""
+
+    topology: Topology
+    plan: Plan
+    settings: Settings
+    #: Settings of the Java client.
+    client: Mapping[str, str]
 
 
 def to_dataframe(
@@ -29,9 +44,10 @@ def to_dataframe(
     source: DataFrame | None = None,
     partitions: Mapping[str, int] | None = None,
     bootstrap_servers: str | None = None,
+    settings: Settings | None = None,
     kafka: Mapping[str, str] | None = None,
     max_records_per_batch: int | None = None,
-    output: Output = "updates",
+    output: OutputKind = "updates",
     options: Options | None = None,
 ) -> DataFrame:
     """What an application writes to its topics, as a DataFrame for any query.
@@ -39,7 +55,7 @@ def to_dataframe(
     The tasks, operators and stores are those of a native run; Spark keeps their state. Rows have
     ``key``, ``value``, ``topic``, ``partition`` (null: the key decides), ``timestamp`` (ms since
     the epoch) and ``headers``. A query over it must use the output mode ``update`` or ``append``,
-    and a checkpoint of its own.
+    and a checkpoint of its own; with another topology or other partition counts it needs a new one.
 
     Args:
         app: a module's variable, or ``module:attribute``.
@@ -47,7 +63,8 @@ def to_dataframe(
         source: records in place of Kafka's, streaming, with the columns of Spark's Kafka source;
             ``timestamp`` may be ms since the epoch. Needs ``partitions``.
         partitions: partitions of the source topics; asked of the broker if not given.
-        bootstrap_servers: in place of the application's.
+        bootstrap_servers: over the settings.
+        settings: in place of the application's.
         kafka: settings of the Java client, such as ``security.protocol``.
         max_records_per_batch: read from Kafka's streams; None for all there are.
         output: ``updates`` for every record, as natively; ``latest`` for the last per topic, key
@@ -58,33 +75,64 @@ def to_dataframe(
         AppNotFoundError: workers cannot import the application.
         ConfigError: settings that Spark cannot carry out.
         TopologyError: a topology that cannot be one query.
-        MissingTopicError: a source topic does not exist.
+        MissingTopicError: a topic read or written does not exist.
         BrokerError: the broker does not answer.
     """
-    require_pyspark()
-    from streamlet.spark.processor import Options
+    ready = _prepare(app, spark, source, partitions, bootstrap_servers, settings, kafka)
+    return _frame(ready, spark, source, max_records_per_batch, output, options)
 
-    reference = reference_of(app)
-    found = resolve(reference)
-    topology = found.topology()
-    _check_supported(found)
-    client = {
-        "bootstrap.servers": bootstrap_servers or found.settings.bootstrap_servers,
-        **(kafka or {}),
-    }
-    laid_out = _planned(reference, topology, spark, source, partitions, client)
-    if laid_out.stages:
-        _check_state_store(spark)
-    if source is None:
-        source = topics.source(
-            spark,
-            topology,
-            laid_out.counts,
-            client,
-            reset=found.settings.auto_offset_reset,
-            max_records=max_records_per_batch,
-        )
-    return assemble(laid_out, source, options or Options(last_only=output == "latest"))
+
+def start(
+    app: Application | str,
+    spark: SparkSession,
+    *,
+    checkpoint: Path | str,
+    trigger: str = "1s",
+    bootstrap_servers: str | None = None,
+    settings: Settings | None = None,
+    kafka: Mapping[str, str] | None = None,
+    max_records_per_batch: int | None = None,
+    output: OutputKind = "updates",
+    name: str | None = None,
+) -> StreamingQuery:
+    """Run an application as a Structured Streaming query from Kafka to Kafka.
+
+    State is exact after any crash: positions and state lie in the checkpoint, in one piece per
+    batch. What was written behind the last batch may be written again. Spark's Kafka sink gives
+    records the time they are written at.
+
+    Args:
+        app: a module's variable, or ``module:attribute``.
+        spark: a session with the Kafka connector, see ``session`` and ``connector_jars``.
+        checkpoint: folder or URL that belongs to this query alone; the same one goes on.
+        trigger: time from batch to batch, as ``1s`` or ``500ms``, or ``available-now``: process
+            what is there and end.
+        bootstrap_servers: over the settings.
+        settings: in place of the application's.
+        kafka: settings of the Java clients, such as ``security.protocol``.
+        max_records_per_batch: read from Kafka's streams; None for all there are.
+        output: see ``to_dataframe``.
+        name: of the query; unique in the session.
+
+    Raises:
+        StateError: the checkpoint is of something else.
+        StreamletError: as ``to_dataframe``.
+    """
+    rhythm = _trigger(trigger)
+    ready = _prepare(app, spark, None, None, bootstrap_servers, settings, kafka)
+    frame = _frame(ready, spark, None, max_records_per_batch, output, None)
+    checkpoints.check(spark, str(checkpoint), ready.topology, ready.plan)
+    writer = (
+        frame.drop("timestamp")
+        .writeStream.format("kafka")
+        .outputMode("update")
+        .option("checkpointLocation", str(checkpoint))
+    )
+    for key, value in sorted(ready.client.items()):
+        writer = writer.option(f"kafka.{key}", value)
+    if name is not None:
+        writer = writer.queryName(name)
+    return writer.trigger(**rhythm).start()
 
 
 def assemble(laid_out: Plan, source: DataFrame, options: Options) -> DataFrame:
@@ -108,96 +156,71 @@ def assemble(laid_out: Plan, source: DataFrame, options: Options) -> DataFrame:
     return rows.mapInArrow(Unpack(), OUTPUT_SCHEMA)
 
 
-def start(
+def _prepare(
     app: Application | str,
-    spark: SparkSession,
-    *,
-    checkpoint: Path | str,
-    trigger: str = "1s",
-    bootstrap_servers: str | None = None,
-    kafka: Mapping[str, str] | None = None,
-    max_records_per_batch: int | None = None,
-    output: Output = "updates",
-    name: str | None = None,
-) -> StreamingQuery:
-    """Run an application as a Structured Streaming query from Kafka to Kafka.
-
-    State is exact after any crash: positions and state lie in the checkpoint, in one piece per
-    batch. What was written behind the last batch may be written again. Spark's Kafka sink gives
-    records the time they are written at.
-
-    Args:
-        app: a module's variable, or ``module:attribute``.
-        spark: a session with the Kafka connector, see ``session`` and ``connector_jars``.
-        checkpoint: folder or URL that belongs to this query alone; the same one goes on.
-        trigger: time from batch to batch, as ``1s`` or ``500 milliseconds``, or ``available-now``:
-            process what is there and end.
-        bootstrap_servers: in place of the application's.
-        kafka: settings of the Java clients, such as ``security.protocol``.
-        max_records_per_batch: read from Kafka's streams; None for all there are.
-        output: see ``to_dataframe``.
-        name: of the query; unique in the session.
-
-    Raises:
-        StreamletError: as ``to_dataframe``.
-    """
-    rows = to_dataframe(
-        app,
-        spark,
-        bootstrap_servers=bootstrap_servers,
-        kafka=kafka,
-        max_records_per_batch=max_records_per_batch,
-        output=output,
-    )
-    found = resolve(reference_of(app))
-    client = {
-        "bootstrap.servers": bootstrap_servers or found.settings.bootstrap_servers,
-        **(kafka or {}),
-    }
-    writer = (
-        rows.drop("timestamp")
-        .writeStream.format("kafka")
-        .outputMode("update")
-        .option("checkpointLocation", str(checkpoint))
-    )
-    for key, value in sorted(client.items()):
-        writer = writer.option(f"kafka.{key}", value)
-    if name is not None:
-        writer = writer.queryName(name)
-    return writer.trigger(**_trigger(trigger)).start()
-
-
-def _planned(
-    reference: str,
-    topology: Topology,
     spark: SparkSession,
     source: DataFrame | None,
     partitions: Mapping[str, int] | None,
-    client: Mapping[str, str],
-) -> Plan:
+    bootstrap_servers: str | None,
+    settings: Settings | None,
+    kafka: Mapping[str, str] | None,
+) -> _Prepared:
+    require_pyspark()
+    reference = reference_of(app)
+    found = resolve(reference)
+    topology, chosen = found.topology(), settings or found.settings
+    _check_settings(chosen)
+    client = {"bootstrap.servers": bootstrap_servers or chosen.bootstrap_servers, **(kafka or {})}
     if partitions is None:
         if source is not None:
             raise ConfigError(["partitions: needed where the records do not come from Kafka"])
-        written = _outside(topology)
-        partitions = topics.partition_counts(spark, {*topology.source_topics, *written}, client)
-    return plan(reference, topology, partitions, partitions)
+        wanted = {*topology.source_topics, *_written(topology)}
+        if found.policy.topic is not None:
+            wanted.add(found.policy.topic)
+        partitions = topics.partition_counts(spark, wanted, client)
+    laid_out = plan(reference, topology, partitions, partitions)
+    if laid_out.stages:
+        _check_state_store(spark)
+    return _Prepared(topology, laid_out, chosen, client)
 
 
-def _outside(topology: Topology) -> set[str]:
+def _frame(
+    ready: _Prepared,
+    spark: SparkSession,
+    source: DataFrame | None,
+    max_records: int | None,
+    output: OutputKind,
+    options: Options | None,
+) -> DataFrame:
+    from streamlet.spark.processor import Options
+
+    if source is None:
+        source = topics.source(
+            spark,
+            ready.topology,
+            ready.plan.counts,
+            ready.client,
+            reset=ready.settings.auto_offset_reset,
+            max_records=max_records,
+        )
+    return assemble(ready.plan, source, options or Options(last_only=output == "latest"))
+
+
+def _written(topology: Topology) -> set[str]:
     """Topics written that others read."""
     written = {topic for part in topology.subtopologies for topic in part.output_topics}
     return written - set(topology.repartition_topics)
 
 
-def _check_supported(app: Application) -> None:
+def _check_settings(settings: Settings) -> None:
     problems = []
-    guarantee = app.settings.processing_guarantee
+    guarantee = settings.processing_guarantee
     if guarantee != "at_least_once":
         problems.append(
             f"processing.guarantee: Spark's Kafka sink cannot do {guarantee}; use "
             "at_least_once, or run natively. State is exact in either case"
         )
-    if app.settings.auto_offset_reset == "none":
+    if settings.auto_offset_reset == "none":
         problems.append(
             "auto.offset.reset: on Spark a query without a checkpoint begins somewhere; use "
             "earliest or latest"
@@ -210,7 +233,10 @@ def _check_state_store(spark: SparkSession) -> None:
     provider = spark.conf.get(PROVIDER_SETTING, "")
     if provider != ROCKSDB_PROVIDER:
         raise ConfigError(
-            [f"{PROVIDER_SETTING}: tasks with state need {ROCKSDB_PROVIDER}, not {provider}"]
+            [
+                f"{PROVIDER_SETTING}: tasks with state need {ROCKSDB_PROVIDER}, "
+                f"not {provider or 'the default'}"
+            ]
         )
 
 

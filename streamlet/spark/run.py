@@ -38,6 +38,7 @@ class Head(msgspec.Struct, array_like=True, frozen=True):
 
     task: str
     layout: bytes  # the subtopology's hash
+    partitions: int  # of the topics it reads: keys lie elsewhere with another number
     mark: bytes
     extent: Extent
     commits: int
@@ -93,7 +94,7 @@ class Runner:
         part = self._app.topology().subtopology(which.subtopology)
         raw = kept.head()
         head = self._new_head(which, part) if raw is None else _decode_head(raw)
-        _check(head, which, part)
+        _check(head, self._new_head(which, part))
         # Not there while it is worked on: whatever goes wrong now, it is no longer as marked.
         warm = self._warm.pop(which, None)
         if warm is None or warm.mark != head.mark:
@@ -107,6 +108,7 @@ class Runner:
         changed = Head(
             head.task,
             head.layout,
+            head.partitions,
             mark,
             extent,
             head.commits + 1,
@@ -118,7 +120,8 @@ class Runner:
         self._forget(batch)
 
     def _new_head(self, which: TaskId, part: Subtopology) -> Head:
-        return Head(str(which), part.hash, b"", Extent(), 0, -1, {})
+        partitions = self._plan.counts[part.input_topics[0]]
+        return Head(str(which), part.hash, partitions, b"", Extent(), 0, -1, {})
 
     def _restored(self, which: TaskId, part: Subtopology, head: Head, kept: KeptState) -> Task:
         state = TaskState.open(None, part.stores, CACHE_BYTES)
@@ -159,16 +162,17 @@ _encode_head = msgspec.msgpack.Encoder().encode
 _decode_head = msgspec.msgpack.Decoder(Head).decode
 
 
-def _check(head: Head, which: TaskId, part: Subtopology) -> None:
-    if head.task != str(which):
+def _check(was: Head, now: Head) -> None:
+    if (was.task, was.partitions) != (now.task, now.partitions):
         raise StateError(
-            f"the checkpoint has task {head.task} where {which} is looked for: it is that of "
-            "another topology or of topics with other partition counts"
+            f"the checkpoint has task {was.task} of {was.partitions} where {now.task} of "
+            f"{now.partitions} is looked for: it is that of another topology, or of topics with "
+            "other partition counts"
         )
-    if head.layout != part.hash:
+    if was.layout != now.layout:
         raise StateError(
-            f"the checkpoint's state of task {which} is that of another version of the topology: "
-            "nodes, stores or serdes of its subtopology have changed"
+            f"the checkpoint's state of task {now.task} is that of another version of the "
+            "topology: nodes, stores or serdes of its subtopology have changed"
         )
 
 

@@ -13,6 +13,7 @@ from examples.wordcount import words
 from streamlet.errors import ProcessingError, StateError, TopologyError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.task import Output
+from streamlet.spark.checkpoint import compare, described
 from streamlet.spark.latest import Latest
 from streamlet.spark.packing import Packed, Sender, as_output, pack_raw, unpack
 from streamlet.spark.placement import MODULUS, groups, key_hash
@@ -245,12 +246,24 @@ def test_another_tasks_state_and_another_topologys_are_refused() -> None:
     laid_out, kept = planned(counting, lines=2), KeptInMemory()
     runner = Runner(laid_out, Limits())
     taken(runner.run(COUNTS, word_rows(laid_out, 0, "a"), kept, 0))
-    with pytest.raises(StateError, match="has task 1_0 where 1_1"):
+    with pytest.raises(StateError, match="has task 1_0 of 2 where 1_1 of 2"):
         taken(runner.run(TaskId(1, 1), [], kept, 1))
     raw = kept.now or b""
     kept.now = raw.replace(counting.topology().subtopology(1).hash, b"12345678")
     with pytest.raises(StateError, match="another version of the topology"):
         taken(runner.run(COUNTS, [], kept, 1))
+
+
+def test_a_checkpoint_goes_on_only_as_what_it_was() -> None:
+    topology = counting.topology()
+    was = described(topology, planned(counting, lines=2))
+    compare(was, was, "here")
+    now = described(joining.topology(), planned(joining, orders=1, customers=1))
+    with pytest.raises(StateError, match="of counting, not of joining; subtopology 0 has changed"):
+        compare(was, now, "here")
+    now = described(topology, planned(counting, lines=3))
+    with pytest.raises(StateError, match="lines had 2 partitions and has 3"):
+        compare(was, now, "here")
 
 
 def test_a_failing_record_fails_the_batch_and_is_named() -> None:
