@@ -6,6 +6,7 @@ The one place that knows which implementation stands behind each port.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -25,6 +26,7 @@ from streamlet.runtime.activation import Activation
 from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.copies import Copies
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.restore import Restorer
@@ -67,8 +69,6 @@ def check_supported(settings: Settings) -> None:
             f"stream.rebalancing.mode: {settings.stream_rebalancing_mode} is not supported by this "
             "version; use incremental"
         )
-    if settings.num_standby_replicas:
-        problems.append("num.standby.replicas: standbys are not supported by this version; use 0")
     if problems:
         raise ConfigError(problems)
 
@@ -105,8 +105,11 @@ def open_worker(
     admin = admin_for(settings)
     catalog = Catalog(topology, admin, settings)
     catalog.prepare()
-    board = Board(Handover(HandoverRules.from_settings(settings)))
-    session = _session(topology, settings, member, catalog, board, assignor, clock)
+    rules = HandoverRules.from_settings(settings)
+    board = Board(Handover(rules))
+    session = _session(topology, settings, member, catalog, board, rules, assignor, clock)
+    directory = StateDirectory(settings.state_dir, topology.application)
+    copies = _copies(topology, settings, session, directory, clock)
     sink = KafkaSink(
         settings.bootstrap_servers,
         settings.client_config("producer"),
@@ -117,10 +120,16 @@ def open_worker(
         settings,
         group=session,
         board=board,
-        source=_source(settings, f"{topology.application}-{member.name}-{member.number}"),
+        source=_source(
+            settings,
+            f"{topology.application}-{member.name}-{member.number}",
+            topics=catalog.inputs,
+        ),
         sink=sink,
-        activation=_activation(topology, settings, session, catalog, policy, clock, observer),
-        copies=None,
+        activation=_activation(
+            topology, settings, session, copies, catalog, policy, clock, observer
+        ),
+        copies=copies,
         commit=AtLeastOnceCommit(
             session,
             sink,
@@ -137,9 +146,25 @@ def open_worker(
     )
 
 
-def _source(settings: Settings, name: str, *, headers: bool = False) -> KafkaSource:
+def _source(
+    settings: Settings, name: str, *, headers: bool = False, topics: Iterable[str] = ()
+) -> KafkaSource:
+    """A consumer that knows its topics already: what it is assigned later flows at once."""
     config = settings.client_config("consumer")
-    return KafkaSource(settings.bootstrap_servers, config, name=name, headers=headers)
+    source = KafkaSource(settings.bootstrap_servers, config, name=name, headers=headers)
+    source.introduce(topics)
+    return source
+
+
+def _changelogs(topology: Topology) -> list[str]:
+    """Every topic that stores are restored from."""
+    found = {
+        topic
+        for part in topology.subtopologies
+        for spec in part.stores
+        if (topic := part.changelog_topic(spec.name)) is not None
+    }
+    return sorted(found)
 
 
 def _session(
@@ -148,6 +173,7 @@ def _session(
     member: MemberIdentity,
     catalog: Catalog,
     board: Board,
+    rules: HandoverRules,
     assignor: Any,
     clock: Clock,
 ) -> GroupSession:
@@ -158,6 +184,7 @@ def _session(
         first_nonce=clock.wall_ms(),
         jitter=member.number,
     )
+    config = attrs.evolve(config, announce_joins=rules.announced_joins)
     identity = Identity(
         instance=member.instance,
         name=member.name,
@@ -168,11 +195,11 @@ def _session(
         stateful=frozenset(part.id for part in topology.subtopologies if part.stateful),
         instance_id=config.instance_id,
         tags=dict(settings.instance_tags),
-        learners=False,
+        learners=True,
     )
     protocol = TasksProtocol(
         identity,
-        rules_from(settings, learners=False),
+        rules_from(settings, learners=True),
         assignor or assign,
         tasks=catalog.tasks,
         wall_ms=clock.wall_ms,
@@ -189,21 +216,53 @@ def _activation(
     topology: Topology,
     settings: Settings,
     session: GroupSession,
+    copies: Copies,
     catalog: Catalog,
     policy: ErrorPolicy,
     clock: Clock,
     observer: Observer,
 ) -> Activation:
     admin = admin_for(settings)
-    source = _source(settings, f"{topology.application}-restore", headers=True)
+    source = _source(
+        settings,
+        f"{topology.application}-restore",
+        headers=True,
+        topics=_changelogs(topology),
+    )
     return Activation(
         topology,
         directory=StateDirectory(settings.state_dir, topology.application),
         restorer=Restorer(source, admin, clock, observer.restoring, positions=source.positions),
+        copies=copies,
         positions=session,
         admin=admin,
         settings=settings,
         counts=catalog.counts,
         policy=policy,
+        clock=clock,
+    )
+
+
+def _copies(
+    topology: Topology,
+    settings: Settings,
+    session: GroupSession,
+    directory: StateDirectory,
+    clock: Clock,
+) -> Copies:
+    admin = admin_for(settings)
+    source = _source(
+        settings,
+        f"{topology.application}-copies",
+        headers=True,
+        topics=_changelogs(topology),
+    )
+    return Copies(
+        topology,
+        directory=directory,
+        restorer=Restorer(source, admin, clock, positions=source.positions),
+        positions=session,
+        admin=admin,
+        settings=settings,
         clock=clock,
     )

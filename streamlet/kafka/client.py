@@ -73,6 +73,10 @@ _STALE_LEADER = frozenset(
 )
 
 
+#: How long to wait for a topic's metadata.
+METADATA_S = 10.0
+
+
 def _quiet(config: dict[str, Any], name: str) -> dict[str, Any]:
     """Settings every client has: librdkafka's own log goes to ours, not to standard error."""
     return {"client.id": name, "logger": log, "log.connection.close": False, **config}
@@ -107,7 +111,8 @@ class KafkaSource:
                     "auto.offset.reset": "error",
                     "isolation.level": isolation,
                     "fetch.queue.backoff.ms": 5,
-                    "fetch.wait.max.ms": 100,
+                    # A partition added later waits for the fetch under way.
+                    "fetch.wait.max.ms": 20,
                     "queued.max.messages.kbytes": 32_768,
                     **(config or {}),
                 },
@@ -117,12 +122,30 @@ class KafkaSource:
         self._with_headers = headers
         self._assigned: dict[TopicPartition, None] = {}
         self._topics: set[str] = set()
+        self._introduced: set[str] = set()
+
+    def introduce(self, topics: Iterable[str]) -> None:
+        """Have the client learn where topics lie before they are assigned.
+
+        Left to itself librdkafka looks for leaders of new topics once a second.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        new = set(topics) - self._introduced
+        for topic in sorted(new):
+            try:
+                self._consumer.list_topics(topic, timeout=METADATA_S)
+            except KafkaException as error:
+                raise _broker_error(error) from error
+        self._introduced |= new
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Add partitions at offsets; one already assigned is moved there."""
         known = [tp for tp in positions if tp in self._assigned]
         if known:
             self.unassign(known)
+        self.introduce(tp.topic for tp in positions)
         raw = [RawPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
         self._call(self._consumer.incremental_assign, raw)
         self._assigned.update(dict.fromkeys(positions))

@@ -27,7 +27,8 @@ class Catalog:
         #: Partitions by topic.
         self.counts: dict[str, int] = {}
         self._next_look_ms: int | None = None
-        self._inputs = (*topology.source_topics, *topology.repartition_topics)
+        #: Topics that are read.
+        self.inputs = (*topology.source_topics, *topology.repartition_topics)
 
     def prepare(self) -> None:
         """Check topics, and create those that are ours.
@@ -57,7 +58,7 @@ class Catalog:
             return False
         self._next_look_ms = now_ms + self._settings.metadata_max_age_ms
         counts = {name: info.partitions for name, info in self._admin.topics().items()}
-        if all(counts.get(name) == self.counts[name] for name in self._inputs):
+        if all(counts.get(name) == self.counts[name] for name in self.inputs):
             return False
         before = self._tasks
         self.prepare()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import attrs
@@ -106,7 +106,6 @@ class Copies:
         admin: knows ends and ids of topics.
         settings: the application's.
         clock: the time.
-        has_actives: whether the worker runs tasks, which come first.
     """
 
     def __init__(
@@ -119,7 +118,6 @@ class Copies:
         admin: Admin,
         settings: Settings,
         clock: Clock,
-        has_actives: Callable[[], bool],
     ) -> None:
         self._topology = topology
         self._directory = directory
@@ -128,11 +126,12 @@ class Copies:
         self._admin = admin
         self._settings = settings
         self._clock = clock
-        self._has_actives = has_actives
         self._orders: queue.SimpleQueue[frozenset[TaskId] | _Promote | None] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[CopyEvent] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="streamlet-copies", daemon=True)
         self._asked = threading.Event()
+        #: Whether the worker runs tasks, which come first; the worker says so.
+        self.has_actives = False
         #: What the worker last asked for.
         self.wanted: frozenset[TaskId] = frozenset()
         # The thread's own.
@@ -223,7 +222,7 @@ class Copies:
     def _rest_ms(self, used_ns: int) -> int:
         if not self._open:
             return LONGEST_REST_MS
-        if not self._has_actives():
+        if not self.has_actives:
             return 0
         share = self._settings.restore_max_share
         return min(LONGEST_REST_MS, int(used_ns * (1 - share) / share / 1_000_000))

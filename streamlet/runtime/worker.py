@@ -53,6 +53,9 @@ POLL_BUSY_MS = 1
 RESTORE_STEP_MS = 5
 RESTORE_ALONE_MS = 100
 
+#: How long a worker that failed tries to leave the group, ms.
+FAREWELL_MS = 1_000
+
 
 class WorkerGroup(CommitGroup, OrdersGroup, Protocol):
     """What the worker asks of its membership (``group.session``)."""
@@ -186,9 +189,12 @@ class Worker:
             while keep_going() and self._orders.leaving is None:
                 self.run_once()
             self.stop()
-        except BaseException:
+        except BaseException as error:
             self._set_state("ERROR")
             self._orders.drop_all()
+            if isinstance(error, Exception):  # a second Ctrl-C waits for nothing
+                # Else the group would wait a session timeout for us, our own restart included.
+                self._group.leave("failed", FAREWELL_MS)
             raise
         finally:
             if collecting:
@@ -228,6 +234,8 @@ class Worker:
             for active in self._activation.step(step_ms):
                 self._orders.run(active)
                 self._next_commit_ms = 0  # its claim
+        if self._copies is not None:
+            self._copies.has_actives = bool(self.holdings.by_partition)
         running = self._activation.idle and self._orders.generation >= 0
         self._set_state("RUNNING" if running else "REBALANCING")
 
