@@ -135,6 +135,12 @@ class StateLockedError(StateError):
     """A task folder is held by a live process."""
 
 
+class StateMismatchError(StateError):
+    """Local state of another topology, or of a later streamlet; only a person can decide."""
+
+    exit_code = 2
+
+
 class TaskCorruptedError(StateError):
     """Local state of a task is damaged or stems from another changelog; wipe it and restore."""
 

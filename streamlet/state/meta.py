@@ -8,7 +8,7 @@ from typing import Self
 
 import attrs
 
-from streamlet.errors import StateError, TaskCorruptedError
+from streamlet.errors import StateMismatchError, TaskCorruptedError
 from streamlet.types import StateNumber, TopicPartition
 
 _VERSION = 1
@@ -44,7 +44,7 @@ class TaskMeta:
 
         Raises:
             TaskCorruptedError: it is something else.
-            StateError: a later version of streamlet wrote it.
+            StateMismatchError: a later version of streamlet wrote it.
         """
         try:
             fields = json.loads(raw)
@@ -60,13 +60,15 @@ class TaskMeta:
                 )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise TaskCorruptedError(f"state in {where} is damaged: {error!r}") from error
-        raise StateError(f"state in {where} was written by a later version (format {version})")
+        raise StateMismatchError(
+            f"state in {where} was written by a later version (format {version})"
+        )
 
     def check_layout(self, layout: Mapping[str, tuple[str, str]], where: str) -> None:
         """Compare with the stores of the topology that runs now; new ones may come in.
 
         Raises:
-            StateError: a store is gone or has other serdes; the topology changed under its state.
+            StateMismatchError: a store is gone or has other serdes.
         """
         changes = []
         for name, (key, value) in sorted(self.layout.items()):
@@ -76,7 +78,7 @@ class TaskMeta:
             elif tuple(now) != (key, value):
                 changes.append(f"store {name} held {key} -> {value}, now {now[0]} -> {now[1]}")
         if changes:
-            raise StateError(
+            raise StateMismatchError(
                 f"the topology changed under its state in {where}: {'; '.join(changes)}. Give the "
                 "changed store another name, or reset the application"
             )

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from streamlet.errors import StateError, StateLockedError, TaskCorruptedError
+from streamlet.errors import (
+    StateError,
+    StateLockedError,
+    StateMismatchError,
+    TaskCorruptedError,
+)
 from streamlet.state.backing import Columns
 from streamlet.state.directory import DATABASE
 from streamlet.state.load import Loader
@@ -308,7 +313,7 @@ def test_unreadable_meta_is_damage_and_a_later_format_is_not(tmp_path: Path) -> 
         (b"{", TaskCorruptedError),
         (b"[]", TaskCorruptedError),
         (b'{"v":1}', TaskCorruptedError),
-        (b'{"v":2}', StateError),
+        (b'{"v":2}', StateMismatchError),
     ):
         state = open_state(tmp_path)
         assert state._disk is not None
