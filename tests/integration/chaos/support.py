@@ -26,7 +26,6 @@ from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
-from tests.integration.chaos.topics import end_offsets
 from tests.integration.chaos.topologies import NAME, SHAPE, SHAPES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -202,8 +201,8 @@ class Cluster:
         self, servers: str, folder: Path, shape: str = "counting", **settings: str
     ) -> None:
         self.servers = servers
-        self.folder = folder
         self.name = f"chaos-{uuid.uuid4().hex[:8]}"
+        self.folder = folder / self.name
         self.topology: Topology = SHAPES[shape](self.name).topology()
         self.admin = KafkaAdmin(servers)
         self.instances: list[Instance] = []
@@ -223,8 +222,17 @@ class Cluster:
             + [NewTopic(t, PARTITIONS, 1, stamped) for t in sorted(own)]
         )
 
-    def instance(self, name: str, processes: int = 1, state_of: Instance | None = None) -> Instance:
-        """A new instance, not started; ``state_of``: it takes over the folder of that one."""
+    def instance(
+        self,
+        name: str,
+        processes: int = 1,
+        state_of: Instance | None = None,
+        shape: str | None = None,
+    ) -> Instance:
+        """A new instance, not started.
+
+        ``state_of``: it takes over the folder of that one. ``shape``: it runs another topology.
+        """
         command = [sys.executable, "-m", "streamlet", "run"]
         command += ["tests.integration.chaos.topologies:app"]
         command += ["--bootstrap-servers", self.servers, "--log-level", "info"]
@@ -232,7 +240,8 @@ class Cluster:
         for key, value in self._settings.items():
             command += ["--set", f"{key}={value}"]
         folder = self.folder / f"{name}-{len(self.instances)}"
-        made = Instance(name, command, self._environ, folder)
+        environ = self._environ if shape is None else {**self._environ, SHAPE: shape}
+        made = Instance(name, command, environ, folder)
         if state_of is not None:
             made.state = state_of.state
         self.instances.append(made)
@@ -296,8 +305,10 @@ class Cluster:
         """Wait until everything that is there was processed and committed."""
 
         def settled() -> bool:
+            if not {tp.topic for tp in self.inputs} <= set(self.admin.topics()):
+                return False  # nobody has made the internal ones yet
             found = self.committed()
-            ends = end_offsets(self.servers, self.inputs)
+            ends = self.admin.end_offsets(self.inputs)
             return all(found[tp].offset == end for tp, end in ends.items())
 
         wait_for(settled, lambda: f"settled: {self.committed()}\n{self.logs()}", timeout_s)

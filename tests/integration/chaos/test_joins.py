@@ -10,20 +10,11 @@ from itertools import groupby, pairwise
 import pytest
 
 from streamlet.types import TaskId
-from tests.integration.chaos.support import PARTITIONS, Cluster, Instance, Moment, Watch, wait_for
+from tests.integration.chaos.checks import assert_complete_and_in_order, await_share
+from tests.integration.chaos.support import PARTITIONS, Cluster, Moment, Watch, wait_for
 from tests.integration.chaos.topics import Load, Record, read_all
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
-
-
-def await_share(cluster: Cluster, instance: Instance, members: int = 1) -> None:
-    """Wait until so many members of an instance have committed a task."""
-
-    def has_share() -> bool:
-        owners = set(cluster.owners().values())
-        return sum(owner.startswith(f"{instance.name}-") for owner in owners) >= members
-
-    wait_for(has_share, lambda: f"{instance.name} has its share\n{cluster.logs()}")
 
 
 def periods(moments: list[Moment], task: TaskId) -> list[tuple[str, int]]:
@@ -31,14 +22,6 @@ def periods(moments: list[Moment], task: TaskId) -> list[tuple[str, int]]:
     commits = (moment.commits[task].metadata for moment in moments)
     known = ((found.by, found.epoch) for found in commits if found is not None)
     return [period for period, _ in groupby(known)]
-
-
-def assert_complete_and_in_order(records: list[Record], true: Counter[str]) -> None:
-    """Each key was counted 1, 2, 3, … to its end; nothing came twice."""
-    numbers: dict[str, list[int]] = {}
-    for record in records:
-        numbers.setdefault(record.key.decode(), []).append(record.number)
-    assert numbers == {key: list(range(1, count + 1)) for key, count in true.items()}
 
 
 def longest_gaps(records: list[Record]) -> dict[int, int]:
@@ -104,8 +87,9 @@ def test_a_join_that_waits_for_a_dead_member_stops_nobodys_commits(
         watch = Watch(cluster)
         watch.start()
         before = cluster.owners()
-        c.kill()
         d = cluster.instance("d").start()
+        d.await_workers()  # up, and about to join
+        c.kill()
         wait_for(lambda: "REBALANCING" in d.log(), lambda: f"d joins\n{d.log()}")
         joined = time.monotonic()
         await_share(cluster, d)
@@ -119,7 +103,7 @@ def test_a_join_that_waits_for_a_dead_member_stops_nobodys_commits(
     for task in survivors:
         parked, offsets = commits_while_parked(moments, task, joined)
         print(f"{task}: {len(offsets)} commits in {parked:.1f} s of the parked join")
-        assert parked > 2, "the join was not parked"
+        assert parked > 1, "the join was not parked"
         assert len(offsets) > parked, "fewer than one commit a second"
     records = read_all(cluster.servers, cluster.topic("counts"), range(PARTITIONS))
     assert {record.key.decode(): record.number for record in records} == true

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from streamlet.types import TaskId
+from tests.integration.chaos.checks import assert_counts_exact, contents, counts_of
 from tests.integration.chaos.states import Copy, assert_agrees, read_copies
 from tests.integration.chaos.support import PARTITIONS, Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load, Tap, last_numbers, read_all
@@ -59,38 +60,6 @@ class Havoc:
         for copy in read_copies(self._cluster, dead.state, dead.folder / "copy"):
             assert_agrees(self._cluster, copy)
             self.copies += 1
-
-
-def contents(cluster: Cluster, instances: list[Instance]) -> dict[TaskId, Copy]:
-    """The newest copy of each task among the folders of stopped instances."""
-    newest: dict[TaskId, Copy] = {}
-    for instance in instances:
-        for copy in read_copies(cluster, instance.state, instance.folder / "copy"):
-            assert_agrees(cluster, copy)
-            if copy.task not in newest or copy.state > newest[copy.task].state:
-                newest[copy.task] = copy
-    return newest
-
-
-def counts_of(copies: dict[TaskId, Copy], store: str) -> dict[str, int]:
-    """A store of counts, all its partitions together."""
-    return {
-        key.decode(): int.from_bytes(value, "big", signed=True)
-        for copy in copies.values()
-        for key, value in copy.entries.get(store, {}).items()
-    }
-
-
-def assert_counts_exact(cluster: Cluster, copies: dict[TaskId, Copy], true: Counter[str]) -> None:
-    """State, and the last output of each key, are the true counts; every count was put out."""
-    assert counts_of(copies, "counts") == true
-    records = read_all(cluster.servers, cluster.topic("counts"), range(PARTITIONS))
-    assert last_numbers(records) == true
-    seen: dict[bytes, set[int]] = {}
-    for record in records:
-        seen.setdefault(record.key, set()).add(record.number)
-    for key, numbers in seen.items():
-        assert numbers == set(range(1, true[key.decode()] + 1)), f"updates of {key!r} are missing"
 
 
 def test_kills_under_load_lose_nothing_and_leave_exact_state(

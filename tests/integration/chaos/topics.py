@@ -6,7 +6,7 @@ import logging
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
@@ -14,6 +14,7 @@ import attrs
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as RawPartition
 
+from streamlet.kafka.client import KafkaAdmin
 from streamlet.types import TopicPartition
 
 #: Sixty seconds without a record before a topic's end means that the broker is gone.
@@ -150,7 +151,7 @@ class Tap(threading.Thread):
 
     def records(self) -> list[Record]:
         """Everything up to the topic's present end; the tap is closed by it."""
-        ends = end_offsets(self._servers, self._partitions)
+        ends = KafkaAdmin(self._servers).end_offsets(self._partitions)
         with self._enough:
             done = self._enough.wait_for(lambda: self._read == ends, SILENCE_S)
         self._told.set()
@@ -162,11 +163,11 @@ class Tap(threading.Thread):
 def read_all(servers: str, topic: str, partitions: Iterable[int]) -> list[Record]:
     """All records of a topic up to its present end, by partition in order of offsets."""
     tps = [TopicPartition(topic, p) for p in partitions]
-    consumer = _consumer(servers)
+    admin, consumer = KafkaAdmin(servers), _consumer(servers)
+    starts, ends = admin.start_offsets(tps), admin.end_offsets(tps)
     try:
-        bounds = {tp: consumer.get_watermark_offsets(_raw(tp), timeout=30) for tp in tps}
-        left = {tp: end for tp, (start, end) in bounds.items() if end > start}
-        consumer.assign([RawPartition(tp.topic, tp.partition, bounds[tp][0]) for tp in left])
+        left = {tp: end for tp, end in ends.items() if end > starts[tp]}
+        consumer.assign([RawPartition(tp.topic, tp.partition, starts[tp]) for tp in left])
         found: list[Record] = []
         while left:
             records = _records(consumer, SILENCE_S, most=1)
@@ -176,21 +177,10 @@ def read_all(servers: str, topic: str, partitions: Iterable[int]) -> list[Record
                 tp = TopicPartition(topic, record.partition)
                 if tp in left and record.offset + 1 >= left[tp]:
                     del left[tp]
-            found += [
-                r for r in records if r.offset < bounds[TopicPartition(topic, r.partition)][1]
-            ]
+            found += [r for r in records if r.offset < ends[TopicPartition(topic, r.partition)]]
     finally:
         consumer.close()
     return sorted(found, key=lambda record: (record.partition, record.offset))
-
-
-def end_offsets(servers: str, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """Where partitions end."""
-    consumer = _consumer(servers)
-    try:
-        return {tp: consumer.get_watermark_offsets(_raw(tp), timeout=30)[1] for tp in tps}
-    finally:
-        consumer.close()
 
 
 def last_numbers(records: Iterable[Record]) -> dict[str, int]:
@@ -212,10 +202,6 @@ def _records(consumer: Consumer, timeout_s: float, most: int = 10_000) -> list[R
         )
         for m in good
     ]
-
-
-def _raw(tp: TopicPartition) -> RawPartition:
-    return RawPartition(tp.topic, tp.partition)
 
 
 def _consumer(servers: str) -> Consumer:

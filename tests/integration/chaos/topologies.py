@@ -37,6 +37,21 @@ def joined(name: str) -> App:
     return app
 
 
-SHAPES: dict[str, Callable[[str], App]] = {"counting": counting, "joined": joined}
+def retyped(name: str) -> App:
+    """As ``counting``, but its store holds something else under the same name."""
+    app = App(name)
+    events = app.stream(f"{name}-in", key=str, value=int)
+    last = events.group_by_key().aggregate(str, lambda k, n, text: str(n), store="counts")
+    last.to_stream().map_values(int).to(f"{name}-counts")
+    groups = events.group_by(lambda key, number: key[-1], key=str).count(store="groups")
+    groups.to_stream().to(f"{name}-groups")
+    return app
+
+
+SHAPES: dict[str, Callable[[str], App]] = {
+    "counting": counting,
+    "joined": joined,
+    "retyped": retyped,
+}
 
 app = SHAPES[os.environ.get(SHAPE, "counting")](os.environ.get(NAME, "chaos"))

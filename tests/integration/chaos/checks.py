@@ -1,0 +1,60 @@
+"""What must hold of an application's state and outputs, whatever happened to it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from streamlet.types import TaskId
+from tests.integration.chaos.states import Copy, assert_agrees, read_copies
+from tests.integration.chaos.support import PARTITIONS, Cluster, Instance, wait_for
+from tests.integration.chaos.topics import Record, last_numbers, read_all
+
+
+def await_share(cluster: Cluster, instance: Instance, members: int = 1) -> None:
+    """Wait until so many members of an instance have committed a task."""
+
+    def has_share() -> bool:
+        owners = set(cluster.owners().values())
+        return sum(owner.startswith(f"{instance.name}-") for owner in owners) >= members
+
+    wait_for(has_share, lambda: f"{instance.name} has its share\n{cluster.logs()}")
+
+
+def contents(cluster: Cluster, instances: list[Instance]) -> dict[TaskId, Copy]:
+    """The newest copy of each task among the folders of stopped instances."""
+    newest: dict[TaskId, Copy] = {}
+    for instance in instances:
+        for copy in read_copies(cluster, instance.state, instance.folder / "copy"):
+            assert_agrees(cluster, copy)
+            if copy.task not in newest or copy.state > newest[copy.task].state:
+                newest[copy.task] = copy
+    return newest
+
+
+def counts_of(copies: dict[TaskId, Copy], store: str) -> dict[str, int]:
+    """A store of counts, all its partitions together."""
+    return {
+        key.decode(): int.from_bytes(value, "big", signed=True)
+        for copy in copies.values()
+        for key, value in copy.entries.get(store, {}).items()
+    }
+
+
+def assert_counts_exact(cluster: Cluster, copies: dict[TaskId, Copy], true: Counter[str]) -> None:
+    """State, and the last output of each key, are the true counts; every count was put out."""
+    assert counts_of(copies, "counts") == true
+    records = read_all(cluster.servers, cluster.topic("counts"), range(PARTITIONS))
+    assert last_numbers(records) == true
+    seen: dict[bytes, set[int]] = {}
+    for record in records:
+        seen.setdefault(record.key, set()).add(record.number)
+    for key, numbers in seen.items():
+        assert numbers == set(range(1, true[key.decode()] + 1)), f"updates of {key!r} are missing"
+
+
+def assert_complete_and_in_order(records: list[Record], true: Counter[str]) -> None:
+    """Each key was counted 1, 2, 3, … to its end; nothing came twice."""
+    numbers: dict[str, list[int]] = {}
+    for record in records:
+        numbers.setdefault(record.key.decode(), []).append(record.number)
+    assert numbers == {key: list(range(1, count + 1)) for key, count in true.items()}

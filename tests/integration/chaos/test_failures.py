@@ -1,0 +1,165 @@
+"""What cannot work says so, with a name and a reason; damaged state is found and made anew."""
+
+from __future__ import annotations
+
+import resource
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streamlet.broker.port import PortReservation
+from streamlet.kafka.ports import NewTopic
+from tests.integration.chaos.checks import assert_counts_exact, contents, counts_of
+from tests.integration.chaos.states import assert_agrees, read_copies
+from tests.integration.chaos.support import PARTITIONS, Cluster, Instance, wait_for
+from tests.integration.chaos.topics import Load
+
+pytestmark = [pytest.mark.integration, pytest.mark.chaos]
+
+
+def settled_once(cluster: Cluster, count: int = 4_000) -> tuple[Instance, Load]:
+    """A stopped instance that has counted some records, and the load that made them."""
+    load = Load(cluster.servers, cluster.topic("in"))
+    load.send(count)
+    load.flush()
+    instance = cluster.instance("a").start()
+    cluster.await_settled()
+    assert instance.stop() == 0, instance.log()
+    return instance, load
+
+
+def database(cluster: Cluster, instance: Instance, task: str) -> Path:
+    """The folder of a task's database."""
+    return instance.state / cluster.name / task / "db"
+
+
+def test_a_state_folder_in_use_is_refused_with_its_holders_pid(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = make_cluster()
+    first = cluster.instance("first").start()
+    first.await_workers()
+    second = cluster.instance("second", state_of=first).start()
+    assert second.wait() == 1
+    assert first.process is not None
+    assert f"is held by process {first.process.pid}" in second.log()
+
+
+def test_a_disk_that_refuses_writes_is_told_and_the_state_stays_exact(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """Half-way through, no file of the worker may grow any more: as a full disk would have it."""
+    cluster = make_cluster()
+    instance = cluster.instance("a").start()
+    with Load(cluster.servers, cluster.topic("in")) as load:
+        cluster.await_running()
+        (worker,) = instance.workers()
+        resource.prlimit(worker, resource.RLIMIT_FSIZE, (4_096, resource.RLIM_INFINITY))
+        wait_for(
+            lambda: "starting it again" in instance.log(), lambda: f"it fails\n{instance.log()}"
+        )
+        assert f"cannot use the state in {instance.state}" in instance.log()
+        assert "File too large" in instance.log()
+        true = load.finish()
+    cluster.await_settled()
+    assert instance.stop() == 0, instance.log()
+    assert_counts_exact(cluster, contents(cluster, [instance]), true)
+
+
+def cut_table(folder: Path) -> None:
+    """Take away half of each table."""
+    tables = sorted(folder.glob("*.sst"))
+    assert tables, "nothing to damage"
+    for table in tables:
+        with table.open("r+b") as file:
+            file.truncate(table.stat().st_size // 2)
+
+
+def lose_current(folder: Path) -> None:
+    """Empty the file that names the manifest."""
+    (folder / "CURRENT").write_bytes(b"")
+
+
+def scribble(folder: Path) -> None:
+    """Overwrite the manifest's beginning."""
+    (manifest,) = folder.glob("MANIFEST-*")
+    with manifest.open("r+b") as file:
+        file.write(b"\0" * 64)
+
+
+def test_damaged_state_is_found_and_made_anew(make_cluster: Callable[..., Cluster]) -> None:
+    """Each task damaged in another way; the one left alone is not touched."""
+    cluster = make_cluster()
+    instance, load = settled_once(cluster)
+    cut_table(database(cluster, instance, "0_0"))
+    lose_current(database(cluster, instance, "0_1"))
+    scribble(database(cluster, instance, "0_2"))
+    load.send(1_000)
+    true = load.finish()
+    instance.start()
+    cluster.await_settled()
+    assert instance.stop() == 0, instance.log()
+    found = [n for n in range(PARTITIONS) if f"state of task 0_{n} is damaged" in instance.log()]
+    assert found == [0, 1, 2]
+    assert_counts_exact(cluster, contents(cluster, [instance]), true)
+
+
+def test_a_changelog_made_anew_is_found_and_the_state_made_from_it(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """The local copy would go on from offsets that mean something else now."""
+    cluster = make_cluster()
+    instance, load = settled_once(cluster)
+    changelog = cluster.topic("counts-changelog")
+    cluster.admin.delete_topics([changelog])
+    wait_for(lambda: changelog not in cluster.admin.topics(), "the changelog is gone")
+    before = Counter(load.produced)
+    load.send(1_000)
+    true = load.finish()
+    instance.start()  # makes the topic anew
+    cluster.await_settled()
+    assert instance.stop() == 0, instance.log()
+    assert f"topic {changelog} was made anew" in instance.log()
+    copies = read_copies(cluster, instance.state, instance.folder / "copy")
+    for copy in copies:
+        assert_agrees(cluster, copy)
+    found = counts_of({copy.task: copy for copy in copies}, "counts")
+    assert found == true - before, "what was counted since, from nothing"
+
+
+def test_a_topology_that_changed_under_its_state_is_refused(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = make_cluster()
+    instance, _ = settled_once(cluster, 100)
+    changed = cluster.instance("changed", state_of=instance, shape="retyped").start()
+    assert changed.wait() == 2, changed.log()
+    assert "the topology changed under its state" in changed.log()
+    assert "store counts held str -> int, now str -> str" in changed.log()
+
+
+def test_topics_that_do_not_fit_and_brokers_that_do_not_answer_are_told_at_the_start(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """Nothing runs, nothing is retried. All three at a time, since one waits for an answer."""
+    missing, unequal, away = make_cluster(), make_cluster("joined"), make_cluster()
+    missing.admin.delete_topics([missing.topic("in")])
+    wait_for(lambda: missing.topic("in") not in missing.admin.topics(), "the topic is gone")
+    names = unequal.topic("names")
+    unequal.admin.delete_topics([names])
+    wait_for(lambda: names not in unequal.admin.topics(), "the topic is gone")
+    unequal.admin.create_topics([NewTopic(names, PARTITIONS + 1, 1)])
+    with PortReservation() as nobody:
+        away.servers = f"127.0.0.1:{nobody.port}"
+        instances = [cluster.instance("a").start() for cluster in (missing, unequal, away)]
+        codes = [instance.wait() for instance in instances]
+    logs = [instance.log() for instance in instances]
+    assert codes == [3, 2, 1], "\n".join(logs)
+    assert missing.topic("in") in logs[0]
+    assert f"{PARTITIONS + 1}" in logs[1]
+    assert names in logs[1]
+    assert f"no answer from {away.servers}" in logs[2]
+    assert "Is the broker running" in logs[2]
+    assert not any("worker 0 started" in log for log in logs)

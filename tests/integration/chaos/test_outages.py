@@ -1,0 +1,88 @@
+"""Brokers that go away and come back, and workers that sleep too long."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from streamlet.testing import KafkaBroker
+from tests.integration.chaos.checks import assert_counts_exact, await_share, contents
+from tests.integration.chaos.support import Cluster, Instance, wait_for
+from tests.integration.chaos.topics import Load
+
+pytestmark = [pytest.mark.integration, pytest.mark.chaos]
+
+
+def assert_exact_in_the_end(cluster: Cluster, instances: list[Instance], load: Load) -> None:
+    """Everything is processed, and counted once."""
+    true = load.finish()
+    cluster.await_settled()
+    assert [instance.stop() for instance in instances] == [0] * len(instances), cluster.logs()
+    assert_counts_exact(cluster, contents(cluster, instances), true)
+
+
+def test_a_broker_that_restarts_loses_nothing(
+    kafka_broker: KafkaBroker, make_cluster: Callable[..., Cluster]
+) -> None:
+    """Within the session timeout workers wait, and go on."""
+    cluster = make_cluster("counting", session_timeout_ms="30000")
+    instances = [cluster.instance("a").start(), cluster.instance("b").start()]
+    with Load(cluster.servers, cluster.topic("in")) as load:
+        cluster.await_running()
+        kafka_broker.restart()
+        mark = load.total
+        wait_for(lambda: load.total > mark + 2_000, "the load goes on")
+        assert_exact_in_the_end(cluster, instances, load)
+    for instance in instances:
+        assert "starting it again" not in instance.log()
+
+
+def test_a_broker_that_is_away_longer_than_the_session_timeout_loses_nothing(
+    kafka_broker: KafkaBroker, make_cluster: Callable[..., Cluster]
+) -> None:
+    """Nothing can be delivered: workers fail, and start again until the broker is back."""
+    cluster = make_cluster("counting", session_timeout_ms="6000")
+    instances = [cluster.instance("a").start(), cluster.instance("b").start()]
+    with Load(cluster.servers, cluster.topic("in")) as load:
+        cluster.await_running()
+        kafka_broker.stop()
+        back = time.monotonic() + 12
+        wait_for(lambda: time.monotonic() > back, "twice the session timeout")
+        kafka_broker.start()
+        mark = load.total
+        wait_for(lambda: load.total > mark + 2_000, "the load goes on")
+        assert_exact_in_the_end(cluster, instances, load)
+
+
+def test_a_worker_that_slept_through_its_session_drops_its_tasks(
+    make_cluster: Callable[..., Cluster], seed: int
+) -> None:
+    """Stopped in the middle of whatever it did; what it still writes afterwards counts nowhere."""
+    cluster = make_cluster("counting", session_timeout_ms="6000")
+    a, b = cluster.instance("a").start(), cluster.instance("b").start()
+    dice = random.Random(seed)
+    with Load(cluster.servers, cluster.topic("in")) as load:
+        cluster.await_running()
+        await_share(cluster, a)
+        await_share(cluster, b)
+        (sleeper,) = a.workers()
+        moment = time.monotonic() + dice.uniform(0.1, 1.0)
+        wait_for(lambda: time.monotonic() >= moment, "the moment")
+        os.kill(sleeper, signal.SIGSTOP)
+        wait_for(
+            lambda: {owner[0] for owner in cluster.owners().values()} == {"b"},
+            lambda: f"b has all tasks\n{cluster.logs()}",
+        )
+        os.kill(sleeper, signal.SIGCONT)
+        # It drops its tasks, or fails because what it had queued is too old, and starts again.
+        wait_for(
+            lambda: "lost all tasks" in a.log() or "not delivered" in a.log(),
+            lambda: f"a notices\n{a.log()}",
+        )
+        await_share(cluster, a)
+        assert_exact_in_the_end(cluster, [a, b], load)
