@@ -153,6 +153,10 @@ class TaskMigratedError(GroupError):
     """The group gave our tasks to somebody else; drop them and write nothing."""
 
 
+class PartitionsLostError(GroupError):
+    """A consumer does not have these partitions any more, or never had them."""
+
+
 class FencedError(GroupError):
     """A newer process with the same static id took over; this one must stop."""
 
