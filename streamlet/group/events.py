@@ -135,6 +135,11 @@ class HoldEnded:
 
 
 @attrs.frozen
+class HeartbeatWanted:
+    """Send a heartbeat now rather than when it is due, if one can be sent."""
+
+
+@attrs.frozen
 class ProgressMade:
     """The worker's loop went round; watched against ``max.poll.interval.ms``."""
 
@@ -149,7 +154,14 @@ class LeaveWanted:
 
 #: What the worker wants or tells.
 Wish: TypeAlias = (
-    RejoinWanted | CommitWanted | FetchWanted | HoldWanted | HoldEnded | ProgressMade | LeaveWanted
+    RejoinWanted
+    | CommitWanted
+    | FetchWanted
+    | HoldWanted
+    | HoldEnded
+    | HeartbeatWanted
+    | ProgressMade
+    | LeaveWanted
 )
 
 Event: TypeAlias = (

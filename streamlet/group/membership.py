@@ -41,6 +41,7 @@ from streamlet.group.events import (
     Event,
     Failure,
     FetchWanted,
+    HeartbeatWanted,
     HoldEnded,
     HoldWanted,
     LeaveWanted,
@@ -179,6 +180,8 @@ class Membership:
                 m.out.append(HoldResult(token, granted))
             case HoldEnded(token):
                 m.holds.pop(token, None)
+            case HeartbeatWanted():
+                m.heartbeat_at_ms = min(m.heartbeat_at_ms, m.now_ms)
             case ProgressMade():
                 m.last_progress_ms = m.now_ms
                 if m.state is State.STALLED:

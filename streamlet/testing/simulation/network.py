@@ -70,6 +70,10 @@ class Network:
         """How long a thread takes to come round, in ms."""
         return self._dice.randint(0, 5) if self._spec.delay_ms[1] else 1
 
+    def spread(self) -> int:
+        """How soon somebody's heartbeat is due, in ms."""
+        return self._dice.randint(0, 100) if self._spec.delay_ms[1] else 0
+
     def lose(self, lose: Lose, senders: set[str]) -> None:
         """Arm a loss; counting begins now."""
         self._losses.append((lose, senders))

@@ -30,38 +30,54 @@ def check_presence(
         name: _Presence.HERE if spec.member_names[0] in start else _Presence.GONE
         for name, spec in instances.items()
     }
+    watch = _Watch(reader, there)
     for number, step in enumerate(steps):
         for event in step.events:
-            _check(reader, f"steps[{number}]", event, there)
+            watch.see(f"steps[{number}]", event)
 
 
-def _check(reader: Reader, where: str, event: Event, there: dict[str, _Presence]) -> None:
-    match event:
-        case ev.Join(names):
-            for name in names:
-                if there[name] is _Presence.HERE:
-                    reader.problem(f"{where}.join", f"{name} is in the group already")
-                there[name] = _Presence.HERE
-        case ev.Leave(names) | ev.Crash(names) | ev.Restart(names) | ev.Drain(names):
-            key = type(event).__name__.lower()
-            for name in names:
-                _must_be_there(reader, f"{where}.{key}", name, there)
-                if not isinstance(event, ev.Restart) and there[name] is not _Presence.GONE:
-                    drain = isinstance(event, ev.Drain)
-                    there[name] = _Presence.PERHAPS if drain else _Presence.GONE
-        case ev.DrainPercent():
-            for name, presence in there.items():
-                if presence is _Presence.HERE:
-                    there[name] = _Presence.PERHAPS
-        case ev.Pause(names) | ev.Resume(names):
-            for name in names:
-                _must_be_there(reader, f"{where}.{type(event).__name__.lower()}", name, there)
-        case _:
-            pass
+class _Watch:
+    """Follows who is there. A mark to leave outlives the process it was for."""
 
+    def __init__(self, reader: Reader, there: dict[str, _Presence]) -> None:
+        self._reader = reader
+        self._there = there
+        self._marked: set[str] = set()
 
-def _must_be_there(reader: Reader, where: str, name: str, there: Mapping[str, _Presence]) -> None:
-    if there[name] is _Presence.GONE:
-        here = ", ".join(n for n, presence in there.items() if presence is not _Presence.GONE)
-        text = f"{name} is not in the group at this step, expected one of {here or 'none'}"
-        reader.problem(where, text)
+    def see(self, where: str, event: Event) -> None:
+        """Take note of one event."""
+        there = self._there
+        match event:
+            case ev.Join(names):
+                for name in names:
+                    if there[name] is _Presence.HERE:
+                        self._reader.problem(f"{where}.join", f"{name} is in the group already")
+                    marked = name in self._marked
+                    there[name] = _Presence.PERHAPS if marked else _Presence.HERE
+            case ev.Leave(names) | ev.Crash(names):
+                self._must_be_there(where, event, names)
+                there |= dict.fromkeys(names, _Presence.GONE)
+            case ev.Drain(names):
+                self._must_be_there(where, event, names)
+                self._mark(names)
+            case ev.DrainPercent():
+                self._mark([n for n, presence in there.items() if presence is not _Presence.GONE])
+            case ev.Restart(names) | ev.Pause(names) | ev.Resume(names):
+                self._must_be_there(where, event, names)
+            case _:
+                pass
+
+    def _mark(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._marked.add(name)
+            if self._there[name] is _Presence.HERE:
+                self._there[name] = _Presence.PERHAPS
+
+    def _must_be_there(self, where: str, event: Event, names: Iterable[str]) -> None:
+        here = [name for name, presence in self._there.items() if presence is not _Presence.GONE]
+        for name in names:
+            if name not in here:
+                key = type(event).__name__.lower()
+                expected = f"expected one of {', '.join(here) or 'none'}"
+                text = f"{name} is not in the group at this step, {expected}"
+                self._reader.problem(f"{where}.{key}", text)

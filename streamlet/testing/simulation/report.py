@@ -39,6 +39,8 @@ class Recorder:
         self.rounds: list[dict[str, Any]] = []
         self.totals = Totals()
         self.last_plan: Plan | None = None
+        #: Tasks that a leader has planned for, or that were there from the start.
+        self.known_tasks = set(world.cluster.specs)
 
     def catch_up(self, step: int) -> int:
         """Record rounds not recorded yet as of this step; tells how many there were."""
@@ -54,7 +56,9 @@ class Recorder:
         said = {i: wire.decode_subscription(data) for i, _, data in finished.members}
         given = {i: wire.decode_assignment(data) for i, data in finished.assignments.items()}
         self._count(finished, given)
-        self.last_plan = None if planned is None else planned.plan
+        if planned is not None:
+            self.last_plan = planned.plan
+            self.known_tasks |= {info.task for info in planned.state.tasks}
         return {
             "step": step,
             "generation": finished.generation,

@@ -66,6 +66,8 @@ class Simulation:
             world.begin_step()
             for event in step.events:
                 self._do(event)
+            if world.cluster.specs.keys() - self.recorder.known_tasks:
+                self._rejoin("there are other partitions")
             if step.advance_ms:
                 world.run(world.now_ms + step.advance_ms)
             world.run(world.now_ms + STEP_MS, while_busy=True)
@@ -86,8 +88,9 @@ class Simulation:
         """Look at the group if nothing is under way in it."""
         paused = any(member.paused for member in self.world.members)
         if self.world.members and not paused and self.world.quiet():
-            plan = self.recorder.last_plan
-            self.world.checks.at_rest(() if plan is None else plan.unassigned)
+            plan, everything = self.recorder.last_plan, self.world.cluster.specs
+            # Before the first round nobody has given out what ``start`` leaves out.
+            self.world.checks.at_rest(everything if plan is None else plan.unassigned)
 
     def result(self) -> dict[str, Any]:
         """Everything, in the shape of ``--json``."""
@@ -169,7 +172,6 @@ class Simulation:
                 world.network.cut()
             case ev.AddTasks(specs):
                 world.cluster.add_tasks(specs)
-                self._rejoin("there are other partitions")
             case _:
                 raise AssertionError(event)
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import attrs
 
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, Plan, Violation
 from streamlet.clock import ManualClock
+from streamlet.group.events import HeartbeatWanted
 from streamlet.group.leader import Assignor
 from streamlet.group.messages import LeaveGroup
 from streamlet.group.wire import short_hash
@@ -100,6 +102,7 @@ class World:
         self._uids = 0
         self._hold_until_ms = 0
         self._held = False
+        self._prompted = False
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -150,9 +153,23 @@ class World:
             self.network.deliver(self.coordinator.tick(self.now_ms))
         elif self._queue and self._queue[0][0] <= self.now_ms:
             heapq.heappop(self._queue)[2]()
+        self._prompt()
         if self._held:
             self._held = False
             self.network.deliver(self.coordinator.release(GROUP, self.now_ms))
+
+    def _prompt(self) -> None:
+        """Let everybody learn of a rebalance soon: a heartbeat may be due at any moment.
+
+        So a scenario does not use up clock on waiting for heartbeats.
+        """
+        view = self.coordinator.view(GROUP)
+        preparing = view is not None and view.state is State.PREPARING
+        if preparing and not self._prompted:
+            for member in list(self.members):
+                wake = partial(member.receive, HeartbeatWanted())
+                self.later(self.network.spread(), wake)
+        self._prompted = preparing
 
     def quiet(self) -> bool:
         """Whether nothing immediate remains; processes that stand still do not count."""

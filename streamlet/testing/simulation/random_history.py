@@ -1,0 +1,323 @@
+"""Clusters, churn and faults made up from a seed; a history that breaks a rule is a scenario file.
+
+Each history is a scenario that grows a step at a time: what may happen next depends on who is
+there. It ends with everybody awake and a ``settle``. So a failing one can be played again, and made
+shorter, by the same code that plays any file.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import attrs
+
+from streamlet.testing.simulation.run import Simulation
+from streamlet.testing.simulation.scenario import parse_scenario
+
+Json: TypeAlias = dict[str, Any]
+
+#: Steps of one history, before its end.
+FEWEST_STEPS, MOST_STEPS = 6, 24
+#: How often a failing history is played again to make it shorter.
+SHORTENING = 60
+
+
+@attrs.frozen
+class RandomRun:
+    """What came of a run: counts, and the first history that failed."""
+
+    seed: int
+    steps: int
+    histories: int
+    rebalances: int
+    scenario: Json | None
+    violations: list[Json]
+
+    @property
+    def held(self) -> bool:
+        """Whether no rule was broken."""
+        return self.scenario is None
+
+    def as_json(self) -> Json:
+        """As data."""
+        return attrs.asdict(self)
+
+
+def random_run(
+    seed: int, steps: int, *, progress: Callable[[int], None] = lambda done: None
+) -> RandomRun:
+    """Play histories made up from ``seed`` until so many steps were played or one fails.
+
+    ``progress`` is called with the number of steps played so far.
+    """
+    played = histories = rebalances = 0
+    while played < steps:
+        history = History(f"{seed}.{histories}", most_steps=steps - played)
+        failed = history.live()
+        histories += 1
+        played += len(history.steps)
+        rebalances += len(history.simulation.recorder.rounds)
+        progress(played)
+        if failed:
+            scenario = shorten(history.scenario, failed[0]["rule"])
+            return RandomRun(seed, played, histories, rebalances, scenario, failed)
+    return RandomRun(seed, played, histories, rebalances, None, [])
+
+
+class History:
+    """One cluster's life.
+
+    Args:
+        seed: everything follows from it.
+        most_steps: no more steps than this.
+    """
+
+    def __init__(self, seed: str, *, most_steps: int = MOST_STEPS) -> None:
+        self.dice = random.Random(f"history {seed}")
+        self.head = self._head(seed)
+        self.steps: list[Json] = []
+        self._most_steps = max(most_steps, 1)
+        self._added = 0
+        self.simulation = Simulation(parse_scenario(self.scenario))
+        self.simulation.world.checks.permute_every = 4
+
+    @property
+    def scenario(self) -> Json:
+        """The scenario so far."""
+        return {**self.head, "steps": self.steps}
+
+    def live(self) -> list[Json]:
+        """Live through it; the rules that were broken, none if all held."""
+        length = min(self.dice.randint(FEWEST_STEPS, MOST_STEPS), self._most_steps)
+        for _ in range(max(length - 2, 1)):
+            if not self._play(self._step()):
+                return self._failed()
+        if self._paused():
+            self._play({"resume": self._paused()})
+        self._play({"settle": {"max_rounds": self._most_rounds()}})
+        return self._failed()
+
+    def _failed(self) -> list[Json]:
+        found: list[Json] = self.simulation.result()["violations"]
+        return found
+
+    def _play(self, step: Json) -> bool:
+        self.steps.append(step)
+        scenario = parse_scenario(self.scenario)
+        self.simulation.play(scenario.steps[-1])
+        return not self.simulation.world.checks.broken
+
+    def _most_rounds(self) -> int:
+        """What the plan's own bound allows, and more where settings or the network slow it down."""
+        config = self.head["config"]
+        tasks = self.simulation.world.cluster.specs.values()
+        stateful = sum(spec.stateful for spec in tasks)
+        bound: int = 2 * stateful * (1 + config.get("num.standby.replicas", 0)) + 4
+        leaving = sum(m.instance.leaving is not None for m in self.simulation.world.members)
+        slow = any(key.startswith("max.") for key in config) or "network" in self.head
+        return bound + 2 * leaving + 4 + (len(tasks) * 4 + 40 if slow else 0)
+
+    # -- the cluster ---------------------------------------------------------------------------
+
+    def _head(self, seed: str) -> Json:
+        dice = self.dice
+        tasks = self._tasks()
+        instances = {f"S{n}": self._instance(n) for n in range(1, dice.randint(3, 8))}
+        head: Json = {
+            "name": f"random history {seed}",
+            "seed": dice.randrange(2**31),
+            "config": self._config(),
+            "tasks": tasks,
+            "instances": instances,
+        }
+        if dice.random() < 0.7:
+            head["start"] = self._start(tasks, list(instances)[: dice.randint(1, 3)])
+        if dice.random() < 0.6:
+            head["network"] = {
+                "loss": dice.choice([0, 0, 0.01, 0.05]),
+                "duplicate": dice.choice([0, 0, 0.02, 0.1]),
+                "delay_ms": [0, dice.choice([1, 5, 30, 80])],
+            }
+        return head
+
+    def _tasks(self) -> Json:
+        dice = self.dice
+        kinds = [dice.random() < 0.75 for _ in range(dice.randint(1, 3))]
+        heaviest = dice.choice([1, 1, 1, 4])
+        tasks: Json = {}
+        for number in range(1, dice.randint(2, 13)):
+            subtopology = dice.randrange(len(kinds))
+            task: Json = {"subtopology": subtopology, "stateful": kinds[subtopology]}
+            if heaviest > 1:
+                task["weight"] = dice.randint(1, heaviest)
+            if dice.random() < 0.2:
+                task["changelog_end"] = dice.choice([0, 500, 9_000, 20_000])
+            tasks[f"T{number}"] = task
+        return tasks
+
+    def _instance(self, number: int) -> Json:
+        dice = self.dice
+        instance: Json = {}
+        if dice.random() < 0.3:
+            instance["members"] = dice.randint(2, 3)
+        if dice.random() < 0.15:
+            instance["capacity"] = dice.choice([0.5, 2, 5])
+        if dice.random() < 0.3:
+            instance["instance_id"] = f"i{number}"
+        if dice.random() < 0.5:
+            instance["tags"] = {"zone": dice.choice("ab")}
+        if dice.random() < 0.06:
+            instance["learners"] = False
+        return instance
+
+    def _config(self) -> Json:
+        """Settings that shape hand-overs; most histories have few of them."""
+        dice = self.dice
+        config: Json = {"learner.handover": dice.choice(["release", "release", "surrender"])}
+        choices: dict[str, list[Any]] = {
+            "num.standby.replicas": [1, 2],
+            "learner.partial.rebalance": [False],
+            "stream.imbalance.percentage": [0, 0.5],
+            "max.learners.per.member": [1],
+            "max.learners.per.group": [1, 3],
+            "max.moves.per.rebalance": [1, 2],
+            "rebalance.move.interval.ms": [0, 3_000],
+            "scheduled.rebalance.max.delay.ms": [5_000, 30_000],
+            "initial.assignment.delay.ms": [2_000],
+            "rack.aware.assignment.tags": ["zone"],
+            "session.timeout.ms": [6_000],
+            "handover.timeout.ms": [500, 3_000],
+            "commit.interval.ms": [100, 5_000],
+            "learner.ready.linger.ms": [0, 500],
+        }
+        for key, values in choices.items():
+            if dice.random() < 0.12:
+                config[key] = dice.choice(values)
+        if dice.random() < 0.05:
+            config["stream.rebalancing.mode"] = "eager"
+        return config
+
+    def _start(self, tasks: Json, names: list[str]) -> Json:
+        """Who is there already; most tasks run somewhere, some copies lie about."""
+        dice = self.dice
+        start: Json = {name: {"active": []} for name in names}
+        for label, task in tasks.items():
+            owner = dice.choice([*names, None])
+            if owner is not None:
+                start[owner]["active"].append(label)
+            others = [name for name in names if name != owner]
+            if task["stateful"] and others and dice.random() < 0.2:
+                other = start[dice.choice(others)]
+                if dice.random() < 0.5:
+                    other.setdefault("learner", {})[label] = dice.choice([500, 50_000])
+                else:
+                    other.setdefault("dormant", {})[label] = dice.choice([0, 900])
+        return start
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def _live(self) -> list[str]:
+        return [n for n in self.head["instances"] if self.simulation.world.of(n)]
+
+    def _paused(self) -> list[str]:
+        return [n for n in self._live() if any(m.paused for m in self.simulation.world.of(n))]
+
+    def _step(self) -> Json:
+        """One step, of one or two events."""
+        dice = self.dice
+        step: Json = {}
+        for _ in range(dice.choice([1, 1, 1, 2])):
+            key = dice.choice(_KINDS)
+            if key not in step and not (step.keys() & _WHO and key in _WHO):
+                step |= self._event(key)
+        if not step or dice.random() < 0.1:
+            step["advance_ms"] = dice.choice([50, 1_000, 7_000, 15_000])
+        return step
+
+    def _event(self, key: str) -> Json:
+        dice, live, paused = self.dice, self._live(), self._paused()
+        absent = [name for name in self.head["instances"] if name not in live]
+        awake = [name for name in live if name not in paused]
+        match key:
+            case "join" if absent:
+                return {key: dice.sample(absent, min(len(absent), dice.choice([1, 1, 2])))}
+            case "leave" | "restart" | "pause" if awake:
+                return {key: [dice.choice(awake)]}
+            case "crash" if live:
+                return {key: [dice.choice(live)]}
+            case "resume" if paused:
+                return {key: [dice.choice(paused)]}
+            case "drain" if len(awake) > 1:
+                timeout = dice.choice([None, None, 0, 4_000])
+                event: Json = {key: [dice.choice(awake)]}
+                return event if timeout is None else {**event, "timeout_ms": timeout}
+            case "cancel_drain" if live:
+                return {key: [dice.choice(live)]}
+            case "ready" if live:
+                return {key: {name: dice.choice(["all", "one"]) for name in _some(dice, live)}}
+            case "lag" | "truncate" | "add_tasks" | "lose" | "coordinator_restart" if live:
+                return self._disturbance(key, live)
+        return {}
+
+    def _disturbance(self, key: str, live: list[str]) -> Json:
+        dice = self.dice
+        stateful = [label for label, task in self.head["tasks"].items() if task["stateful"]]
+        match key:
+            case "lag" if stateful:
+                lag = dice.choice([0, 9_000, 60_000])
+                return {key: {dice.choice(live): {dice.choice(stateful): lag}}}
+            case "truncate" if stateful:
+                return {key: [dice.choice(stateful)]}
+            case "add_tasks":
+                self._added += 1
+                alike = dice.choice(list(self.head["tasks"].values()))
+                plain = {name: alike[name] for name in ("subtopology", "stateful")}
+                return {key: {f"N{self._added}": plain}}
+            case "lose":
+                requests = ["JoinGroup", "SyncGroup", "OffsetCommit", "OffsetCommit", "OffsetFetch"]
+                request, nth = dice.choice(requests), dice.randint(1, 3)
+                return {key: [{"from": dice.choice(live), "request": request, "nth": nth}]}
+            case "coordinator_restart":
+                return {key: True}
+            case _:
+                return {}
+
+
+_KINDS = (
+    *["join"] * 6, *["ready"] * 8, *["crash"] * 3, *["restart"] * 3, *["pause"] * 2,
+    *["resume"] * 2, *["drain"] * 3, *["lose"] * 3, "leave", "cancel_drain", "lag", "truncate",
+    "add_tasks", "coordinator_restart",
+)  # fmt: skip
+
+#: Events of which a step has one: they would speak of the same instances.
+_WHO = frozenset({"join", "leave", "crash", "restart", "pause", "resume", "drain", "cancel_drain"})
+
+
+def _some(dice: random.Random, names: list[str]) -> list[str]:
+    return dice.sample(names, dice.randint(1, len(names)))
+
+
+def shorten(scenario: Json, rule: str) -> Json:
+    """Leave out steps that a failing history does not need to break the same rule."""
+    tries = 0
+    at = len(scenario["steps"]) - 2
+    while at >= 0 and tries < SHORTENING:
+        steps = scenario["steps"]
+        shorter = {**scenario, "steps": steps[:at] + steps[at + 1 :]}
+        tries += 1
+        if _breaks(shorter, rule):
+            scenario = shorter
+        at -= 1
+    return scenario
+
+
+def _breaks(scenario: Json, rule: str) -> bool:
+    from streamlet.errors import ConfigError
+
+    try:
+        result = Simulation(parse_scenario(scenario)).run()
+    except ConfigError:
+        return False  # a step speaks of somebody who is no longer there
+    return any(broken["rule"] == rule for broken in result["violations"])
