@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streamlet import spark
     from streamlet.app import App, load_app
+    from streamlet.consumer import Consumer
     from streamlet.dsl.grouped import KGroupedStream
     from streamlet.dsl.materialized import Materialized
     from streamlet.dsl.stream import KStream
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App",
+    "Consumer",
     "KGroupedStream",
     "KStream",
     "KTable",
@@ -44,6 +46,7 @@ __all__ = [
 
 _HOMES = {
     "App": "streamlet.app",
+    "Consumer": "streamlet.consumer",
     "KGroupedStream": "streamlet.dsl.grouped",
     "KStream": "streamlet.dsl.stream",
     "KTable": "streamlet.dsl.table",

@@ -195,6 +195,7 @@ class PartitionsProtocol:
         """The group gave everything away."""
         with self._lock:
             self._claims = self._assigned = frozenset()
+            self.received = Received(frozenset())
 
     # -- for whoever reads the records ---------------------------------------------------------
 
@@ -209,10 +210,15 @@ class PartitionsProtocol:
         if gone:
             self._rejoin("revoked partitions are given up")
 
-    def surrender(self) -> None:
-        """Reading everything has ended, and the next JoinGroup is to say so (eager)."""
+    def surrender(self, seen: Received) -> None:
+        """Reading everything has ended, and the next JoinGroup is to say so (eager).
+
+        ``seen`` is the assignment that was being carried out; if the group has given us another
+        since, that one stands.
+        """
         with self._lock:
-            self._claims = self._assigned = frozenset()
+            if self.received is seen:
+                self._claims = self._assigned = frozenset()
 
     # -- inside --------------------------------------------------------------------------------
 

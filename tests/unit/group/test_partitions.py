@@ -346,7 +346,7 @@ def test_rebalances_of_both_versions_are_counted(caplog: pytest.LogCaptureFixtur
 
 def test_an_eager_member_that_gave_everything_up_says_nothing_and_takes_what_it_gets() -> None:
     member = settled(0, 1, version=V0_EAGER)
-    member.protocol.surrender()
+    member.protocol.surrender(member.protocol.received)
     assert member.says().owned == frozenset()
     member.hears(t(2))
     assert member.protocol.claims == t(2)

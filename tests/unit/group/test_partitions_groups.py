@@ -120,7 +120,7 @@ class Reader:
         if hold is None:
             self.protocol.gave_up(partitions)
         else:
-            self.protocol.surrender()
+            self.protocol.surrender(self.protocol.received)
             self.wish(HoldEnded(hold))
 
     def stop(self, partitions):

@@ -1,0 +1,551 @@
+"""A plain consumer: a member of a Kafka group that shares topics, with assignors in Python.
+
+    import streamlet as sl
+
+    with sl.Consumer("orders", "billing", bootstrap_servers="localhost:9092") as consumer:
+        for record in consumer:
+            print(record.key, record.value)
+
+Membership lives in a thread of its own: heartbeats and joins never wait for what is done with the
+records. Everything else, the callbacks too, happens in the thread that polls, and only there: a
+consumer belongs to one thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Self, TypeAlias
+
+import attrs
+
+from streamlet.clock import Clock, SystemClock
+from streamlet.config import Settings
+from streamlet.errors import (
+    BrokerError,
+    ConfigError,
+    MissingTopicError,
+    NotFoundError,
+    StreamletError,
+)
+from streamlet.group.codes import name_of
+from streamlet.group.commands import FetchOutcome
+from streamlet.group.member_config import JOIN_MARGIN_MS, MembershipConfig
+from streamlet.group.partitions import VERSIONS, PartitionsProtocol
+from streamlet.group.partitions_commits import Commits, log_failure
+from streamlet.group.partitions_mailbox import Mailbox, Order, Ordered
+from streamlet.group.partitions_reading import Reading, Record
+from streamlet.group.partitions_sticky import ConsumerMember, PartitionAssignor, sticky
+from streamlet.group.session import GroupSession
+from streamlet.group.session_events import (
+    Failed,
+    FetchDone,
+    GroupTransport,
+    HoldDone,
+    JoinSoon,
+    Left,
+    Lost,
+)
+from streamlet.group.transport import Transport
+from streamlet.kafka.client import KafkaAdmin, KafkaSource
+from streamlet.kafka.ports import Admin, RecordSource
+from streamlet.types import TopicPartition
+
+__all__ = ["Consumer", "ConsumerMember", "PartitionAssignor", "Record", "sticky"]
+
+log = logging.getLogger(__name__)
+
+#: The client fills a batch or uses its time up, so this is how late a record may be.
+_SLICE_MS = 10
+#: Records that iterating reads ahead.
+_READ_AHEAD = 500
+_FETCH_PAUSE_MS = 20
+#: Less than half of the shortest session that brokers allow by default: the leader asks for
+#: partition counts on the thread that sends its heartbeats.
+_ADMIN_TIMEOUT_MS = 2_500
+
+Seconds: TypeAlias = float | timedelta
+Callback: TypeAlias = Callable[[list[TopicPartition]], None]
+
+
+@attrs.frozen
+class Parts:
+    """What a consumer speaks through."""
+
+    source: RecordSource
+    admin: Admin
+    transport: GroupTransport
+    clock: Clock
+
+
+class Consumer:
+    """A member of a group of consumers.
+
+    With ``auto_commit`` a record counts as processed when the next ones are asked for, and
+    positions are committed every ``commit.interval.ms``, before partitions are given up and at the
+    end. A record whose processing raises inside a ``with`` block is not committed. So every record
+    is processed at least once.
+
+    Args:
+        topics: what to read, one name or several.
+        group_id: the group's name.
+        bootstrap_servers: ``host:port,…``; otherwise the setting counts.
+        assignor: names an owner for each partition when this member leads,
+            ``assignor(members, partitions) -> {member: partitions}``, see ``sticky``. It runs on
+            the thread that sends heartbeats. A ``StreamletError`` from it means "not now": it is
+            asked again. Anything else, or an answer that cannot be, ends the membership.
+        config: settings as for ``App``; ``rebalance.protocol`` is ``eager`` or ``cooperative``.
+            ``instance.tags`` reach the assignor.
+        auto_commit: see above; otherwise positions are committed by ``commit`` only.
+        on_assigned: called with partitions that begin; ``seek`` may be called in it.
+        on_revoked: called with partitions that end, before others get them; ``commit`` still works.
+        on_lost: called with partitions that others may have already; nothing can be committed.
+        parts: what to speak through, for tests.
+
+    Raises:
+        ConfigError: no topic, or settings that cannot be.
+    """
+
+    def __init__(
+        self,
+        topics: str | Iterable[str],
+        group_id: str,
+        *,
+        bootstrap_servers: str | None = None,
+        assignor: PartitionAssignor = sticky,
+        config: Mapping[str, object] | None = None,
+        auto_commit: bool = True,
+        on_assigned: Callback | None = None,
+        on_revoked: Callback | None = None,
+        on_lost: Callback | None = None,
+        parts: Parts | None = None,
+    ) -> None:
+        self._topics = tuple(sorted({topics} if isinstance(topics, str) else set(topics)))
+        if not self._topics or not group_id:
+            raise ConfigError(["a consumer needs at least one topic and a group"])
+        values = dict(config or {})
+        if bootstrap_servers is not None:
+            values["bootstrap.servers"] = bootstrap_servers
+        self.group_id = group_id
+        self.settings = Settings.load(values, environ=os.environ)
+        self._auto_commit = auto_commit
+        self._on_assigned = on_assigned or _nothing
+        self._on_revoked = on_revoked or _nothing
+        self._on_lost = on_lost or _nothing
+        parts = parts or _connect(self.settings, group_id)
+        self._source, self._admin, self._clock = parts.source, parts.admin, parts.clock
+        self._mailbox = Mailbox()
+        self._protocol = PartitionsProtocol(
+            self._topics,
+            VERSIONS[self.settings.rebalance_protocol],
+            partitions=self._count_partitions,
+            assign=assignor,
+            tags=self.settings.instance_tags,
+            rejoin=lambda reason: self._session.rejoin(reason),
+            overtaken=self._mailbox.overtaken,
+        )
+        self._mailbox.protocol = self._protocol
+        membership = _membership(group_id, self.settings, parts.clock.wall_ms())
+        self._session = GroupSession(
+            membership, self._protocol, parts.transport, parts.clock, self._mailbox.offer
+        )
+        self._reading = Reading(parts.source)
+        self._commits = Commits(
+            self._session,
+            self._mailbox,
+            self._protocol,
+            self._reading,
+            parts.clock,
+            self.settings.commit_interval_ms,
+        )
+        self._received = self._protocol.received
+        self._fetch: int | None = None  # number of the request for positions under way
+        self._fetches = 0
+        self._fetch_at_ms = 0
+        self._rebalances = 0
+        self._leads = False
+        self._error: StreamletError | None = None
+        self._started = False
+        self._closed = threading.Event()
+        self._watch = threading.Thread(
+            target=self._watch_topics, name="streamlet-topics", daemon=True
+        )
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def poll(self, max_records: int = 500, timeout: Seconds = 1.0) -> list[Record]:
+        """Hand out records as soon as there are some, none if there are none in ``timeout``.
+
+        Callbacks are called in here. Without a call for ``max.poll.interval.ms`` the member leaves
+        the group and loses its partitions, until the next call.
+
+        Args:
+            max_records: no more than so many.
+            timeout: how long to wait for the first, seconds or a ``timedelta``.
+
+        Raises:
+            MissingTopicError: on the first call, a topic does not exist.
+            BrokerError: the broker does not answer or refuses.
+            GroupError: the membership has ended for good; every later call raises the same.
+        """
+        deadline = self._clock.now_ms() + _ms(timeout)
+        self._begin()
+        while True:
+            self._go_round()
+            wait_ms = min(deadline - self._clock.now_ms(), _SLICE_MS)
+            records = self._reading.take(max_records, wait_ms)
+            if records or self._clock.now_ms() >= deadline:
+                self._reading.hand_out(records)
+                return records
+
+    def __iter__(self) -> Self:
+        """Records one by one, for ever; the end is ``close``."""
+        return self
+
+    def __next__(self) -> Record:
+        """The next record, waited for as long as it takes."""
+        if self._closed.is_set():
+            raise StopIteration
+        self._begin()
+        self._go_round()
+        while (record := self._reading.next_ahead()) is None:
+            self._reading.read_ahead(_READ_AHEAD, _SLICE_MS)
+            self._go_round()
+        self._reading.hand_out([record])
+        return record
+
+    def _begin(self) -> None:
+        """Join on the first call."""
+        if self._closed.is_set():
+            raise StreamletError("the consumer is closed")
+        if self._error is not None:
+            raise self._error
+        if self._started:
+            return
+        missing = sorted(set(self._topics) - self._count_partitions(self._topics).keys())
+        if missing:
+            raise MissingTopicError(f"no such topic: {', '.join(missing)}")
+        self._started = True
+        self._session.start()
+        self._watch.start()
+
+    def _go_round(self) -> None:
+        """What has to be done between any two records."""
+        self._session.progress()
+        while (order := self._mailbox.next()) is not None:
+            self._obey(order)
+        if self._reading.unplaced and self._fetch is None:
+            self._look_up_positions()
+        if self._auto_commit:
+            self._commits.in_passing()
+
+    def _look_up_positions(self) -> None:
+        if self._clock.now_ms() >= self._fetch_at_ms:
+            self._fetches += 1
+            self._fetch = self._fetches
+            self._session.fetch(self._fetch, sorted(self._reading.unplaced))
+
+    # -- orders of the group -------------------------------------------------------------------
+
+    def _obey(self, order: Order) -> None:
+        match order:
+            case Ordered():
+                self._carry_out(order)
+            case Lost(reason):
+                self._lose(reason)
+            case JoinSoon(token):
+                self._surrender(token)
+            case FetchDone():
+                self._place(order)
+            case Failed(error):
+                self._error = error
+                raise error
+            case Left() | HoldDone():
+                pass
+
+    def _carry_out(self, order: Ordered) -> None:
+        self._rebalances += 1
+        self._leads = order.leads
+        self._received = order.received
+        assigned = order.received.assigned
+        gone = self._reading.owned - assigned
+        try:
+            if gone:
+                self._give_up(gone)
+        finally:
+            self._reading.own(assigned)
+            self._fetch = None  # it did not ask for the new ones
+            self._protocol.gave_up(gone | order.received.revoked)
+
+    def _surrender(self, token: int) -> None:
+        """Eager: everything stops before each join."""
+        self._commits.hold = token
+        try:
+            self._give_up(set(self._reading.owned))
+        finally:
+            self._commits.hold = None
+            self._protocol.surrender(self._received)
+            self._session.end_hold(token)
+
+    def _give_up(self, partitions: set[TopicPartition]) -> None:
+        """Read these no longer, commit them and say so."""
+        started = self._reading.stop(partitions)
+        try:
+            if self._auto_commit:
+                self._commits.last(started)
+            if started:
+                self._on_revoked(started)
+        finally:
+            self._reading.forget(partitions)
+
+    def _lose(self, reason: str) -> None:
+        """Others may read these already: no commit."""
+        gone = set(self._reading.owned)
+        started = self._reading.stop(gone)
+        self._reading.forget(gone)
+        if started:
+            log.warning("lost %s: %s", ", ".join(map(str, started)), reason)
+            self._on_lost(started)
+
+    def _place(self, done: FetchDone) -> None:
+        """Begin where the group's committed positions are."""
+        if done.token != self._fetch:
+            return
+        self._fetch = None
+        if done.outcome is FetchOutcome.REFUSED:
+            raise BrokerError(
+                f"reading committed positions of group {self.group_id}: {name_of(done.code)}"
+            )
+        if done.outcome is not FetchOutcome.FETCHED:
+            self._fetch_at_ms = self._clock.now_ms() + _FETCH_PAUSE_MS
+            return
+        unplaced = self._reading.unplaced
+        found = {tp: c.offset for tp, c in done.committed.items() if tp in unplaced}
+        known = {tp: offset for tp, offset in found.items() if offset >= 0}
+        starts = {**known, **self._reset([tp for tp in found if tp not in known])}
+        if starts:
+            self._reading.begin(starts, known)
+            self._on_assigned(sorted(starts))
+
+    def _reset(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where to begin without a committed position."""
+        match self.settings.auto_offset_reset:
+            case "earliest":
+                return self._admin.start_offsets(partitions)
+            case "latest":
+                return self._admin.end_offsets(partitions)
+            case "none":
+                if partitions:
+                    names = ", ".join(map(str, partitions))
+                    raise NotFoundError(
+                        f"group {self.group_id} has no committed position of {names},"
+                        " and auto.offset.reset is none"
+                    )
+                return {}
+
+    # -- positions -----------------------------------------------------------------------------
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """Partitions being read, paused ones too."""
+        return sorted(self._reading.positions)
+
+    @property
+    def paused(self) -> list[TopicPartition]:
+        """Partitions that were paused and not resumed."""
+        return sorted(self._reading.paused)
+
+    def position(self, partition: tuple[str, int]) -> int:
+        """Offset of the next record to hand out; raises as ``seek``."""
+        return self._reading.positions[self._reading.mine(partition)]
+
+    def seek(self, partition: tuple[str, int], offset: int) -> None:
+        """Go on at an offset.
+
+        Raises:
+            PartitionsLostError: we do not read this partition.
+            ValueError: a negative offset.
+        """
+        if offset < 0:
+            raise ValueError(f"an offset is 0 or more, not {offset}")
+        self._reading.seek(self._reading.mine(partition), offset)
+
+    def pause(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Hand out nothing of these until resumed, or given up; raises as ``seek``."""
+        self._reading.pause([self._reading.mine(tp) for tp in partitions])
+
+    def resume(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Hand these out again; raises as ``seek``."""
+        self._reading.resume([self._reading.mine(tp) for tp in partitions])
+
+    def commit(
+        self,
+        offsets: Mapping[tuple[str, int], int] | None = None,
+        *,
+        sync: bool = True,
+        timeout: Seconds = 10.0,
+    ) -> None:
+        """Commit positions, fenced by member id and generation.
+
+        Args:
+            offsets: of each partition, the offset of the next record to read; None: behind all
+                that was handed out.
+            sync: wait until it is done; otherwise a failure is only logged.
+            timeout: how long to try, seconds or a ``timedelta``.
+
+        Raises:
+            PartitionsLostError: the group gave a partition away; nothing was committed.
+            TimedOutError: not accepted in time; it may have happened all the same.
+            BrokerError: the broker refuses.
+        """
+        if offsets is None:
+            wanted = dict(self._reading.positions)
+        else:
+            wanted = {self._reading.mine(tp): offset for tp, offset in offsets.items()}
+        if not wanted:
+            return
+        if sync:
+            self._commits.finish(wanted, _ms(timeout))
+        else:
+            self._commits.send(wanted).add_done_callback(log_failure)
+
+    # -- the group -----------------------------------------------------------------------------
+
+    @property
+    def member_id(self) -> str:
+        """The id the coordinator gave us, empty for none."""
+        return self._session.member_id
+
+    @property
+    def generation(self) -> int:
+        """Generation of the last assignment, -1 for none."""
+        return self._session.generation
+
+    def rebalance(self, reason: str) -> None:
+        """Have the group rebalance, because the assignor would decide otherwise by now."""
+        self._session.rejoin(reason)
+
+    def metrics(self) -> dict[str, int]:
+        """Counters by name.
+
+        ``num.incompatible.rebalance``: rebalances with members of both rebalance protocols.
+        ``num.rebalance``: assignments taken up. ``assigned.partitions``: how many we have.
+        """
+        return {
+            "num.incompatible.rebalance": self._protocol.incompatible_rebalances,
+            "num.rebalance": self._rebalances,
+            "assigned.partitions": len(self._reading.owned),
+        }
+
+    def _count_partitions(self, topics: Iterable[str]) -> dict[str, int]:
+        known = self._admin.topics()
+        return {topic: known[topic].partitions for topic in topics if topic in known}
+
+    def _watch_topics(self) -> None:
+        """As the leader, notice that a topic has other partitions than were planned for."""
+        while not self._closed.wait(self.settings.metadata_max_age_ms / 1000):
+            planned = dict(self._protocol.planned_for)
+            if not self._leads or not planned:
+                continue
+            try:
+                found = self._count_partitions(planned)
+            except StreamletError as error:
+                log.warning("looking for new partitions: %s", error)
+                continue
+            if found != planned:
+                self._session.rejoin(f"partitions have changed: {planned} -> {found}")
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def close(self, timeout: Seconds = 5.0) -> None:
+        """Give everything up, leave the group and free the clients; a second call does nothing.
+
+        With ``auto_commit``, positions behind all that was handed out are committed. A member with
+        a static id does not leave: its successor goes on if it comes within the session timeout.
+        """
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        try:
+            if self._started and self._error is None:
+                self._leave(_ms(timeout))
+        finally:
+            self._session.close()
+            self._source.close()
+            self._admin.close()
+
+    def _leave(self, timeout_ms: int) -> None:
+        self._session.progress()
+        try:
+            while (order := self._mailbox.next()) is not None:
+                if isinstance(order, Lost | JoinSoon):
+                    self._obey(order)
+            self._give_up(set(self._reading.owned))
+        finally:
+            self._session.leave("closed", timeout_ms)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close; after an error the records handed out last do not count as processed."""
+        if error is not None:
+            self._reading.take_back()
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Consumer({', '.join(self._topics)!r}, {self.group_id!r})"
+
+
+def _connect(settings: Settings, group_id: str) -> Parts:
+    """The clients, none of which has said anything to a broker yet."""
+    servers, clock = settings.bootstrap_servers, SystemClock()
+    reset = "error" if settings.auto_offset_reset == "none" else settings.auto_offset_reset
+    exactly_once = settings.processing_guarantee == "exactly_once"
+    source = KafkaSource(
+        servers,
+        {**settings.client_config("consumer"), "auto.offset.reset": reset},
+        headers=True,
+        isolation="read_committed" if exactly_once else "read_uncommitted",
+        name=group_id,
+    )
+    admin = KafkaAdmin(
+        servers, settings.client_config("admin"), timeout_ms=_ADMIN_TIMEOUT_MS, clock=clock
+    )
+    transport = Transport(servers, settings.client_config("group"), client_id=group_id, clock=clock)
+    return Parts(source, admin, transport, clock)
+
+
+def _membership(group_id: str, settings: Settings, wall_ms: int) -> MembershipConfig:
+    config = MembershipConfig.from_settings(group_id, settings, first_nonce=wall_ms)
+    config = attrs.evolve(config, instance_id=settings.group_instance_id)
+    if settings.rebalance_protocol == "cooperative":
+        return config
+    # Whoever reads has as long to give everything up as to come round at all, as in Kafka; then it
+    # counts as stalled, before the join could go out without its consent.
+    most_ms = config.max_poll_interval_ms
+    least_ms = most_ms + config.commit_timeout_ms + JOIN_MARGIN_MS
+    return attrs.evolve(
+        config,
+        announce_joins=True,
+        hold_timeout_ms=most_ms,
+        rebalance_timeout_ms=max(config.rebalance_timeout_ms, least_ms),
+    )
+
+
+def _ms(duration: Seconds) -> int:
+    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
+    return round(seconds * 1000)
+
+
+def _nothing(partitions: list[TopicPartition]) -> None:
+    """Take no notice."""

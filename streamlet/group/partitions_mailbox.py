@@ -1,0 +1,109 @@
+"""What the control thread leaves for whoever reads the records of a plain consumer.
+
+The session's events in order, but for two things. After a loss nothing that came before it counts:
+it speaks of partitions that are gone. And the outcome of a commit goes to the future that was made
+for it, because somebody may be waiting for it in the middle of an order.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import Future
+from typing import TypeAlias
+
+import attrs
+
+from streamlet.group.commands import CommitOutcome
+from streamlet.group.partitions import PartitionsProtocol, Received
+from streamlet.group.session_events import (
+    Assigned,
+    CommitDone,
+    Failed,
+    FetchDone,
+    HoldDone,
+    JoinSoon,
+    Left,
+    Lost,
+    SessionEvent,
+)
+
+
+@attrs.frozen
+class Ordered:
+    """An assignment to carry out. ``leads``: we made it."""
+
+    received: Received
+    generation: int
+    leads: bool
+
+
+Order: TypeAlias = Ordered | Lost | FetchDone | HoldDone | JoinSoon | Failed | Left
+
+
+class Mailbox:
+    """Filled by the control thread, emptied by the reader; ``protocol`` is set before the first."""
+
+    def __init__(self) -> None:
+        self.protocol: PartitionsProtocol | None = None
+        self._orders: deque[Order] = deque()
+        self._lock = threading.Lock()
+        self._commits: dict[int, Future[CommitDone]] = {}
+        self._tokens = 0
+        self._over = False
+
+    def offer(self, event: SessionEvent) -> None:
+        """Leave an event; called by the control thread."""
+        assert self.protocol is not None
+        match event:
+            case CommitDone(token):
+                with self._lock:
+                    future = self._commits.pop(token, None)
+                if future is not None:
+                    future.set_result(event)
+            case Assigned(generation, _, _, leads):
+                self._leave(Ordered(self.protocol.received, generation, leads))
+            case Lost():
+                self.protocol.lost()
+                self._leave(event)
+            case Failed() | Left():
+                self._leave(event)
+                self._end()
+            case _:
+                self._leave(event)
+
+    def overtaken(self, reason: str) -> None:
+        """The group went on without waiting for us: what we have counts as lost."""
+        self._leave(Lost(reason))
+
+    def _leave(self, order: Order) -> None:
+        with self._lock:
+            self._orders.append(order)
+
+    def _end(self) -> None:
+        """Nothing will answer a commit any more."""
+        with self._lock:
+            self._over = True
+            open_commits, self._commits = self._commits, {}
+        for token, future in open_commits.items():
+            future.set_result(CommitDone(token, CommitOutcome.LOST))
+
+    def expect_commit(self) -> tuple[int, Future[CommitDone]]:
+        """A token for a commit about to be sent, and its outcome to come."""
+        future: Future[CommitDone] = Future()
+        with self._lock:
+            self._tokens += 1
+            token, over = self._tokens, self._over
+            if not over:
+                self._commits[token] = future
+        if over:
+            future.set_result(CommitDone(token, CommitOutcome.LOST))
+        return token, future
+
+    def next(self) -> Order | None:
+        """The oldest order that still counts, None if there is none."""
+        with self._lock:
+            losses = [n for n, order in enumerate(self._orders) if isinstance(order, Lost)]
+            for _ in range(losses[-1] if losses else 0):
+                self._orders.popleft()
+            return self._orders.popleft() if self._orders else None
