@@ -35,7 +35,7 @@ from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 log = logging.getLogger(__name__)
 
 #: How often a folder that another worker still holds is tried again.
-LOCKED_RETRY_MS = 50
+LOCKED_RETRY_MS = 20
 
 
 @attrs.frozen

@@ -72,11 +72,6 @@ class ActiveTask:
         assert stage in MOVES[self.stage], f"{self.task}: {self.stage} -> {stage}"
         self.stage = stage
 
-    def close(self) -> None:
-        """Close the stores, writing nothing, and let others have the folder."""
-        self.move_to(Stage.CLOSED)
-        self.opened.close()
-
     @property
     def task(self) -> TaskId:
         """Which task."""

@@ -41,8 +41,10 @@ from streamlet.types import StateNumber, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
-#: How long one step may take: a promotion waits for at most one.
-STEP_MS = 20
+#: How long one step may take, which waits for that long when nothing comes: an order to promote
+#: waits for at most one, and while there is one somebody waits for us.
+STEP_MS = 5
+STEP_BUSY_MS = 1
 #: How often lags are told, and how often committed positions of tables' source topics are read.
 LAG_MS = 50
 TABLES_MS = 1_000
@@ -205,7 +207,7 @@ class Copies:
         began = self._clock.thread_ns()
         try:
             self._open_wanted()
-            for task in self._restorer.step(STEP_MS):
+            for task in self._restorer.step(STEP_BUSY_MS if self._promoting else STEP_MS):
                 self._promoting.discard(task)
                 self._told.pop(task, None)
                 self._events.put(Promoted(self._open.pop(task)))

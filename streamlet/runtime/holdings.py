@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from streamlet.kafka.ports import RecordSource
 from streamlet.runtime.active import ActiveTask, Stage
+from streamlet.runtime.opening import OpenTask
 from streamlet.types import TaskId, TopicPartition
 
 
@@ -17,6 +18,7 @@ class Holdings:
         cache_bytes: ``cache.max.bytes``, shared equally by stateful tasks.
         most_buffered: ``buffered.records.per.partition``.
         forget: told of a task that is about to be closed.
+        close: closes stores, now or soon.
     """
 
     def __init__(
@@ -26,11 +28,13 @@ class Holdings:
         cache_bytes: int,
         most_buffered: int,
         forget: Callable[[ActiveTask], None],
+        close: Callable[[OpenTask], None] = OpenTask.close,
     ) -> None:
         self._source = source
         self._cache_bytes = cache_bytes
         self._most_buffered = most_buffered
         self._forget = forget
+        self._close = close
         #: All tasks held, in whatever stage.
         self.tasks: dict[TaskId, ActiveTask] = {}
         #: Running tasks by input partition.
@@ -67,7 +71,8 @@ class Holdings:
         """Close a task, writing nothing; its folder stays as it was at the last commit."""
         self._stop_fetching(active)
         self._forget(active)
-        active.close()
+        active.move_to(Stage.CLOSED)
+        self._close(active.opened)
         del self.tasks[active.task]
         self._share_cache()
 

@@ -312,6 +312,7 @@ class Orders:
             case PollMarks(tasks=tasks):
                 self._poll_marks(tasks)
             case Rejoin(reason=reason):
+                log.info("rejoining: %s", reason)
                 self._group.rejoin(reason)
             case Leave(reason=reason):
                 self.leaving = reason

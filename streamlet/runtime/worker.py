@@ -32,6 +32,7 @@ from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, Stage
 from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
+from streamlet.runtime.closing import Closer
 from streamlet.runtime.commit import AtLeastOnceCommit, CommitGroup, Settled
 from streamlet.runtime.copies import Copies
 from streamlet.runtime.holdings import Holdings
@@ -150,11 +151,13 @@ class Worker:
         self._clock = clock
         self._policy = policy
         self._observer = observer
+        self._closer = Closer()
         self.holdings = Holdings(
             source,
             cache_bytes=settings.cache_max_bytes,
             most_buffered=settings.buffered_records_per_partition,
             forget=commit.forget,
+            close=self._closer.close,
         )
         self._orders = Orders(
             board,
@@ -252,8 +255,6 @@ class Worker:
             self._process_waiting(active, now)
 
     def _poll_ms(self) -> int:
-        if not self._activation.idle and not self.holdings.by_partition:
-            return 0
         return POLL_BUSY_MS if self._orders.busy else POLL_MS
 
     def _process_batch(self, active: ActiveTask, batch: PartitionBatch, now: int) -> None:
@@ -383,7 +384,12 @@ class Worker:
             self._observer.state_changed(state, running)
 
     def _close(self) -> None:
-        closers = [self._activation.close, self._source.close, self._sink.close]
+        closers = [
+            self._activation.close,
+            self._closer.finish,
+            self._source.close,
+            self._sink.close,
+        ]
         if self._copies is not None:
             closers.insert(0, self._copies.close)
         for close in closers:

@@ -182,7 +182,7 @@ class Owner:
         """As kill -9: what was not delivered is lost, part of it may have been."""
         self.sink.deliver(self.world.rnd.randint(0, 4))
         self.sink.close()
-        self.active.close()
+        self.active.opened.close()
 
 
 def live(owner: Owner, rnd: random.Random) -> None:
