@@ -61,6 +61,9 @@ _PASSING = frozenset(
     }
 )
 
+#: There was no answer.
+_NO_ANSWER = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
+
 #: Answers to a request that went out by old metadata.
 _STALE_LEADER = frozenset(
     {
@@ -398,7 +401,8 @@ def _refused(topic: str, index: int, error: KafkaException) -> RecordRefusedErro
 
 def _broker_error(error: KafkaException) -> BrokerError:
     cause = error.args[0]
-    return BrokerError(f"{cause.str()} ({cause.name()})")
+    kind = UnreachableError if cause.code() in _NO_ANSWER else BrokerError
+    return kind(f"{cause.str()} ({cause.name()})")
 
 
 class KafkaAdmin:
@@ -562,6 +566,6 @@ class KafkaAdmin:
 
     def _failed(self, what: str, error: KafkaException) -> BrokerError:
         cause = error.args[0]
-        if cause.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT):
+        if cause.code() in _NO_ANSWER:
             return self._unreachable(error)
         return BrokerError(f"{what}: {cause.str()} ({cause.name()})")

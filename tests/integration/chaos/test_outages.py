@@ -33,7 +33,8 @@ def test_a_broker_that_restarts_loses_nothing(
     cluster = make_cluster("counting", session_timeout_ms="30000")
     instances = [cluster.instance("a").start(), cluster.instance("b").start()]
     with Load(cluster.servers, cluster.topic("in")) as load:
-        cluster.await_running()
+        for instance in instances:
+            await_share(cluster, instance)
         kafka_broker.restart()
         mark = load.total
         wait_for(lambda: load.total > mark + 2_000, "the load goes on")
