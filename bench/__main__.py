@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
-from bench import assignor, restore, streams
+from bench import assignor, handover, restore, streams
 from bench.processes import MeasurementError
 
 _PEERS = ("bare", "streamlet")
+_WORKLOADS = ("wordcount", "passthrough", "restore", "assignor", "handover")
+_MODES = (*handover.MODES, "partial")
 
 
 def main() -> int:
@@ -33,6 +36,13 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     match options.workload:
         case "assignor":
             return assignor.run()
+        case "handover":
+            return handover.run(
+                handovers=options.handovers,
+                rate=options.rate,
+                keys=options.keys,
+                modes=options.modes,
+            )
         case "restore":
             return restore.run(keys=options.records, runs=options.runs, peers=options.peers)
         case workload:
@@ -51,17 +61,31 @@ def _parse() -> argparse.Namespace:
         prog="python -m bench",
         description="Benchmarks on a real broker: an embedded one, or that of BENCH_BOOTSTRAP.",
     )
-    parser.add_argument("workload", choices=["wordcount", "passthrough", "restore", "assignor"])
+    parser.add_argument("workload", choices=_WORKLOADS)
     parser.add_argument(
         "--records", type=_count, default=1_000_000, help="input records; keys of restore"
     )
-    parser.add_argument("--keys", type=_count, default=10_000, help="different words of the input")
+    parser.add_argument(
+        "--keys", type=_count, help="different keys; 10,000, in hand-overs 200,000 if not given"
+    )
     parser.add_argument("--runs", type=_count, default=3, help="rounds")
     parser.add_argument("--workers", type=_count, default=1, help="workers of streamlet")
-    parser.add_argument("--peers", type=_peers, default=list(_PEERS), help="what runs, by commas")
+    parser.add_argument(
+        "--peers", type=lambda text: _chosen(text, _PEERS), default=list(_PEERS), help="what runs"
+    )
+    parser.add_argument("--handovers", type=_count, default=100, help="of each mode, at least")
+    parser.add_argument("--rate", type=_count, default=20_000, help="records per second, handover")
+    parser.add_argument(
+        "--modes",
+        type=lambda text: _chosen(text, _MODES),
+        default=list(_MODES),
+        help=f"what handover measures, by commas: {', '.join(_MODES)}",
+    )
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     options = parser.parse_args()
-    if options.keys > options.records:
+    if options.keys is None:
+        options.keys = handover.KEYS if options.workload == "handover" else 10_000
+    if options.workload != "handover" and options.keys > options.records:
         parser.error("--keys is more than --records: every key is there once")
     return options
 
@@ -73,12 +97,12 @@ def _count(text: str) -> int:
     return number
 
 
-def _peers(text: str) -> list[str]:
+def _chosen(text: str, among: Sequence[str]) -> list[str]:
     chosen = text.split(",")
-    unknown = sorted(set(chosen) - set(_PEERS))
+    unknown = sorted(set(chosen) - set(among))
     if unknown:
         raise argparse.ArgumentTypeError(
-            f"unknown: {', '.join(unknown)}; there are {', '.join(_PEERS)}"
+            f"unknown: {', '.join(unknown)}; there are {', '.join(among)}"
         )
     return chosen
 

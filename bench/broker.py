@@ -33,16 +33,17 @@ def serving() -> Iterator[str]:
 
 
 class Topics:
-    """Makes and removes topics of four partitions."""
+    """Makes and removes topics, of four partitions unless told otherwise."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, partitions: int = PARTITIONS) -> None:
         self._bootstrap = bootstrap
+        self._partitions = partitions
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     def create(self, name: str, config: dict[str, str] | None = None) -> None:
         """Make a topic that is not there yet; records are kept for good."""
         settings = {"retention.ms": "-1", **(config or {})}
-        wanted = NewTopic(name, PARTITIONS, 1, config=settings)
+        wanted = NewTopic(name, self._partitions, 1, config=settings)
         for made in self._admin.create_topics([wanted], request_timeout=_TIMEOUT_S).values():
             made.result()
 
@@ -60,7 +61,7 @@ class Topics:
         """Records of a topic by its offsets; 0 when there is no such topic."""
         if name not in self._admin.list_topics(timeout=_TIMEOUT_S).topics:
             return 0
-        return sum(ends(self._bootstrap, name).values())
+        return sum(ends(self._bootstrap, name, self._partitions).values())
 
 
 def consumer(bootstrap: str, group: str, **config: object) -> Consumer:
@@ -81,7 +82,7 @@ def consumer(bootstrap: str, group: str, **config: object) -> Consumer:
     )
 
 
-def ends(bootstrap: str, topic: str) -> dict[int, int]:
+def ends(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int, int]:
     """Offset behind the last record of each partition."""
     reader = consumer(bootstrap, "bench-ends")
     try:
@@ -89,13 +90,13 @@ def ends(bootstrap: str, topic: str) -> dict[int, int]:
             partition: reader.get_watermark_offsets(
                 TopicPartition(topic, partition), timeout=_TIMEOUT_S
             )[1]
-            for partition in range(PARTITIONS)
+            for partition in range(partitions)
         }
     finally:
         reader.close()
 
 
-def read_all(bootstrap: str, topic: str) -> Iterator[list[Message]]:
+def read_all(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> Iterator[list[Message]]:
     """All records of a topic, by batches, up to its present end.
 
     Raises:
@@ -107,8 +108,8 @@ def read_all(bootstrap: str, topic: str) -> Iterator[list[Message]]:
         **{"enable.partition.eof": True, "queued.min.messages": 1_000_000},
     )
     try:
-        reader.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-        open_partitions = set(range(PARTITIONS))
+        reader.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+        open_partitions = set(range(partitions))
         while open_partitions:
             batch = []
             for message in reader.consume(10_000, 0.2):

@@ -60,13 +60,13 @@ def load(bootstrap: str, records: int, keys: int) -> str:
     return topic
 
 
-def fast_producer(bootstrap: str) -> Producer:
+def fast_producer(bootstrap: str, linger_ms: int = 50) -> Producer:
     """A producer that takes everything at once and puts keys on Java's partitions."""
     return Producer(
         {
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
-            "linger.ms": 50,
+            "linger.ms": linger_ms,
             "queue.buffering.max.messages": 10_000_000,
             "queue.buffering.max.kbytes": 2_000_000,
             "partitioner": "murmur2_random",

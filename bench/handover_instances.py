@@ -1,0 +1,174 @@
+"""The instances of a hand-over benchmark: ``streamlet run`` processes, and what they say."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bench.handover_app import NAME
+from bench.processes import MeasurementError
+
+_ROOT = Path(__file__).resolve().parent.parent
+_NOTE = re.compile(r"^\S+-0 ([A-Z_]+) tasks: (.*)$")
+_PID = re.compile(r"worker 0 started \(pid (\d+)\)")
+_GENERATION = re.compile(r"generation (\d+): ")
+_READY = "rejoining: a learner is ready"
+_STOP_S = 60.0
+
+
+def now_ms() -> int:
+    """The wall clock, as the broker's."""
+    return time.time_ns() // 1_000_000
+
+
+class Instance:
+    """One ``streamlet run`` with one worker; a thread reads what it says."""
+
+    def __init__(self, name: str, command: list[str], environ: Mapping[str, str]) -> None:
+        self.name = name
+        self.state = ""
+        self.tasks: frozenset[str] = frozenset()
+        self.pid = 0  # the worker's
+        self.generation = 0
+        self.ready_ms: list[int] = []
+        self.exited_ms: int | None = None
+        self.started_ms = now_ms()
+        self.said: list[str] = []
+        self._process = subprocess.Popen(
+            command,
+            cwd=_ROOT,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """Ctrl-C, and wait for the end."""
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            raise MeasurementError(f"{self.name} does not stop") from None
+        self.exited_ms = now_ms()
+        self._reader.join()
+
+    def end(self) -> None:
+        """See that it does not live; its worker ends with it."""
+        if self.alive:
+            self._process.kill()
+            if self.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
+        self._process.wait()
+        self._reader.join()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as lines:
+            for line in lines:
+                self.said.append(line)
+                if line.startswith("{"):
+                    said = json.loads(line)
+                    self._take(said["message"], said["at_ms"])
+                elif note := _NOTE.match(line):
+                    self.state = note[1]
+                    self.tasks = frozenset(note[2].split()) - {"none"}
+
+    def _take(self, message: str, at_ms: int) -> None:
+        if found := _PID.match(message):
+            self.pid = int(found[1])
+        elif found := _GENERATION.match(message):
+            self.generation = int(found[1])
+        elif message == _READY:
+            self.ready_ms.append(at_ms)
+
+
+class Instances:
+    """All instances of one application, those that are gone too."""
+
+    def __init__(
+        self, bootstrap: str, application: str, folder: Path, tasks: int, config: Mapping[str, str]
+    ) -> None:
+        self._command = [sys.executable, "-m", "streamlet", "run", "bench.handover_app:app"]
+        self._command += ["--bootstrap-servers", bootstrap, "--log-level", "info", "--log-json"]
+        for name, value in config.items():
+            self._command += ["--set", f"{name}={value}"]
+        self._environ = {**os.environ, NAME: application}
+        self._folder = folder
+        self._tasks = tasks
+        self.all: list[Instance] = []
+
+    @property
+    def live(self) -> list[Instance]:
+        """Those that run, oldest first."""
+        return [instance for instance in self.all if instance.exited_ms is None]
+
+    @property
+    def generation(self) -> int:
+        """The newest generation anybody was told of."""
+        return max(instance.generation for instance in self.all)
+
+    def start(self) -> Instance:
+        """One more, with an empty disk."""
+        name = f"i{len(self.all)}"
+        more = ["--name", name, "--state-dir", str(self._folder / name)]
+        self.all.append(Instance(name, [*self._command, *more], self._environ))
+        return self.all[-1]
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the living run all tasks, in shares that differ by one at most."""
+        shares = [len(one.tasks) if one.state == "RUNNING" else 0 for one in self.live]
+        return sum(shares) == self._tasks and max(shares) - min(shares) <= 1
+
+    def await_balance(self, steady_s: float, timeout_s: float = 120.0) -> int:
+        """Wait until they are balanced for so long; since when, ms.
+
+        Raises:
+            MeasurementError: one ended, or they are not in time.
+        """
+        deadline, since = time.monotonic() + timeout_s, None
+        while since is None or now_ms() - since < steady_s * 1000:
+            ended = [one for one in self.live if not one.alive]
+            if ended or time.monotonic() > deadline:
+                said = "\n".join(f"{one.name}: {''.join(one.said[-15:])}" for one in self.live)
+                raise MeasurementError(f"the instances are not balanced:\n{said}")
+            since = (since or now_ms()) if self.balanced else None
+            time.sleep(0.02)
+        return since
+
+    def end(self) -> None:
+        """Leave nothing running."""
+        for instance in self.all:
+            instance.end()
+
+
+def wait_until(done: Callable[[], bool], what: str, timeout_s: float = 120.0) -> None:
+    """Wait; ``what`` is said when it takes too long.
+
+    Raises:
+        MeasurementError: it does.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not done():
+        if time.monotonic() > deadline:
+            raise MeasurementError(f"not within {timeout_s:.0f} s: {what}")
+        time.sleep(0.05)
