@@ -61,8 +61,9 @@ def go_on_learning(draft: Draft, tasks: Iterable[int]) -> None:
     view = draft.view
     for task in sorted(tasks):
         for member, copy in best_first(view, task):
+            able = view.members[member].learners and view.tasks[task].stateful
             stays = view.instances[view.instance_of[member]].stays
-            if copy.role is Role.LEARNER and stays and view.tasks[task].stateful:
+            if copy.role is Role.LEARNER and able and stays:
                 draft.members[member].learner.add(task)
                 break
 
@@ -169,10 +170,10 @@ class _Round:
     def _may_take(self, task: int, member: int, owner: int) -> bool:
         """Whether an open order may be given again: also between members of one instance."""
         view = self.view
-        same = view.instance_of[member] == view.instance_of[owner]
-        return view.instances[view.instance_of[member]].stays and (
-            same or may_learn(view, task, member, owner)
-        )
+        if view.instance_of[member] == view.instance_of[owner]:
+            stays = view.instances[view.instance_of[member]].stays
+            return stays and view.members[member].learners and view.member_can_run(member, task)
+        return may_learn(view, task, member, owner)
 
     def clear_leaving(self) -> None:
         """Find new homes for what leaving members run, and for what its owner cannot run.
@@ -224,7 +225,8 @@ class _Round:
         movable = {
             task: owner
             for task, owner in self.owner.items()
-            if self._is_home(task)
+            if task in self.sheet.home
+            and self._is_home(task)
             and keeps_learners(self.view, owner)
             and self.view.instances[self.view.instance_of[owner]].stays
         }
@@ -296,7 +298,7 @@ class _Round:
         running = task not in self.fresh
         late = task in self.forced
         ready = heir != NOBODY and self._is_ready(task, heir)
-        if running and (not self.view.member_can_run(owner, task) or (late and not releases)):
+        if not self.view.member_can_run(owner, task) or (running and late and not releases):
             self.draft.members[owner].revoke.add(task)
         elif running and late:
             self.allowance.spend()
