@@ -18,10 +18,10 @@ MORE = [name for name in CASES if name not in QUICK]
 
 def assert_needed(case: Case) -> None:
     """Without the rule the search finds the harm; with it the same search sees every state."""
-    without = explore(case.without_rule(), case.faults)
+    without = explore(case.without_rule())
     assert without.broken.startswith(case.breaks), without.told()
     if case.mended:
-        assert_holds(explore(case.with_rule(), case.faults, live=True))
+        assert_holds(explore(case.with_rule(), live=True))
 
 
 def assert_holds(result: Result) -> None:
@@ -53,7 +53,7 @@ def test_a_rule_left_out_breaks_what_it_is_for_after_more_steps(name: str) -> No
 @pytest.mark.parametrize("name", list(SLOW))
 def test_a_rule_left_out_breaks_what_it_is_for_after_many_steps(name: str) -> None:
     case = SLOW[name]
-    assert explore(case.without_rule(), case.faults).broken.startswith(case.breaks)
+    assert explore(case.without_rule()).broken.startswith(case.breaks)
 
 
 def test_one_crash_or_lost_answer_beside_a_hand_over_breaks_nothing() -> None:

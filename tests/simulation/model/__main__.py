@@ -9,6 +9,7 @@ import time
 
 from tests.simulation.model.cases import CASES, PROTOCOLS, SLOW
 from tests.simulation.model.flip import FlipRules, explore_flip
+from tests.simulation.model.folder_cases import FOLDER_CASES, HOLDS, LONGER
 from tests.simulation.model.properties import broken
 from tests.simulation.model.rules import Rules, budget
 from tests.simulation.model.search import explore, sweep
@@ -21,6 +22,8 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     cases = commands.add_parser("cases", help="each rule out: the shortest trace to the harm")
     cases.add_argument("names", nargs="*", choices=[*CASES, *SLOW, "V13", []])
+    numbers = commands.add_parser("numbers", help="the same for commit numbers and folders")
+    numbers.add_argument("names", nargs="*", choices=[*FOLDER_CASES, *HOLDS, *LONGER, []])
     sweeps = commands.add_parser("sweep", help="every multiset of so many faults, exhaustively")
     sweeps.add_argument("protocol", choices=list(PROTOCOLS))
     sweeps.add_argument("faults", type=int)
@@ -34,6 +37,8 @@ def main() -> int:
     match args.command:
         case "cases":
             return _cases(args.names)
+        case "numbers":
+            return _numbers(args.names)
         case "sweep":
             return _sweep(args.protocol, args.faults, args.kinds, args.seconds)
         case _:
@@ -47,9 +52,23 @@ def _cases(names: list[str]) -> int:
             _flip()
             continue
         case = known[name]
-        print(f"## {name}: without {case.rule}\n{explore(case.without_rule(), case.faults).told()}")
+        print(f"## {name}: without {case.rule}\n{explore(case.without_rule()).told()}")
         sys.stdout.flush()
     return 0
+
+
+def _numbers(names: list[str]) -> int:
+    bad = 0
+    for name in names or [*FOLDER_CASES, *HOLDS, *LONGER]:
+        if name in FOLDER_CASES:
+            case = FOLDER_CASES[name]
+            print(f"## {name}: without {case.rule}\n{explore(case.without_rule()).told()}")
+        else:
+            result = explore({**HOLDS, **LONGER}[name], live=True)
+            bad += bool(result.broken or result.stuck)
+            print(f"## {name}: {result.told()}")
+        sys.stdout.flush()
+    return 1 if bad else 0
 
 
 def _flip() -> None:
@@ -94,7 +113,7 @@ def _walk(protocol: str, seconds: float, seed: int) -> int:
 def _run(
     rules: Rules, left: tuple[int, ...], dice: random.Random
 ) -> tuple[list[str], str, list[int]]:
-    world, trace, seen = initial(left), [], []
+    world, trace, seen = initial(left, rules), [], []
     for _ in range(300):
         steps = list(moves(world, rules))
         faults = [step for step in steps if step.fault]

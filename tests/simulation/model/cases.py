@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from tests.simulation.model.rules import Rules, budget
+from tests.simulation.model.steps import HandOver
 
 AT_LEAST_ONCE: Final = Rules()
 EXACTLY_ONCE: Final = Rules(exactly_once=True)
@@ -34,13 +35,14 @@ class Case:
     look: Mapping[str, Any] = attrs.field(factory=dict)
     mended: bool = True
 
-    def with_rule(self) -> Rules:
+    def with_rule(self) -> HandOver:
         """The protocol with the rule in."""
-        return attrs.evolve(self.base, **self.look)
+        return HandOver(attrs.evolve(self.base, **self.look), self.faults)
 
-    def without_rule(self) -> Rules:
+    def without_rule(self) -> HandOver:
         """The protocol with the rule out."""
-        return attrs.evolve(self.with_rule(), **self.out)
+        rules = self.with_rule().rules
+        return HandOver(attrs.evolve(rules, **self.out), self.faults)
 
 
 _MAY_COMMIT: Final = {"able_to_commit_only": True}
@@ -107,7 +109,14 @@ CASES: Final[dict[str, Case]] = {
         Rules(parked=False),
     ),
     "V8": Case(
-        "M2, M10: no JoinGroup between stop and mark, a transaction waits for the one before",
+        "M2: no JoinGroup between the stop for a release and the mark's answer",
+        "S1 B1 starts at 0",
+        budget(2, ready=1, start=1),
+        {"hold": False},
+        Rules(exactly_once=True, leader=1),
+    ),
+    "V8b": Case(
+        "M2, M10: nor is a transaction begun before the one before has its markers",
         "S5",
         budget(2, ready=1, start=1),
         {"hold": False, "next_txn_waits": False},

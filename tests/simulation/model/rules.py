@@ -12,12 +12,14 @@ class Rules:
     """Which rules hold, and which protocol is run; the defaults are the protocol.
 
     Modes: ``release`` (hand over by a mark), ``surrender`` (stop and commit before each JoinGroup),
-    ``revoke`` (two rounds: stop, commit, rejoin without the task).
+    ``revoke`` (two rounds: stop, commit, rejoin without the task). ``leader`` is the slot of the
+    first leader; A owns the task then, B learns it.
     """
 
     exactly_once: bool = False
     mode: str = "release"
     inputs: int = 2
+    leader: int = 0
     #: N1, N3: records bear a commit number and a restore stops at the commit's.
     numbers: bool = True
 

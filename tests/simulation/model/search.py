@@ -6,15 +6,45 @@ import gc
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from itertools import combinations_with_replacement
+from typing import Generic, Protocol, TypeVar
 
 import attrs
 
-from tests.simulation.model.properties import broken, good
 from tests.simulation.model.rules import Rules, budget
-from tests.simulation.model.steps import canonical, initial, moves
-from tests.simulation.model.values import World
+from tests.simulation.model.steps import HandOver
+
+W = TypeVar("W", bound=Hashable)
+
+
+class System(Protocol[W]):
+    """What is searched: a state to begin with, and the steps from each."""
+
+    def start(self) -> W:
+        """The state everything begins with."""
+        ...
+
+    def moves(self, world: W) -> Iterable[tuple[str, bool, W]]:
+        """Every next step: in words, whether it is a fault, and where it leads."""
+        ...
+
+    def broken(self, world: W) -> str:
+        """The property that a state breaks, "" for none."""
+        ...
+
+    def is_good(self, world: W) -> bool:
+        """Whether the system is at rest, and well."""
+        ...
+
+    def can_recover(self, world: W) -> bool:
+        """Whether a good state must be reachable from here without another fault."""
+        ...
+
+    def rounds(self, world: W) -> int:
+        """How many rebalances there were."""
+        ...
+
 
 #: A state may be cut off by no more than this.
 MOST_STATES = 3_000_000
@@ -58,10 +88,10 @@ class Result:
 
 
 @attrs.define
-class _Graph:
+class _Graph(Generic[W]):
     """What was seen: per state its number, where it came from and by which words."""
 
-    numbers: dict[World, int] = attrs.field(factory=dict)
+    numbers: dict[W, int] = attrs.field(factory=dict)
     parents: array[int] = attrs.field(factory=lambda: array("l"))
     words: list[str] = attrs.field(factory=list)
     # Steps that are no faults: from, to, whether a generation begins.
@@ -69,7 +99,7 @@ class _Graph:
     targets: array[int] = attrs.field(factory=lambda: array("l"))
     begins: array[int] = attrs.field(factory=lambda: array("b"))
 
-    def add(self, world: World, parent: int, words: str) -> int:
+    def add(self, world: W, parent: int, words: str) -> int:
         number = len(self.numbers)
         self.numbers[world] = number
         self.parents.append(parent)
@@ -85,28 +115,26 @@ class _Graph:
 
 
 def explore(
-    rules: Rules,
-    left: tuple[int, ...],
+    system: System[W],
     *,
     live: bool = False,
     most_states: int = MOST_STATES,
     seconds: float = 3_600.0,
 ) -> Result:
-    """See every state within the budget of faults, until the first broken property."""
+    """See every state within the bounds of the system, until the first broken property."""
     collecting = gc.isenabled()
     gc.disable()  # millions of tuples and not one cycle
     try:
-        return _explore(rules, left, live, most_states, seconds)
+        return _explore(system, live, most_states, seconds)
     finally:
         if collecting:
             gc.enable()
 
 
-def _explore(
-    rules: Rules, left: tuple[int, ...], live: bool, most_states: int, seconds: float
-) -> Result:
-    began, result, graph = time.monotonic(), Result(), _Graph()
-    start = canonical(initial(left), rules)
+def _explore(system: System[W], live: bool, most_states: int, seconds: float) -> Result:
+    began, result = time.monotonic(), Result()
+    graph: _Graph[W] = _Graph()
+    start = system.start()
     graph.add(start, -1, "")
     queue = deque([(start, 0)])
     while queue and not result.broken:
@@ -115,14 +143,13 @@ def _explore(
         world, depth = queue.popleft()
         result.depth = max(result.depth, depth)
         number = graph.numbers[world]
-        for words, fault, raw in moves(world, rules):
+        for words, fault, after in system.moves(world):
             result.steps += 1
-            after = canonical(raw, rules)
             known = graph.numbers.get(after)
             if known is None:
                 known = graph.add(after, number, words)
-                result.generations = max(result.generations, after.broker.generation)
-                result.broken = broken(after, rules)
+                result.generations = max(result.generations, system.rounds(after))
+                result.broken = system.broken(after)
                 if result.broken:
                     result.trace = graph.trace(known)
                     break
@@ -130,21 +157,21 @@ def _explore(
             if live and not fault:
                 graph.sources.append(number)
                 graph.targets.append(known)
-                graph.begins.append(after.broker.generation > world.broker.generation)
+                graph.begins.append(system.rounds(after) > system.rounds(world))
     result.complete = not queue and not result.broken
     result.states = len(graph.numbers)
     if live and result.complete:
-        _check_liveness(result, graph)
+        _check_liveness(system, result, graph)
     result.seconds = time.monotonic() - began
     return result
 
 
-def _check_liveness(result: Result, graph: _Graph) -> None:
-    """From every state with a living member a good one is reached without another fault."""
-    distance = _distances(graph)
+def _check_liveness(system: System[W], result: Result, graph: _Graph[W]) -> None:
+    """From every state that can recover a good one is reached without another fault."""
+    distance = _distances(system, graph)
     worst = 0
     for world, number in graph.numbers.items():
-        if not any(member.alive for member in world.members):
+        if not system.can_recover(world):
             continue
         far = distance[number]
         if far < 0:
@@ -154,7 +181,7 @@ def _check_liveness(result: Result, graph: _Graph) -> None:
     result.rebalances = worst
 
 
-def _distances(graph: _Graph) -> array[int]:
+def _distances(system: System[W], graph: _Graph[W]) -> array[int]:
     """Fewest further generations to a good state, -1 for none; backwards from the good ones."""
     size = len(graph.numbers)
     into: list[list[int]] = [[] for _ in range(size)]
@@ -163,7 +190,7 @@ def _distances(graph: _Graph) -> array[int]:
     distance = array("l", [-1]) * size
     queue: deque[tuple[int, int]] = deque()
     for world, number in graph.numbers.items():
-        if good(world):
+        if system.is_good(world):
             distance[number] = 0
             queue.append((number, 0))
     while queue:
@@ -199,4 +226,5 @@ def sweep(
     """One exhaustive search for every multiset of faults."""
     for chosen in multisets(faults, total, always):
         counts = {fault: chosen.count(fault) for fault in chosen}
-        yield chosen, explore(rules, budget(total, **counts), live=True, seconds=seconds)
+        system = HandOver(rules, budget(total, **counts))
+        yield chosen, explore(system, live=True, seconds=seconds)

@@ -1,0 +1,381 @@
+"""What may happen next at the two hosts; see ``folders``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from streamlet.types import NO_STATE, StateNumber
+from tests.simulation.model.folders import (
+    ACCEPTED,
+    FLUSHING,
+    HOSTS,
+    IDLE,
+    RESTORING,
+    SENT,
+    Batch,
+    Commit,
+    Entry,
+    Folder,
+    FolderRules,
+    Process,
+    Site,
+    Store,
+    affords,
+    apply,
+    fold,
+    hosts_and_processes,
+    overlay,
+    spent,
+    with_folder,
+    with_process,
+)
+from tests.simulation.model.folders_reader import compacted, read
+
+Move = tuple[str, bool, Site]
+
+
+@attrs.frozen
+class Folders:
+    """Two hosts by the rules, within a budget of faults; a ``search.System``."""
+
+    rules: FolderRules
+    budget: tuple[int, ...]
+
+    def start(self) -> Site:
+        """Host 0 runs the task with epoch 1; what is done was its first commit."""
+        done = self.rules.done
+        store, number = fold(self.rules.inputs, done), min(1, done)
+        log = tuple(Entry(1, 1, key, value) for key, value in store)
+        commit = Commit(done, 1, StateNumber(1, 1) if done else NO_STATE)
+        process = Process(
+            Commit(0, 1, NO_STATE),
+            store,
+            len(log),
+            1,
+            step=IDLE,
+            epoch=1,
+            claimed=True,
+            number=number,
+            offset=done,
+            next=done,
+        )
+        site = Site(commit, self.budget, log, owner=0)
+        folder = Folder(store, commit.state, len(log), number)
+        return with_folder(with_process(site, 0, process), 0, folder)
+
+    def moves(self, site: Site) -> Iterator[Move]:
+        """Every next step."""
+        yield from _faults(site, self.rules)
+        if site.owner is None:
+            for host in HOSTS:
+                if site.processes[host] is None:
+                    yield _assigned(site, host, self.rules)
+        for host, process in hosts_and_processes(site):
+            if site.owner != host:
+                words = f"host {host} learns that T is not its own any more"
+                yield words, False, with_process(site, host, None)
+            yield from _of_process(site, host, process, self.rules)
+
+    def broken(self, site: Site) -> str:
+        """S5, also for whoever would begin right now on an empty folder."""
+        if site.broken:
+            return site.broken
+        commit, rules = site.commit, self.rules
+        chunk = read(site.log, 0, len(site.log), 0, (), commit, rules)
+        return _inexact(overlay((), chunk.entries), commit, rules, "an empty folder would have")
+
+    def is_good(self, site: Site) -> bool:
+        """All inputs are committed and written down."""
+        process = None if site.owner is None else site.processes[site.owner]
+        done = site.commit.offset == len(self.rules.inputs)
+        return done and process is not None and process.step == IDLE and not process.again
+
+    def can_recover(self, site: Site) -> bool:
+        """Always."""
+        return True
+
+    def rounds(self, site: Site) -> int:
+        """Owners there were."""
+        return site.commit.epoch
+
+
+# Faults.
+
+
+def _faults(site: Site, rules: FolderRules) -> Iterator[Move]:
+    for host, process in hosts_and_processes(site):
+        if affords(site, "crash"):
+            dead = with_process(spent(site, "crash"), host, None)
+            owner = None if site.owner == host else site.owner
+            yield f"host {host} crashes", True, dead._replace(owner=owner)
+        if affords(site, "lose") and process.step == ACCEPTED:
+            lost = with_process(spent(site, "lose"), host, _after_unknown(process, rules))
+            yield f"host {host} does not hear that it is committed", True, lost
+    if affords(site, "expire") and site.owner is not None:
+        words = f"the group gives up host {site.owner}, which lives"
+        yield words, True, spent(site, "expire")._replace(owner=None)
+    for host in HOSTS:
+        gone = site.processes[host] is None and site.folders[host] != Folder()
+        if affords(site, "wipe") and gone:
+            wiped = with_folder(spent(site, "wipe"), host, Folder())
+            yield f"the folder of host {host} is lost", True, wiped
+    if affords(site, "compact") and rules.compaction != "none":
+        below = len(site.log) if rules.compaction == "free" else site.old[0]
+        log = compacted(site.log, below)
+        if log != site.log:
+            yield f"compaction below {below}", True, spent(site, "compact")._replace(log=log)
+
+
+def _after_unknown(process: Process, rules: FolderRules) -> Process:
+    """The same again; or, with that rule out, the number for whatever is dirty by then."""
+    batch = process.batch
+    assert batch is not None
+    if not rules.reuse:
+        return process._replace(step=SENT)
+    keys = {*process.dirty, *(key for key, _ in batch.entries)}
+    return process._replace(step=IDLE, batch=None, dirty=tuple(sorted(keys)))
+
+
+# Coming up.
+
+
+def _assigned(site: Site, host: int, rules: FolderRules) -> Move:
+    """Read the commit, then the changelog's end; begin to restore."""
+    commit, folder = site.commit, site.folders[host]
+    words = f"host {host} gets T, committed are {commit.offset} and {tuple(commit.state)}"
+    if rules.ahead and folder.state > commit.state:
+        folder = Folder()
+        site = with_folder(site, host, folder)
+        words += ", its folder is ahead and is emptied"
+    process = Process(commit, folder.store, folder.position, folder.epoch, end=len(site.log))
+    return words, False, with_process(site, host, process)._replace(owner=host)
+
+
+def _restores(site: Site, host: int, process: Process, rules: FolderRules) -> Iterator[Move]:
+    if process.position >= process.end:
+        yield _finished(site, host, process, rules)
+        return
+    first = process.position + 1 if rules.chunks else process.end
+    for stop in range(first, process.end + 1):
+        chunk = read(
+            site.log,
+            process.position,
+            stop,
+            process.highest,
+            process.skipped,
+            process.commit,
+            rules,
+        )
+        store = overlay(process.store, chunk.entries)
+        after = process._replace(
+            store=store, position=stop, highest=chunk.highest, skipped=chunk.skipped
+        )
+        folder = site.folders[host]._replace(
+            store=store, position=chunk.persist, epoch=max(chunk.highest, site.folders[host].epoch)
+        )
+        there = with_folder(with_process(site, host, after), host, folder)
+        if rules.chunks:
+            yield f"host {host} restores up to changelog offset {stop}", False, there
+        else:
+            yield _finished(there, host, after, rules)
+
+
+def _finished(site: Site, host: int, process: Process, rules: FolderRules) -> Move:
+    commit = process.commit
+    folder = site.folders[host]._replace(state=commit.state)
+    met = max(process.highest, folder.epoch)
+    first = min((offset for _, offset in process.skipped), default=None)
+    active = process._replace(
+        step=IDLE,
+        skipped=(),
+        epoch=1 + max(commit.epoch, met, commit.state.epoch),
+        offset=commit.offset,
+        next=commit.offset,
+        again=_to_rewrite(process, rules),
+        held=first if rules.held else None,
+    )
+    site = with_folder(with_process(site, host, active), host, folder)
+    words = f"host {host} runs T from {commit.offset} with {dict(process.store)}, epoch"
+    if site.owner == host:
+        text = _inexact(process.store, commit, rules, f"host {host} starts with")
+        if commit.offset != site.commit.offset:
+            text = f"S1 starts at {commit.offset}, committed is {site.commit.offset}"
+        site = site._replace(broken=text)
+    return f"{words} {active.epoch}", False, site
+
+
+def _inexact(store: Store, commit: Commit, rules: FolderRules, who: str) -> str:
+    exact = fold(rules.inputs, commit.offset)
+    if store == exact:
+        return ""
+    return f"S5 {who} {dict(store)} at {commit.offset}, exact is {dict(exact)}"
+
+
+def _to_rewrite(process: Process, rules: FolderRules) -> tuple[str, ...]:
+    if rules.rewrite == "nothing":
+        return ()
+    keys = sorted(key for key, _ in process.skipped)
+    if rules.rewrite == "values":
+        keys = [key for key in keys if key in dict(process.store)]
+    return tuple(keys)
+
+
+# One commit.
+
+
+def _of_process(site: Site, host: int, process: Process, rules: FolderRules) -> Iterator[Move]:
+    if process.step == RESTORING:
+        yield from _restores(site, host, process, rules)
+        return
+    if process.next < len(rules.inputs) and (rules.overlap or process.step == IDLE):
+        yield _processes(site, host, process, rules)
+    match process.step:
+        case "":
+            yield from _begins(site, host, process, rules)
+        case "flushing":
+            yield _goes_on_flushing(site, host, process, rules)
+        case "sent":
+            yield _commit_arrives(site, host, process, rules)
+        case _:
+            yield _hears(site, host, process, rules)
+
+
+def _processes(site: Site, host: int, process: Process, rules: FolderRules) -> Move:
+    op = rules.inputs[process.next]
+    keys = process.dirty if op == "-" else tuple(sorted({*process.dirty, op.lower()}))
+    store = process.store if op == "-" else apply(process.store, op, process.next)
+    after = process._replace(store=store, dirty=keys, next=process.next + 1)
+    words = f"host {host} processes input {process.next} ({op})"
+    return words, False, with_process(site, host, after)
+
+
+def _begins(site: Site, host: int, process: Process, rules: FolderRules) -> Iterator[Move]:
+    if not process.claimed:
+        yield _claims(site, host, process, rules)
+        return
+    if not (process.dirty or process.again or process.next > process.offset):
+        return
+    store = dict(process.store)
+    keys = sorted({*process.dirty, *process.again})
+    batch = Batch(
+        process.number + 1,
+        process.next,
+        tuple((key, store.get(key)) for key in keys),
+        process.again,
+        len(site.log),
+    )
+    begun = process._replace(step=FLUSHING, batch=batch, dirty=())
+    if rules.order.startswith("commit"):
+        sent = with_process(site, host, begun._replace(step=SENT))
+        yield f"host {host} sends commit ({process.epoch}, {batch.number})", False, sent
+    else:
+        yield _goes_on_flushing(site, host, begun, rules)
+
+
+def _claims(site: Site, host: int, process: Process, rules: FolderRules) -> Move:
+    if site.owner != host:
+        words = f"host {host}'s claim is refused, it drops T"
+        return words, False, with_process(site, host, None)
+    state = process.commit.state if rules.carry else StateNumber(process.epoch, 0)
+    commit = Commit(process.offset, process.epoch, state, process.commit.ended)
+    after = with_process(site, host, process._replace(claimed=True))._replace(commit=commit)
+    return f"host {host}'s claim of epoch {process.epoch} is accepted", False, after
+
+
+def _goes_on_flushing(site: Site, host: int, process: Process, rules: FolderRules) -> Move:
+    batch = process.batch
+    assert batch is not None
+    if batch.delivered == len(batch.entries):
+        return _flush_is_over(site, host, process, rules)
+    key, value = batch.entries[batch.delivered]
+    entry = Entry(process.epoch, batch.number, key, value)
+    batch = batch._replace(delivered=batch.delivered + 1)
+    after = with_process(site, host, process._replace(batch=batch))
+    words = f"host {host} writes {key}={value} as ({entry.epoch}, {entry.number})"
+    return words, False, after._replace(log=(*site.log, entry))
+
+
+def _flush_is_over(site: Site, host: int, process: Process, rules: FolderRules) -> Move:
+    """Note where the changelog ends, and who else wrote there."""
+    batch = process.batch
+    assert batch is not None
+    end = len(site.log)
+    found: list[tuple[str, int]] = []
+    if rules.strangers != "ignored":
+        for offset in range(process.position, end):
+            entry = site.log[offset]
+            if entry is not None and entry.epoch != process.epoch:
+                found.append((entry.key, offset))
+    step = ACCEPTED if rules.order.startswith("commit") else SENT
+    after = process._replace(batch=batch._replace(end=end), step=step)
+    if found:
+        mine = {key for key, _ in batch.entries}
+        missed = [(key, at) for key, at in found if at > batch.begun or key not in mine]
+        after = after._replace(
+            skipped=tuple(missed) if rules.strangers == "rewritten" else (),
+            dirty=tuple(sorted({*after.dirty, *(key for key, _ in missed)})),
+        )
+    site = with_process(site, host, after)
+    if rules.order == "flush, write, commit":
+        site = _written(site, host, after)
+    return f"host {host} has flushed, the changelog ends at {end}", False, site
+
+
+def _commit_arrives(site: Site, host: int, process: Process, rules: FolderRules) -> Move:
+    batch = process.batch
+    assert batch is not None
+    words = f"host {host}'s commit of offset {batch.offset}"
+    if site.owner != host:
+        return f"{words} is refused, it drops T", False, with_process(site, host, None)
+    state = StateNumber(process.epoch, batch.number)
+    commit = Commit(batch.offset, process.epoch, state, _ended(process.commit, process.epoch))
+    step = FLUSHING if rules.order.startswith("commit") else ACCEPTED
+    after = with_process(site, host, process._replace(step=step))
+    old = (site.old[1], batch.begun) if batch.begun > site.old[1] else site.old
+    after = after._replace(commit=commit, old=old)
+    if batch.offset < site.commit.offset:
+        after = after._replace(broken=f"S1 the committed offset went back to {batch.offset}")
+    return f"{words}, ({state.epoch}, {state.number}), is accepted", False, after
+
+
+def _ended(start: Commit, epoch: int) -> tuple[StateNumber, ...]:
+    """What an owner of ``epoch`` says of the epochs before it."""
+    if start.state.number == 0:
+        return start.ended
+    return (*start.ended, start.state)
+
+
+def _hears(site: Site, host: int, process: Process, rules: FolderRules) -> Move:
+    """The answer and the local write; a crash between the two is one before the answer."""
+    batch = process.batch
+    assert batch is not None
+    if rules.order != "flush, write, commit":
+        site = _written(site, host, process)
+    after = process._replace(
+        step=IDLE,
+        batch=None,
+        number=batch.number,
+        offset=batch.offset,
+        position=batch.end,
+        again=tuple(key for key in process.again if key not in batch.again),
+        held=None,
+        skipped=(),
+    )
+    words = f"host {host} hears that it is committed, writes ({process.epoch}, {batch.number})"
+    return words, False, with_process(site, host, after)
+
+
+def _written(site: Site, host: int, process: Process) -> Site:
+    """Entries, positions and number in one piece; nothing is held back but for new strangers."""
+    batch, folder = process.batch, site.folders[host]
+    assert batch is not None
+    first = min((offset for _, offset in process.skipped), default=batch.end)
+    written = Folder(
+        overlay(folder.store, batch.entries),
+        StateNumber(process.epoch, batch.number),
+        min(batch.end, first),
+        max(folder.epoch, process.epoch),
+    )
+    return with_folder(site, host, written)
