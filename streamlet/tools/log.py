@@ -34,3 +34,5 @@ def set_up_logging(level: str, as_json: bool) -> None:
     plain = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if as_json else plain)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # kafka-python dumps the bytes of every request at debug: nobody finds our own lines among them.
+    logging.getLogger("kafka").setLevel(max(logging.INFO, logging.getLogger().level))

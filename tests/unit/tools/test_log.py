@@ -1,0 +1,42 @@
+"""The log of a command."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from streamlet.tools.log import is_json, set_up_logging
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    """Give pytest's own handlers back."""
+    root, kafka = logging.getLogger(), logging.getLogger("kafka")
+    handlers, levels = root.handlers[:], (root.level, kafka.level)
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(levels[0])
+    kafka.setLevel(levels[1])
+
+
+@pytest.mark.parametrize(
+    ("level", "kafka"), [("debug", "INFO"), ("info", "INFO"), ("warning", "WARNING")]
+)
+def test_bytes_of_requests_are_never_logged(level: str, kafka: str) -> None:
+    set_up_logging(level, as_json=False)
+    assert logging.getLogger().level == logging.getLevelName(level.upper())
+    heard = logging.getLogger("kafka.net.connection").getEffectiveLevel()
+    assert heard == logging.getLevelName(kafka)
+
+
+def test_json_lines_have_what_was_said_and_where(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging("info", as_json=True)
+    assert is_json()
+    logging.getLogger("streamlet.x").info("said %s", "so")
+    line = json.loads(capsys.readouterr().err)
+    assert line["at_ms"] > 0
+    del line["at_ms"]
+    assert line == {"level": "info", "logger": "streamlet.x", "message": "said so"}
