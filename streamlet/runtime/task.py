@@ -28,6 +28,9 @@ from streamlet.types import TaskId, TopicPartition
 
 Step: TypeAlias = Callable[[Batch], None]
 
+#: Kafka keeps times as signed 64-bit numbers.
+_TIME_BITS = 63
+
 
 @attrs.define(slots=True)
 class Output:
@@ -273,7 +276,7 @@ class Task:
                 try:
                     rest = zip(kept.keys[at:], kept.values[at:], kept.timestamps[at:], strict=True)
                     for key, value, time in rest:
-                        times.append(source.timestamp(key, value, time))
+                        times.append(_milliseconds(source.timestamp(key, value, time)))
                 except Exception as error:
                     bad = len(times)
                     where = TopicPartition(batch.topic, batch.partition)
@@ -361,7 +364,7 @@ class Task:
             partitions = []
             try:
                 for key, value in zip(batch.keys, batch.values, strict=True):
-                    partitions.append(node.partitioner(key, value, count))
+                    partitions.append(_partition(node.partitioner(key, value, count), count))
             except Exception as error:
                 done = batch.slice(0, len(partitions))
                 raise OperatorFailed(len(partitions), done) from error
@@ -419,6 +422,20 @@ class Task:
                 i = raw.offsets.index(offset)
                 return raw.keys[i], raw.values[i], raw.timestamps[i]
         raise AssertionError(f"no raw record for {where} offset {offset}")
+
+
+def _milliseconds(time: object) -> int:
+    """What a user's extractor returned, if it is a time that Kafka can keep."""
+    if type(time) is not int or time.bit_length() > _TIME_BITS:
+        raise TypeError(f"expected ms since the epoch as an int, got {time!r}")
+    return time
+
+
+def _partition(chosen: object, count: int) -> int:
+    """What a user's partitioner returned, if there is such a partition."""
+    if type(chosen) is not int or not 0 <= chosen < max(count, 1):
+        raise ValueError(f"expected a partition, an int from 0 to {count - 1}, got {chosen!r}")
+    return chosen
 
 
 def _nothing(batch: Batch) -> None:

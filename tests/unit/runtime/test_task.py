@@ -205,6 +205,24 @@ def test_a_timestamp_that_cannot_be_read_meets_the_policy() -> None:
     assert out.timestamps == [5, 7]
 
 
+@pytest.mark.parametrize("given", [None, "5", 1.5, True, 1 << 63])
+def test_a_timestamp_that_is_none_meets_the_policy(given: Any) -> None:
+    built = graph(sink("source"), timestamp=lambda key, value, time: given if value == "x" else 7)
+    running = task(built, ErrorPolicy("skip"))
+    (out,) = running.process(raw("5", "x", "7"))
+    assert out.timestamps == [7, 7]
+    assert running.counters.skipped == 1
+
+
+@pytest.mark.parametrize("given", [None, "0", 1.0, True, -1, 2])
+def test_a_partition_that_there_is_not_meets_the_policy(given: Any) -> None:
+    node = sink("source", partitioner=lambda key, value, count: given if value == "x" else 1)
+    running = task(graph(node), ErrorPolicy("skip"), partition_counts={"out": 2})
+    (out,) = running.process(raw("a", "x", "b"))
+    assert (out.values, out.partitions) == ([b"a", b"b"], [1, 1])
+    assert running.counters.skipped == 1
+
+
 def test_the_origin_of_an_output_is_found_behind_filters_and_joined_outputs() -> None:
     built = graph(
         each("left", ("source",), lambda v: v),
