@@ -27,6 +27,7 @@ from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.copies import Copies
+from streamlet.runtime.dormant import dormant_copies
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.restore import Restorer
@@ -107,8 +108,9 @@ def open_worker(
     catalog.prepare()
     rules = HandoverRules.from_settings(settings)
     board = Board(Handover(rules))
-    session = _session(topology, settings, member, catalog, board, rules, assignor, clock)
     directory = StateDirectory(settings.state_dir, topology.application)
+    board.add_dormant(dormant_copies(directory, admin))
+    session = _session(topology, settings, member, catalog, board, rules, assignor, clock)
     copies = _copies(topology, settings, session, directory, clock)
     sink = KafkaSink(
         settings.bootstrap_servers,

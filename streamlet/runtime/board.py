@@ -75,7 +75,7 @@ class Board:
         """Wait until there is news."""
         self._arrived.wait(timeout_ms / 1000)
 
-    def set_dormant(self, copies: Mapping[TaskId, int | None]) -> None:
-        """Say which tasks' state lies on disk."""
+    def add_dormant(self, copies: Mapping[TaskId, int | None]) -> None:
+        """Say that state of these tasks lies on disk; a claim or an open copy goes before it."""
         with self._lock:
-            self._dormant = dict(copies)
+            self._dormant.update(copies)

@@ -268,7 +268,7 @@ class Orders:
         for task in self._activation.tasks:
             self._activation.cancel(task)
         for active in list(self._holdings.tasks.values()):
-            self._holdings.drop(active)
+            self._drop(active)
 
     def lose_all(self) -> None:
         """As ``drop_all``, and claim nothing any more."""
@@ -322,7 +322,13 @@ class Orders:
         if active is None:
             self._activation.cancel(task)
         else:
-            self._holdings.drop(active)
+            self._drop(active)
+
+    def _drop(self, active: ActiveTask) -> None:
+        """Close a task; what it leaves on disk was written at its last commit, so it is fresh."""
+        self._holdings.drop(active)
+        if active.subtopology.stateful:
+            self._board.add_dormant({active.task: 0})
 
     def _set_copies(self, wanted: frozenset[TaskId], activating: frozenset[TaskId]) -> None:
         """A copy that is about to be promoted is not closed before."""
