@@ -1,4 +1,4 @@
-"""What lies on this instance's disk: state of tasks that nobody here has open, and how old it is."""
+"""What lies on this instance's disk: state of tasks that nobody here has open."""
 
 from __future__ import annotations
 
