@@ -273,25 +273,33 @@ class KafkaSink:
         delivery_timeout_ms: int = 10_000,
         name: str = "streamlet",
     ) -> None:
-        self._failed: list[tuple[str, KafkaError]] = []
-        self._producer = Producer(
-            _quiet(
-                {
-                    "bootstrap.servers": bootstrap_servers,
-                    "enable.idempotence": True,
-                    "acks": "all",
-                    "linger.ms": 5,
-                    "partitioner": "murmur2_random",
-                    "delivery.report.only.error": True,
-                    "on_delivery": self._on_failure,
-                    "message.timeout.ms": delivery_timeout_ms,
-                    "queue.buffering.max.messages": 200_000,
-                    "queue.buffering.max.kbytes": 65_536,
-                    **(config or {}),
-                },
-                name,
-            )
+        self._config = _quiet(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 5,
+                "partitioner": "murmur2_random",
+                "delivery.report.only.error": True,
+                "message.timeout.ms": delivery_timeout_ms,
+                "queue.buffering.max.messages": 200_000,
+                "queue.buffering.max.kbytes": 65_536,
+                **(config or {}),
+            },
+            name,
         )
+        self._open()
+
+    def _open(self) -> None:
+        """A producer, and a list for its failures that a producer before it does not know."""
+        failed: list[tuple[str, KafkaError]] = []
+
+        def on_failure(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                failed.append((f"{message.topic()}-{message.partition()}", error))
+
+        self._failed = failed
+        self._producer = Producer({**self._config, "on_delivery": on_failure})
         self._produce = self._producer.produce
 
     def send(
@@ -370,6 +378,11 @@ class KafkaSink:
         if left:
             raise UndeliveredError(f"{left} records still undelivered after {timeout_ms} ms")
 
+    def reset(self) -> None:
+        """Deliver nothing of what is queued; a new producer, whose sequence has no gap, goes on."""
+        self.close()
+        self._open()
+
     def close(self) -> None:
         """Forget what is queued and free the client."""
         self._producer.purge()
@@ -380,13 +393,10 @@ class KafkaSink:
         self._producer.poll(0.05)
         self._check()
 
-    def _on_failure(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._failed.append((f"{message.topic()}-{message.partition()}", error))
-
     def _check(self) -> None:
         if self._failed:
-            failed, self._failed = self._failed, []
+            failed = [*self._failed]
+            self._failed.clear()
             where, why = failed[0]
             late = all(error.code() == KafkaError._MSG_TIMED_OUT for _, error in failed)
             raise (UndeliveredError if late else DeliveryError)(

@@ -106,6 +106,10 @@ class RecordSink(Protocol):
         """
         ...
 
+    def reset(self) -> None:
+        """Forget what is queued and every failure; later records go out as ever."""
+        ...
+
     def close(self) -> None:
         """Free the client, waiting for nothing."""
         ...

@@ -218,6 +218,10 @@ class AtLeastOnceCommit:
         self._sent = False
         self._hold = None
 
+    def forget_queued(self) -> None:
+        """Deliver nothing any more of what was written so far: all tasks it stems from are lost."""
+        self._sink.reset()
+
     def _prepare(self, tasks: Sequence[ActiveTask]) -> list[Part]:
         """Send everything a commit covers; what is dirty from now on belongs to the next one."""
         running = [t for t in tasks if t.stage in (Stage.RUNNING, Stage.STOPPED)]

@@ -144,6 +144,8 @@ class Orders:
             self.generation = assigned.generation
             self._hold_wanted = self._last = None  # they answered orders that are replaced
             log.info("generation %d: %s", assigned.generation, _summary(assigned.assignment))
+        if any(isinstance(event, Lost) for event in events):
+            self._commit.forget_queued()
         for commit in done:
             self._commit_done(commit)
         self._perform(decisions)
@@ -271,7 +273,8 @@ class Orders:
             self._drop(active)
 
     def lose_all(self) -> None:
-        """As ``drop_all``, and claim nothing any more."""
+        """As ``drop_all``, claim nothing any more, and let nothing of it be written any more."""
+        self._commit.forget_queued()
         with self._board.rules() as rules:
             rules.lost()
             decisions = rules.take()

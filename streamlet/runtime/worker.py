@@ -25,6 +25,7 @@ from streamlet.errors import (
     StreamletError,
     TaskMigratedError,
     TimedOutError,
+    UndeliveredError,
 )
 from streamlet.group.commands import CommitOutcome
 from streamlet.kafka.ports import PartitionBatch, RecordSink, RecordSource
@@ -208,8 +209,13 @@ class Worker:
         """One round: orders, restoring, a batch, perhaps a commit."""
         self._orders.take()
         self._activate()
-        self._process()
-        self._commit_step()
+        try:
+            self._process()
+            self._commit_step()
+        except UndeliveredError as error:
+            if self._group.alive():
+                raise
+            self._lose(error)  # the broker was away, or we were, for longer than our session
         self._group.progress()
 
     def stop(self) -> None:
@@ -225,7 +231,7 @@ class Worker:
             self.holdings.stop(active)
         try:
             self._await_last_commit()
-        except (TimedOutError, TaskMigratedError) as error:
+        except (TimedOutError, TaskMigratedError, UndeliveredError) as error:
             log.warning("%s; the next owner repeats what was not committed", error)
         self._orders.drop_all()
         self._group.leave(self._orders.leaving or "stopped", self._settings.session_timeout_ms)
@@ -335,13 +341,16 @@ class Worker:
         try:
             commit()
         except TaskMigratedError as error:
-            log.warning("lost all tasks: %s", error)
-            self._orders.lose_all()
-            self._group.rejoin("membership was lost")
+            self._lose(error)
         except DeliveryError:
             raise
         except BrokerError as error:
             log.warning("commit postponed: %s", error)
+
+    def _lose(self, error: StreamletError) -> None:
+        log.warning("lost all tasks: %s", error)
+        self._orders.lose_all()
+        self._group.rejoin("membership was lost")
 
     def _settled(self, settled: Settled) -> None:
         if settled.outcome is CommitOutcome.ACCEPTED:

@@ -304,6 +304,10 @@ class MemorySink:
             raise DeliveryError(self._failure)
         self.deliver()
 
+    def reset(self) -> None:
+        """Lose what is still queued, and go on."""
+        self._queue.clear()
+
     def close(self) -> None:
         """Lose what is still queued."""
         self._queue.clear()
