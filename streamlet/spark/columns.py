@@ -105,16 +105,18 @@ def _contiguous(offsets: Sequence[int]) -> bool:
 def output_rows(output: Output) -> pa.RecordBatch:
     """What a task wrote, as rows of ``OUTPUT_SCHEMA``."""
     count = len(output.keys)
-    headers = output.headers or [None] * count
-    partitions: list[int] | list[None] = output.partitions or [None] * count
     return pa.RecordBatch.from_arrays(
         [
             pa.array(output.keys, pa.binary()),
             pa.array(output.values, pa.binary()),
             pa.array([output.topic] * count, pa.string()),
-            pa.array(partitions, pa.int32()),
+            pa.nulls(count, pa.int32())
+            if output.partitions is None
+            else pa.array(output.partitions, pa.int32()),
             pa.array(output.timestamps, pa.int64()),
-            pa.array([_headers(one) for one in headers], _HEADERS),
+            pa.nulls(count, _HEADERS)
+            if output.headers is None
+            else pa.array([_headers(one) for one in output.headers], _HEADERS),
         ],
         schema=_OUTPUT,
     )

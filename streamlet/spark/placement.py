@@ -43,6 +43,17 @@ def groups(count: int) -> list[int]:
     return [found[i] for i in range(count)]
 
 
+def shuffle_partitions(tasks: int, cores: int) -> int:
+    """How many shuffle partitions a stage of so many tasks should have.
+
+    No more than there are cores, for each costs time in every batch, and no more than it takes to
+    give none more tasks than another must have anyway.
+    """
+    most = -(-tasks // max(1, min(tasks, cores)))
+    wanted = max(1, -(-tasks // most))
+    return next(n for n in range(wanted, 0, -1) if MODULUS % n == 0)
+
+
 def spark_hash(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """What Spark's ``hash()`` makes of ints: murmur3 of 32 bits, signed."""
     import numpy as np

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +13,7 @@ from streamlet.config import Settings
 from streamlet.errors import ConfigError
 from streamlet.spark import checkpoint as checkpoints
 from streamlet.spark import topics
+from streamlet.spark.placement import shuffle_partitions as shuffle_partitions_for
 from streamlet.spark.plan import Plan, plan
 from streamlet.spark.reference import Application, reference_of, resolve
 from streamlet.spark.session import PROVIDER_SETTING, ROCKSDB_PROVIDER, require_pyspark
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from streamlet.spark.processor import Options
+
+_SHUFFLE_SETTING = "spark.sql.shuffle.partitions"
 
 OutputKind = Literal["updates", "latest"]
 
@@ -94,6 +98,7 @@ def start(
     max_records_per_batch: int | None = None,
     output: OutputKind = "updates",
     name: str | None = None,
+    shuffle_partitions: int | None = None,
 ) -> StreamingQuery:
     """Run an application as a Structured Streaming query from Kafka to Kafka.
 
@@ -113,6 +118,8 @@ def start(
         max_records_per_batch: read from Kafka's streams; None for all there are.
         output: see ``to_dataframe``.
         name: of the query; unique in the session.
+        shuffle_partitions: over which the tasks of a stage are dealt out; a checkpoint keeps its
+            first number. None: as many as there are cores, at most one per task.
 
     Raises:
         StateError: the checkpoint is of something else.
@@ -132,7 +139,8 @@ def start(
         writer = writer.option(f"kafka.{key}", value)
     if name is not None:
         writer = writer.queryName(name)
-    return writer.trigger(**rhythm).start()
+    with _shuffling(spark, ready.plan, shuffle_partitions):
+        return writer.trigger(**rhythm).start()
 
 
 def assemble(laid_out: Plan, source: DataFrame, options: Options) -> DataFrame:
@@ -204,6 +212,19 @@ def _frame(
             max_records=max_records,
         )
     return assemble(ready.plan, source, options or Options(last_only=output == "latest"))
+
+
+@contextmanager
+def _shuffling(spark: SparkSession, laid_out: Plan, given: int | None) -> Iterator[None]:
+    """Start a query with a number of its own; it copies the session's settings when it starts."""
+    tasks = max((len(stage.tasks) for stage in laid_out.stages), default=1)
+    number = given or shuffle_partitions_for(tasks, spark.sparkContext.defaultParallelism)
+    before = spark.conf.get(_SHUFFLE_SETTING)
+    spark.conf.set(_SHUFFLE_SETTING, str(number))
+    try:
+        yield
+    finally:
+        spark.conf.set(_SHUFFLE_SETTING, before or "200")
 
 
 def _written(topology: Topology) -> set[str]:

@@ -16,7 +16,7 @@ from streamlet.runtime.task import Output
 from streamlet.spark.checkpoint import compare, described
 from streamlet.spark.latest import Latest
 from streamlet.spark.packing import Packed, Sender, as_output, pack_raw, unpack
-from streamlet.spark.placement import MODULUS, groups, key_hash
+from streamlet.spark.placement import MODULUS, groups, key_hash, shuffle_partitions
 from streamlet.spark.plan import Plan, plan
 from streamlet.spark.run import Runner, in_order
 from streamlet.spark.segments import Extent, Limits, append, read
@@ -119,6 +119,16 @@ def test_tasks_are_dealt_out_evenly_over_any_usual_number_of_shuffle_partitions(
     assert found[:12] == groups(12)  # a group is a task's for ever
     for partitions in (*range(1, 11), 16, 20, 64, 100, 128, 200):
         assert MODULUS % partitions == 0
+
+
+@pytest.mark.parametrize(
+    ("tasks", "cores", "number"),
+    [(4, 2, 2), (4, 8, 4), (4, 3, 2), (1, 8, 1), (5, 4, 3), (7, 1, 1), (12, 8, 6), (22, 11, 10)],
+)
+def test_no_shuffle_partition_is_idle_while_another_has_two_tasks(
+    tasks: int, cores: int, number: int
+) -> None:
+    assert shuffle_partitions(tasks, cores) == number
 
 
 @pytest.mark.parametrize("key", [b"", b"a", b"ab", b"abc", b"abcd", b"\xff" * 7, b"streamlet" * 9])
