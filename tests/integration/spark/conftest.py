@@ -30,7 +30,7 @@ def spark() -> Iterator[SparkSession]:
     pytest.importorskip("pyspark")
     session = streamlet.spark.session(
         "streamlet-tests",
-        master="local[2]",
+        master="local[2,4]",  # a failing task is tried again, as on a cluster
         jars=streamlet.spark.connector_jars(),
         config={
             "spark.sql.shuffle.partitions": "2",

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 
-import examples.wordcount
 from streamlet.errors import MissingTopicError
-from streamlet.kafka.client import KafkaAdmin
-from streamlet.kafka.ports import NewTopic
 from streamlet.spark import start
 from streamlet.testing import TopologyTestDriver
+from tests.integration.spark import words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,48 +19,19 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 LINES = ["the quick fox", "the lazy dog; the fox", "", "a dog", "quick quick"] * 20
-COUNTS = {"lines": 4, "word-counts": 3}
 
 
 @pytest.fixture
 def topics(bootstrap_servers: str) -> Iterator[str]:
     """The address of a broker with word count's topics, empty."""
-    admin = KafkaAdmin(bootstrap_servers)
-    admin.delete_topics(list(COUNTS))
-    admin.create_topics([NewTopic(name, count) for name, count in COUNTS.items()])
+    words.create_topics(bootstrap_servers)
     yield bootstrap_servers
-    admin.delete_topics(list(COUNTS))
-    admin.close()
-
-
-def produce(bootstrap: str, lines: Sequence[str]) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-    for number, line in enumerate(lines):
-        producer.produce("lines", line, b"%d" % number)
-    assert producer.flush(30) == 0
-
-
-def consume(bootstrap: str, topic: str) -> list[tuple[int, str, int]]:
-    """Partition, word and count of all there is in a topic."""
-    found: list[tuple[int, str, int]] = []
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
-    try:
-        partitions = [TopicPartition(topic, p) for p in range(COUNTS[topic])]
-        ends = [consumer.get_watermark_offsets(p, timeout=10)[1] for p in partitions]
-        consumer.assign([TopicPartition(topic, p.partition, 0) for p in partitions])
-        while len(found) < sum(ends):
-            for message in consumer.consume(1_000, 1):
-                assert message.error() is None
-                count = int.from_bytes(message.value(), "big")
-                found.append((message.partition(), message.key().decode(), count))
-    finally:
-        consumer.close()
-    return found
+    words.delete_topics(bootstrap_servers)
 
 
 def run(spark: SparkSession, bootstrap: str, checkpoint: Path, **how: object) -> None:
     query = start(
-        examples.wordcount.app,
+        words.APP,
         spark,
         checkpoint=checkpoint,
         trigger="available-now",
@@ -80,20 +47,18 @@ def run(spark: SparkSession, bootstrap: str, checkpoint: Path, **how: object) ->
 def test_word_count_reads_kafka_and_writes_kafka_and_goes_on_from_its_checkpoint(
     spark: SparkSession, topics: str, tmp_path: Path
 ) -> None:
-    produce(topics, LINES[:60])
+    words.produce(topics, LINES[:60])
     run(spark, topics, tmp_path, max_records_per_batch=25)
-    produce(topics, LINES[60:])
+    words.produce(topics, LINES[60:])
     run(spark, topics, tmp_path, output="latest")
-    found = consume(topics, "word-counts")
-    with TopologyTestDriver(examples.wordcount.app) as driver:
+    found = words.consume(topics)
+    with TopologyTestDriver(words.APP) as driver:
         driver.pipe_inputs("lines", [(None, line) for line in LINES])
         wanted = {r.key: r.value for r in driver.read_output("word-counts")}
-    last = {word: count for _, word, count in found}
-    assert last == wanted
-    seen = Counter(word for line in LINES[:60] for word in examples.wordcount.words(line))
-    for word, count in seen.items():
+    assert dict(found) == wanted
+    for word, count in words.counted(LINES[:60]).items():
         # Every update of the first run, in order, then the last of the second's only batch.
-        counts = [c for _, w, c in found if w == word]
+        counts = [c for w, c in found if w == word]
         assert counts == [*range(1, count + 1), wanted[word]]
 
 
@@ -101,9 +66,4 @@ def test_a_topic_that_is_not_there_is_named(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
     with pytest.raises(MissingTopicError, match="does not exist: lines, word-counts"):
-        start(
-            examples.wordcount.app,
-            spark,
-            checkpoint=tmp_path,
-            bootstrap_servers=bootstrap_servers,
-        )
+        start(words.APP, spark, checkpoint=tmp_path, bootstrap_servers=bootstrap_servers)

@@ -10,7 +10,7 @@ import pytest
 
 import examples.wordcount
 from streamlet.spark import to_dataframe
-from streamlet.spark.placement import groups
+from streamlet.spark.placement import groups, key_hash
 from streamlet.testing import TopologyTestDriver
 
 if TYPE_CHECKING:
@@ -85,18 +85,19 @@ def test_groups_land_on_the_shuffle_partitions_they_were_chosen_for(spark: Spark
 def test_word_count_ends_as_in_the_test_driver_also_over_a_restart(
     spark: SparkSession, tmp_path: Path
 ) -> None:
+    from pyspark.sql.functions import spark_partition_id
+
     files = Files(spark, tmp_path / "lines", "lines", 2)
     for some in (LINES[:2], LINES[2:4]):
         files.write([(None, line.encode()) for line in some])
-    found = counts(
-        run(
-            to_dataframe(
-                examples.wordcount.app, spark, source=files.read(), partitions={"lines": 2}
-            ),
-            tmp_path / "checkpoint",
-        )
-    )
+    frame = to_dataframe(
+        examples.wordcount.app, spark, source=files.read(), partitions={"lines": 2}
+    ).withColumn("at", spark_partition_id())
+    rows = run(frame, tmp_path / "checkpoint")
+    found = counts(rows)
     assert dict(found) == driver_counts(LINES[:4])
+    # Two tasks, two shuffle partitions: neither is idle.
+    assert {(key_hash(row.key) % 2, row.at) for row in rows} == {(0, 0), (1, 1)}
     words = sum(len(examples.wordcount.words(line)) for line in LINES[:4])
     assert len(found) == words  # an update per record
     files.write([(None, line.encode()) for line in LINES[4:]])
