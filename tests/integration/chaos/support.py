@@ -137,6 +137,8 @@ class Instance:
 
     def stop(self) -> int:
         """Ctrl-C and wait; the exit code."""
+        # Before that Python itself would answer, in the middle of an import.
+        wait_for(lambda: "started (pid" in self.log(), lambda: f"it starts\n{self.log()}")
         self.workers()
         self.interrupt()
         return self.wait()

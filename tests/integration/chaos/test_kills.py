@@ -41,8 +41,8 @@ class Havoc:
         at = self._dice.randrange(len(self.instances))
         victim = self.instances[at]
         whole = self._dice.random() < 0.6 or self._spared[victim.name] > 2
-        pids = victim.await_workers()
         wait_for(lambda: time.monotonic() >= moment, "the moment")
+        pids = victim.await_workers()
         print(f"kill -9 {victim.name} {'as a whole' if whole else 'one worker'}")
         if not whole:
             self._spared[victim.name] += 1

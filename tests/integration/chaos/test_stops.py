@@ -10,7 +10,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from tests.integration.chaos.checks import assert_complete_and_in_order
+from tests.integration.chaos.checks import assert_complete_and_in_order, await_share
 from tests.integration.chaos.support import PARTITIONS, Cluster, wait_for
 from tests.integration.chaos.topics import Load, read_all
 
@@ -55,3 +55,25 @@ def test_a_second_interrupt_stops_workers_that_are_busy(
         instance.interrupt()
         assert instance.wait() == 130
     assert not psutil.pid_exists(worker)
+
+
+def test_workers_whose_supervisor_was_killed_commit_leave_and_end(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """They notice at their standard input; the next instance finds state and folder free."""
+    cluster = make_cluster("counting", session_timeout_ms="60000")
+    first = cluster.instance("first").start()
+    with Load(cluster.servers, cluster.topic("in")) as load:
+        cluster.await_running()
+        (worker,) = first.workers()
+        assert first.process is not None
+        first.process.kill()
+        assert first.wait() == -signal.SIGKILL
+        second = cluster.instance("second", state_of=first).start()
+        wait_for(lambda: not psutil.pid_exists(worker), lambda: f"it ends\n{first.log()}")
+        await_share(cluster, second)
+        true = load.finish()
+    cluster.await_settled()
+    assert second.stop() == 0, second.log()
+    records = read_all(cluster.servers, cluster.topic("counts"), range(PARTITIONS))
+    assert_complete_and_in_order(records, true)
