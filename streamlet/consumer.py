@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self, TypeAlias, TypeVar
 
 import attrs
 
@@ -64,9 +64,14 @@ _SLICE_MS = 10
 #: Records that iterating reads ahead.
 _READ_AHEAD = 500
 _FETCH_PAUSE_MS = 20
+_ASK_PAUSE_MS = 200
 #: Less than half of the shortest session that brokers allow by default: the leader asks for
 #: partition counts on the thread that sends its heartbeats.
 _ADMIN_TIMEOUT_MS = 2_500
+#: How long the thread that polls asks again when the broker does not answer in that time.
+_PATIENCE_MS = 15_000
+
+T = TypeVar("T")
 
 Seconds: TypeAlias = float | timedelta
 Callback: TypeAlias = Callable[[list[TopicPartition]], None]
@@ -226,7 +231,8 @@ class Consumer:
             raise self._error
         if self._started:
             return
-        missing = sorted(set(self._topics) - self._count_partitions(self._topics).keys())
+        found = self._ask(lambda: self._count_partitions(self._topics))
+        missing = sorted(set(self._topics) - found.keys())
         if missing:
             raise MissingTopicError(f"no such topic: {', '.join(missing)}")
         self._started = True
@@ -335,9 +341,9 @@ class Consumer:
         """Where to begin without a committed position."""
         match self.settings.auto_offset_reset:
             case "earliest":
-                return self._admin.start_offsets(partitions)
+                return self._ask(lambda: self._admin.start_offsets(partitions))
             case "latest":
-                return self._admin.end_offsets(partitions)
+                return self._ask(lambda: self._admin.end_offsets(partitions))
             case "none":
                 if partitions:
                     names = ", ".join(map(str, partitions))
@@ -440,6 +446,18 @@ class Consumer:
             "num.rebalance": self._rebalances,
             "assigned.partitions": len(self._reading.owned),
         }
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        """Ask a broker that may be busy; not for the control thread."""
+        deadline = self._clock.now_ms() + _PATIENCE_MS
+        while True:
+            try:
+                return question()
+            except BrokerError as error:
+                if self._clock.now_ms() >= deadline:
+                    raise
+                log.info("asking again: %s", error)
+                self._closed.wait(_ASK_PAUSE_MS / 1000)
 
     def _count_partitions(self, topics: Iterable[str]) -> dict[str, int]:
         known = self._admin.topics()
