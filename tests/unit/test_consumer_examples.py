@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from examples.consumer_canary import canary
@@ -54,3 +58,16 @@ def test_what_is_even_enough_stays_where_it_is() -> None:
         lag_based(lambda partitions: lags)(members, t(0, 1, 2, 3)), members, t(0, 1, 2, 3)
     )
     assert found == {"a": frozenset(t(0, 1)), "b": frozenset(t(2, 3))}
+
+
+def test_the_assignor_of_the_manual_does_what_it_says() -> None:
+    """Spares get nothing as long as there are others."""
+    page = Path(__file__).parents[2] / "docs" / "consumer.md"
+    _, code = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    spare = ConsumerMember("b", frozenset({"t"}), tags={"role": "spare"})
+    members = [member("a"), spare]
+    found = checked(names["assignor"](members, t(0, 1)), members, t(0, 1))
+    assert found == {"a": frozenset(t(0, 1)), "b": frozenset()}
+    assert names["assignor"]([spare], t(0))["b"] == t(0)
