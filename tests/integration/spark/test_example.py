@@ -1,0 +1,44 @@
+"""The example is run as its reader would run it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.spark import words
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration]
+
+ROOT = Path(__file__).resolve().parents[3]
+LINES = ["the quick fox", "the lazy dog; the fox"] * 5
+
+
+def test_the_word_count_example_counts_and_says_nothing_else(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    words.create_topics(bootstrap_servers)
+    try:
+        words.produce(bootstrap_servers, LINES)
+        place = [str(tmp_path), bootstrap_servers, "available-now"]
+        ended = subprocess.run(
+            [sys.executable, "-m", "examples.wordcount_spark", *place],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+            # Of a pandas that is newer than the extra asks for, PySpark speaks.
+            env=os.environ | {"PYTHONWARNINGS": "ignore::FutureWarning"},
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert dict(words.consume(bootstrap_servers)) == words.counted(LINES)
+        assert ended.stdout == ""
+        known = ("fetch", "Streaming TransformWithState")  # ours, and what PySpark's workers print
+        lines = [line for line in ended.stderr.splitlines() if line]
+        assert [line for line in lines if not any(word in line for word in known)] == []
+    finally:
+        words.delete_topics(bootstrap_servers)
