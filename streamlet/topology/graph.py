@@ -12,6 +12,7 @@ import attrs
 
 from streamlet.errors import TopologyError
 from streamlet.topology import copartition
+from streamlet.topology.names import changelog_name, check_topic_name
 from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
 from streamlet.topology.subtopologies import Node, Subtopology, split
 from streamlet.types import TaskId
@@ -84,6 +85,8 @@ class Graph:
 
     def add_source(self, node: SourceNode) -> None:
         """Add a node that reads topics no other node reads."""
+        for topic in node.topics:
+            check_topic_name(topic, "a topic that is read")
         self._enter(node)
         for topic in node.topics:
             if topic in self._readers:
@@ -98,16 +101,21 @@ class Graph:
 
     def add_sink(self, node: SinkNode) -> None:
         """Add a node that writes a topic."""
+        check_topic_name(node.topic, "a topic that is written")
         self._enter(node, node.parents)
 
     def add_store(self, spec: StoreSpec) -> None:
         """Add a store; it belongs to the subtopology whose processors name it."""
         if spec.name in self._stores:
             raise TopologyError(f"there are two stores named {spec.name!r}; give one another name")
+        # A table's made-up name is made of its topic's, and names no topic itself.
+        changelog = spec.name if spec.source_topic else changelog_name(self.application, spec.name)
+        check_topic_name(changelog, f"store {spec.name!r}")
         self._stores[spec.name] = spec
 
     def add_repartition(self, topic: InternalTopic) -> None:
         """Declare a topic of ours between two subtopologies."""
+        check_topic_name(topic.name, f"a repartition topic of {self.application}")
         if topic.name in self._repartitions:
             raise TopologyError(
                 f"there are two repartition topics named {topic.name!r}; give one another name"

@@ -4,11 +4,39 @@ from __future__ import annotations
 
 import re
 
+from streamlet.errors import TopologyError
+
 CHANGELOG_SUFFIX = "-changelog"
 REPARTITION_SUFFIX = "-repartition"
 
+#: What Kafka takes for the name of a topic.
+_TOPIC = re.compile(r"[A-Za-z0-9._-]+")
+_TOPIC_CHARACTERS = 249
+
 #: What a made-up name ends in: the number of the node it was made for.
 _NUMBERED = re.compile(r"^(?P<stem>.*-)(?P<number>\d{10})$")
+
+
+def check_topic_name(topic: str, what: str) -> None:
+    """Refuse a name that Kafka would refuse later, when the topic is created or asked for.
+
+    Args:
+        topic: name of the topic.
+        what: what the name was given for, for the message.
+
+    Raises:
+        TopologyError: it is no name of a topic.
+    """
+    if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+        raise TopologyError(
+            f"{what}: expected ASCII letters, digits, dots, dashes, underscores in a topic's name, "
+            f"not {topic!r}"
+        )
+    if len(topic) > _TOPIC_CHARACTERS:
+        raise TopologyError(
+            f"{what}: topic {topic} would have {len(topic)} characters, "
+            f"Kafka takes {_TOPIC_CHARACTERS}"
+        )
 
 
 def changelog_name(application: str, store: str) -> str:

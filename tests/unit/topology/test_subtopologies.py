@@ -143,6 +143,25 @@ def test_two_stores_of_one_name_are_refused() -> None:
         grouped.count(store="n")
 
 
+@pytest.mark.parametrize("name", ["a b", "é", "", "x" * 250, "..", "a/b"])
+def test_a_name_that_kafka_takes_for_no_topic_is_refused(name: str) -> None:
+    """Refused where it is given, not when the application starts."""
+    stream = App("a").stream("in", key=str, value=str)
+    with pytest.raises(TopologyError, match="a topic that is read"):
+        App("a").stream(name, key=str, value=str)
+    with pytest.raises(TopologyError, match="a topic that is written"):
+        stream.to(name)
+
+
+@pytest.mark.parametrize("name", ["a b", "é", "x" * 240, "a/b"])
+def test_a_name_that_makes_no_topic_of_ours_is_refused(name: str) -> None:
+    stream = App("a").stream("in", key=str, value=str)
+    with pytest.raises(TopologyError, match="repartition topic"):
+        stream.repartition(name=name)
+    with pytest.raises(TopologyError, match="store "):
+        stream.group_by_key().count(store=name)
+
+
 def test_a_topic_read_twice_alike_is_read_once() -> None:
     app = App("a")
     app.stream("in", key=str, value=str).to("x")
