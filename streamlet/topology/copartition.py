@@ -48,7 +48,10 @@ def _given(
     read = {topic for part in parts for topic in part.input_topics if topic not in ours}
     missing = sorted(read - set(source_counts))
     if missing:
-        raise MissingTopicError(f"source topic does not exist: {', '.join(missing)}")
+        raise MissingTopicError(
+            f"source topic does not exist: {', '.join(missing)}; create it before the application "
+            "starts, for example with streamlet topics create"
+        )
     return {topic: source_counts[topic] for topic in sorted(read)}
 
 

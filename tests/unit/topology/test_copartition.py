@@ -71,7 +71,7 @@ def test_a_given_count_that_does_not_fit_the_join_is_refused() -> None:
 
 
 def test_a_missing_source_topic_is_named() -> None:
-    with pytest.raises(MissingTopicError, match="does not exist: people"):
+    with pytest.raises(MissingTopicError, match="does not exist: people; create it"):
         joined(rekeyed=False).topology().tasks({"orders": 3})
 
 
