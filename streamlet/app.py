@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
@@ -281,10 +282,18 @@ def _module(name: str) -> ModuleType:
                 f"there is no module {name!r} in {here} or on Python's path"
             ) from error
         raise AppNotFoundError(f"module {name!r} cannot be imported: {error}") from error
+    except StreamletError:
+        raise  # wrong settings or a wrong topology: there is an application, but it cannot be
     except Exception as error:
         raise AppNotFoundError(
-            f"module {name!r} cannot be imported: {type(error).__name__}: {error}"
+            f"module {name!r} cannot be imported: {type(error).__name__}: {error}{_place(error)}"
         ) from error
+
+
+def _place(error: BaseException) -> str:
+    """Where it was raised, for a message without a traceback."""
+    steps = traceback.extract_tb(error.__traceback__)
+    return f" ({steps[-1].filename}, line {steps[-1].lineno})" if steps else ""
 
 
 def _apps_in(module: ModuleType, name: str) -> str:

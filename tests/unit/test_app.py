@@ -48,13 +48,24 @@ def test_an_application_is_found_in_a_module_of_the_current_folder(module: str) 
         ("app_of_test:number", "is of type int, not an App; it has app_of_test:flights"),
         ("without_app_of_test:app", "there is no App in without_app_of_test"),
         ("broken_of_test:app", "cannot be imported: No module named 'not_there_of_test'"),
-        ("failing_of_test:app", "cannot be imported: ZeroDivisionError"),
+        ("failing_of_test:app", r"cannot be imported: ZeroDivisionError: .*failing_of_test.py, line 1"),
     ],
 )
 @pytest.mark.usefixtures("module")
 def test_what_leads_to_no_application_says_where_it_ended(reference: str, message: str) -> None:
     with pytest.raises(AppNotFoundError, match=message):
         load_app(reference)
+
+
+@pytest.mark.usefixtures("module")
+def test_an_application_that_cannot_be_is_not_taken_for_a_missing_one(tmp_path: Path) -> None:
+    """A mistake in the program keeps its own message and exit code."""
+    (tmp_path / "unset_of_test.py").write_text(
+        "import streamlet as sl\napp = sl.App('a', config={'comit.interval.ms': 1})\n"
+    )
+    with pytest.raises(ConfigError, match=r"did you mean commit.interval.ms") as refused:
+        load_app("unset_of_test:app")
+    assert refused.value.exit_code == 2
 
 
 def test_all_wrong_settings_are_told_at_once() -> None:
