@@ -124,6 +124,7 @@ class KafkaSource:
         )
         self._with_headers = headers
         self._assigned: dict[TopicPartition, None] = {}
+        self._paused: set[TopicPartition] = set()
         self._topics: set[str] = set()
         self._introduced: set[str] = set()
 
@@ -159,6 +160,8 @@ class KafkaSource:
         known = [tp for tp in partitions if tp in self._assigned]
         if not known:
             return
+        # librdkafka may remember for good that a partition was paused.
+        self.resume([tp for tp in known if tp in self._paused])
         self._call(self._consumer.incremental_unassign, _raw(known))
         for tp in known:
             del self._assigned[tp]
@@ -167,10 +170,13 @@ class KafkaSource:
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Fetch no more of these until resumed."""
         self._call(self._consumer.pause, _raw(partitions))
+        self._paused.update(partitions)
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         """Fetch these again."""
-        self._call(self._consumer.resume, _raw(partitions))
+        if partitions:
+            self._call(self._consumer.resume, _raw(partitions))
+            self._paused.difference_update(partitions)
 
     def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Next offset of each that has one, gaps without records included."""

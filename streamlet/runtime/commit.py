@@ -242,7 +242,9 @@ class AtLeastOnceCommit:
             self._sink.flush(self._flush_timeout_ms)
             self._read_ends(parts)
         self._delivered = True
-        self.flush_ns += self._clock.now_ns() - started
+        taken_ns = self._clock.now_ns() - started
+        self.flush_ns += taken_ns
+        log.debug("delivered in %d ms", taken_ns // 1_000_000)
 
     def _flush_state(self, active: ActiveTask) -> Part:
         """Send the dirty entries of a task's stores to their changelogs."""

@@ -97,6 +97,14 @@ class _Promote:
     ends: Mapping[TopicPartition, int]
 
 
+@attrs.frozen
+class _Prefer:
+    tasks: frozenset[TaskId]
+
+
+_Order: TypeAlias = frozenset[TaskId] | _Promote | _Prefer | None
+
+
 class Copies:
     """The copies of one worker; all methods are the worker's, everything else the thread's.
 
@@ -128,7 +136,7 @@ class Copies:
         self._admin = admin
         self._settings = settings
         self._clock = clock
-        self._orders: queue.SimpleQueue[frozenset[TaskId] | _Promote | None] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[CopyEvent] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="streamlet-copies", daemon=True)
         self._asked = threading.Event()
@@ -136,6 +144,7 @@ class Copies:
         self.has_actives = False
         #: What the worker last asked for.
         self.wanted: frozenset[TaskId] = frozenset()
+        self._preferred: frozenset[TaskId] = frozenset()
         # The thread's own.
         self._mine: frozenset[TaskId] = frozenset()
         self._open: dict[TaskId, OpenTask] = {}
@@ -153,6 +162,12 @@ class Copies:
         if tasks != self.wanted:
             self.wanted = tasks
             self._order(tasks)
+
+    def prefer(self, tasks: frozenset[TaskId]) -> None:
+        """Let other copies wait while these, which are about to be promoted, are read."""
+        if tasks != self._preferred:
+            self._preferred = tasks
+            self._order(_Prefer(tasks))
 
     def promote(
         self, task: TaskId, limit: StateNumber | None, ends: Mapping[TopicPartition, int]
@@ -181,7 +196,7 @@ class Copies:
                 event.opened.close()
         self._restorer.close()
 
-    def _order(self, order: frozenset[TaskId] | _Promote | None) -> None:
+    def _order(self, order: _Order) -> None:
         self._orders.put(order)
         self._asked.set()
         if order and not self._thread.is_alive():
@@ -241,6 +256,8 @@ class Copies:
                     self._closed = True
                 case _Promote() as order:
                     self._promote(order)
+                case _Prefer(tasks):
+                    self._restorer.prefer(tasks)
                 case tasks:
                     self._mine = tasks - self._promoting
         for task in sorted(set(self._open) - self._mine - self._promoting):

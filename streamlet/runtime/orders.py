@@ -29,6 +29,7 @@ from streamlet.group.handover_values import (
     SetCopies,
     Stop,
 )
+from streamlet.group.handover_values import Stage as Claimed
 from streamlet.group.session import (
     CommitDone,
     Failed,
@@ -140,6 +141,7 @@ class Orders:
             rules.tick(now)
             decisions = rules.take()
             self.busy = rules.busy
+            awaited = _awaited(rules)
         if assigned is not None and assigned.generation != self.generation:
             self.generation = assigned.generation
             self._hold_wanted = self._last = None  # they answered orders that are replaced
@@ -149,6 +151,8 @@ class Orders:
         for commit in done:
             self._commit_done(commit)
         self._perform(decisions)
+        if self._copies is not None:
+            self._copies.prefer(awaited)
         for end in failed:
             raise end.error
         for news in () if self._copies is None else self._copies.take():
@@ -347,6 +351,12 @@ class Orders:
 
     def _inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
         return self._activation.inputs(task)
+
+
+def _awaited(rules: Handover) -> frozenset[TaskId]:
+    """Tasks that nobody runs until we do, or soon."""
+    stages = (Claimed.WAITING, Claimed.OPENING)
+    return frozenset(task for task, claim in rules.claims.items() if claim.stage in stages)
 
 
 def _summary(order: Assignment) -> str:

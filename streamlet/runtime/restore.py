@@ -169,6 +169,9 @@ class Restorer:
         self._runs: dict[TaskId, _Run] = {}
         #: Partitions assigned to the consumer: all and only those with something left to read.
         self._open: dict[TopicPartition, _Partition] = {}
+        self._preferred: frozenset[TaskId] = frozenset()
+        #: Those of the assigned ones that wait until preferred tasks are done.
+        self._paused: set[TopicPartition] = set()
 
     @property
     def idle(self) -> bool:
@@ -206,6 +209,25 @@ class Restorer:
         self._stop([part for part in run.parts if part.position >= part.end])
         return True
 
+    def prefer(self, tasks: frozenset[TaskId]) -> None:
+        """Read only these tasks for as long as any of them has something left to read.
+
+        What was fetched of the others is let go: the last records of a task that changes hands
+        would come behind it.
+        """
+        if tasks != self._preferred:
+            self._preferred = tasks
+            self._pause_others()
+
+    def _pause_others(self) -> None:
+        first = {tp for tp, part in self._open.items() if part.task in self._preferred}
+        wait = set(self._open) - first if first else set()
+        paused, self._paused = self._paused, wait
+        if wait - paused:
+            self._source.pause(sorted(wait - paused))
+        if paused - wait:
+            self._source.resume(sorted(paused - wait))
+
     def extend(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> None:
         """Let a followed task read source topics of its tables up to these offsets."""
         run = self._runs.get(task)
@@ -215,6 +237,7 @@ class Restorer:
                 if part.position < part.end and part.tp not in self._open:
                     self._open[part.tp] = part
                     self._source.assign({part.tp: part.position})
+        self._pause_others()
 
     def lags(self) -> dict[TaskId, int]:
         """Records that the changelog furthest behind has still to read, by task begun."""
@@ -291,6 +314,7 @@ class Restorer:
         if behind:
             self._open.update(behind)
             self._source.assign({tp: part.position for tp, part in behind.items()})
+            self._pause_others()
 
     def _begin_again(self, run: _Run, reason: str) -> None:
         log.warning("task %s starts over: %s", run.job.task, reason)
@@ -301,7 +325,9 @@ class Restorer:
     def _stop(self, parts: Sequence[_Partition]) -> None:
         reading = [part.tp for part in parts if self._open.pop(part.tp, None) is not None]
         if reading:
+            self._paused.difference_update(reading)
             self._source.unassign(reading)
+            self._pause_others()
 
     # Reading.
 

@@ -49,7 +49,8 @@ log = logging.getLogger(__name__)
 #: Records per poll, and how long a poll waits for that many: librdkafka waits for a full batch.
 POLL_RECORDS = 10_000
 POLL_MS = 5
-#: The same while a hand-over is open: somebody waits for us.
+#: The same while a hand-over is open: somebody waits for us, at most for a batch.
+POLL_BUSY_RECORDS = 1_000
 POLL_BUSY_MS = 1
 #: How much of a round goes to restoring while other tasks run, ms, and while none does.
 RESTORE_STEP_MS = 5
@@ -251,7 +252,7 @@ class Worker:
     # Records.
 
     def _process(self) -> None:
-        batches = self._source.poll(POLL_RECORDS, self._poll_ms())
+        batches = self._source.poll(*self._poll_bounds())
         now = self._clock.now_ms()
         for batch in batches:
             active = self.holdings.by_partition.get(TopicPartition(batch.topic, batch.partition))
@@ -260,8 +261,9 @@ class Worker:
         for active in self.holdings.of_stage(Stage.RUNNING):
             self._process_waiting(active, now)
 
-    def _poll_ms(self) -> int:
-        return POLL_BUSY_MS if self._orders.busy else POLL_MS
+    def _poll_bounds(self) -> tuple[int, int]:
+        busy = self._orders.busy
+        return (POLL_BUSY_RECORDS, POLL_BUSY_MS) if busy else (POLL_RECORDS, POLL_MS)
 
     def _process_batch(self, active: ActiveTask, batch: PartitionBatch, now: int) -> None:
         assert active.processor is not None
