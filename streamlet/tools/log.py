@@ -34,5 +34,7 @@ def set_up_logging(level: str, as_json: bool) -> None:
     plain = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if as_json else plain)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # Its debug log is every byte sent, several times a heartbeat, passwords included.
+    logging.getLogger("kafka").setLevel(max(logging.INFO, logging.getLogger().level))
     # kafka-python dumps the bytes of every request at debug: nobody finds our own lines among them.
     logging.getLogger("kafka").setLevel(max(logging.INFO, logging.getLogger().level))
