@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -453,3 +455,30 @@ def test_an_error_in_a_callback_reaches_the_caller_and_the_group_goes_on(scene: 
         old.close()
     scene.consumers.remove(old)
     assert not any(t.name == "streamlet-group" for t in threading.enumerate())
+
+
+@pytest.mark.parametrize("protocols", [[EAGER], [FAST], [EAGER, FAST]], ids=["V0", "V1", "both"])
+@pytest.mark.parametrize("seed", range(3))
+def test_with_members_that_come_and_go_every_record_is_read_once(
+    scene: Scene, protocols: list[dict[str, Any]], seed: int
+) -> None:
+    """Nobody crashes, so all that is given up was committed before: not even a repetition."""
+    chance = random.Random(seed)
+    reads: list[Record] = []
+    scene.consumer(chance.choice(protocols))
+    for number in range(25):
+        for partition in range(4):
+            scene.write(partition, f"{number}")
+        happens = chance.random()
+        if happens < 0.3 and len(scene.consumers) < 5:
+            scene.consumer(chance.choice(protocols))
+        elif happens < 0.5 and len(scene.consumers) > 1:
+            leaver = scene.consumers.pop(chance.randrange(len(scene.consumers)))
+            leaver.close()
+            reads += scene.read.pop(leaver)
+        for _ in range(chance.randint(0, 8)):
+            for consumer in scene.consumers:
+                scene.read[consumer] += consumer.poll(chance.randint(1, 5), timeout=0.005)
+    scene.poll_until(lambda: len(reads) + sum(map(len, scene.read.values())) >= 100)
+    found = Counter((r.partition, r.value) for read in [reads, *scene.read.values()] for r in read)
+    assert found == {(p, b"%d" % n): 1 for p in range(4) for n in range(25)}
