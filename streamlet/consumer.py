@@ -32,24 +32,15 @@ from streamlet.errors import (
     NotFoundError,
     StreamletError,
 )
-from streamlet.group.codes import name_of
-from streamlet.group.commands import FetchOutcome
 from streamlet.group.member_config import JOIN_MARGIN_MS, MembershipConfig
 from streamlet.group.partitions import VERSIONS, PartitionsProtocol
 from streamlet.group.partitions_commits import Commits, log_failure
-from streamlet.group.partitions_mailbox import Mailbox, Order, Ordered
+from streamlet.group.partitions_follower import Callback, Callbacks, Follower
+from streamlet.group.partitions_mailbox import Mailbox
 from streamlet.group.partitions_reading import Reading, Record
 from streamlet.group.partitions_sticky import ConsumerMember, PartitionAssignor, sticky
 from streamlet.group.session import GroupSession
-from streamlet.group.session_events import (
-    Failed,
-    FetchDone,
-    GroupTransport,
-    HoldDone,
-    JoinSoon,
-    Left,
-    Lost,
-)
+from streamlet.group.session_events import GroupTransport
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import Admin, RecordSource
@@ -63,7 +54,6 @@ log = logging.getLogger(__name__)
 _SLICE_MS = 10
 #: Records that iterating reads ahead.
 _READ_AHEAD = 500
-_FETCH_PAUSE_MS = 20
 _ASK_PAUSE_MS = 200
 #: Less than half of the shortest session that brokers allow by default: the leader asks for
 #: partition counts on the thread that sends its heartbeats.
@@ -74,7 +64,6 @@ _PATIENCE_MS = 15_000
 T = TypeVar("T")
 
 Seconds: TypeAlias = float | timedelta
-Callback: TypeAlias = Callable[[list[TopicPartition]], None]
 
 
 @attrs.frozen
@@ -137,10 +126,6 @@ class Consumer:
             values["bootstrap.servers"] = bootstrap_servers
         self.group_id = group_id
         self.settings = Settings.load(values, environ=os.environ)
-        self._auto_commit = auto_commit
-        self._on_assigned = on_assigned or _nothing
-        self._on_revoked = on_revoked or _nothing
-        self._on_lost = on_lost or _nothing
         parts = parts or _connect(self.settings, group_id)
         self._source, self._admin, self._clock = parts.source, parts.admin, parts.clock
         self._mailbox = Mailbox()
@@ -167,13 +152,17 @@ class Consumer:
             parts.clock,
             self.settings.commit_interval_ms,
         )
-        self._received = self._protocol.received
-        self._fetch: int | None = None  # number of the request for positions under way
-        self._fetches = 0
-        self._fetch_at_ms = 0
-        self._rebalances = 0
-        self._leads = False
-        self._error: StreamletError | None = None
+        self._follower = Follower(
+            self._session,
+            self._mailbox,
+            self._protocol,
+            self._reading,
+            self._commits,
+            self._reset,
+            auto_commit,
+            Callbacks(on_assigned or _nothing, on_revoked or _nothing, on_lost or _nothing),
+            parts.clock,
+        )
         self._started = False
         self._closed = threading.Event()
         self._watch = threading.Thread(
@@ -200,7 +189,7 @@ class Consumer:
         deadline = self._clock.now_ms() + _ms(timeout)
         self._begin()
         while True:
-            self._go_round()
+            self._follower.go_round()
             wait_ms = min(deadline - self._clock.now_ms(), _SLICE_MS)
             records = self._reading.take(max_records, wait_ms)
             if records or self._clock.now_ms() >= deadline:
@@ -216,10 +205,10 @@ class Consumer:
         if self._closed.is_set():
             raise StopIteration
         self._begin()
-        self._go_round()
+        self._follower.go_round()
         while (record := self._reading.next_ahead()) is None:
             self._reading.read_ahead(_READ_AHEAD, _SLICE_MS)
-            self._go_round()
+            self._follower.go_round()
         self._reading.hand_out([record])
         return record
 
@@ -227,8 +216,8 @@ class Consumer:
         """Join on the first call."""
         if self._closed.is_set():
             raise StreamletError("the consumer is closed")
-        if self._error is not None:
-            raise self._error
+        if self._follower.error is not None:
+            raise self._follower.error
         if self._started:
             return
         found = self._ask(lambda: self._count_partitions(self._topics))
@@ -238,120 +227,6 @@ class Consumer:
         self._started = True
         self._session.start()
         self._watch.start()
-
-    def _go_round(self) -> None:
-        """What has to be done between any two records."""
-        self._session.progress()
-        while (order := self._mailbox.next()) is not None:
-            self._obey(order)
-        if self._reading.unplaced and self._fetch is None:
-            self._look_up_positions()
-        if self._auto_commit:
-            self._commits.in_passing()
-
-    def _look_up_positions(self) -> None:
-        if self._clock.now_ms() >= self._fetch_at_ms:
-            self._fetches += 1
-            self._fetch = self._fetches
-            self._session.fetch(self._fetch, sorted(self._reading.unplaced))
-
-    # -- orders of the group -------------------------------------------------------------------
-
-    def _obey(self, order: Order) -> None:
-        match order:
-            case Ordered():
-                self._carry_out(order)
-            case Lost(reason):
-                self._lose(reason)
-            case JoinSoon(token):
-                self._surrender(token)
-            case FetchDone():
-                self._place(order)
-            case Failed(error):
-                self._error = error
-                raise error
-            case Left() | HoldDone():
-                pass
-
-    def _carry_out(self, order: Ordered) -> None:
-        self._rebalances += 1
-        self._leads = order.leads
-        self._received = order.received
-        assigned = order.received.assigned
-        gone = self._reading.owned - assigned
-        try:
-            if gone:
-                self._give_up(gone)
-        finally:
-            self._reading.own(assigned)
-            self._fetch = None  # it did not ask for the new ones
-            self._protocol.gave_up(gone | order.received.revoked)
-
-    def _surrender(self, token: int) -> None:
-        """Eager: everything stops before each join."""
-        self._commits.hold = token
-        try:
-            self._give_up(set(self._reading.owned))
-        finally:
-            self._commits.hold = None
-            self._protocol.surrender(self._received)
-            self._session.end_hold(token)
-
-    def _give_up(self, partitions: set[TopicPartition]) -> None:
-        """Read these no longer, commit them and say so."""
-        started = self._reading.stop(partitions)
-        try:
-            if self._auto_commit:
-                self._commits.last(started)
-            if started:
-                self._on_revoked(started)
-        finally:
-            self._reading.forget(partitions)
-
-    def _lose(self, reason: str) -> None:
-        """Others may read these already: no commit."""
-        gone = set(self._reading.owned)
-        started = self._reading.stop(gone)
-        self._reading.forget(gone)
-        if started:
-            log.warning("lost %s: %s", ", ".join(map(str, started)), reason)
-            self._on_lost(started)
-
-    def _place(self, done: FetchDone) -> None:
-        """Begin where the group's committed positions are."""
-        if done.token != self._fetch:
-            return
-        self._fetch = None
-        if done.outcome is FetchOutcome.REFUSED:
-            raise BrokerError(
-                f"reading committed positions of group {self.group_id}: {name_of(done.code)}"
-            )
-        if done.outcome is not FetchOutcome.FETCHED:
-            self._fetch_at_ms = self._clock.now_ms() + _FETCH_PAUSE_MS
-            return
-        unplaced = self._reading.unplaced
-        found = {tp: c.offset for tp, c in done.committed.items() if tp in unplaced}
-        known = {tp: offset for tp, offset in found.items() if offset >= 0}
-        starts = {**known, **self._reset([tp for tp in found if tp not in known])}
-        if starts:
-            self._reading.begin(starts, known)
-            self._on_assigned(sorted(starts))
-
-    def _reset(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where to begin without a committed position."""
-        match self.settings.auto_offset_reset:
-            case "earliest":
-                return self._ask(lambda: self._admin.start_offsets(partitions))
-            case "latest":
-                return self._ask(lambda: self._admin.end_offsets(partitions))
-            case "none":
-                if partitions:
-                    names = ", ".join(map(str, partitions))
-                    raise NotFoundError(
-                        f"group {self.group_id} has no committed position of {names},"
-                        " and auto.offset.reset is none"
-                    )
-                return {}
 
     # -- positions -----------------------------------------------------------------------------
 
@@ -443,9 +318,25 @@ class Consumer:
         """
         return {
             "num.incompatible.rebalance": self._protocol.incompatible_rebalances,
-            "num.rebalance": self._rebalances,
+            "num.rebalance": self._follower.rebalances,
             "assigned.partitions": len(self._reading.owned),
         }
+
+    def _reset(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where to begin without a committed position."""
+        match self.settings.auto_offset_reset:
+            case "earliest":
+                return self._ask(lambda: self._admin.start_offsets(partitions))
+            case "latest":
+                return self._ask(lambda: self._admin.end_offsets(partitions))
+            case "none":
+                if partitions:
+                    names = ", ".join(map(str, partitions))
+                    raise NotFoundError(
+                        f"group {self.group_id} has no committed position of {names},"
+                        " and auto.offset.reset is none"
+                    )
+                return {}
 
     def _ask(self, question: Callable[[], T]) -> T:
         """Ask a broker that may be busy; not for the control thread."""
@@ -467,7 +358,7 @@ class Consumer:
         """As the leader, notice that a topic has other partitions than were planned for."""
         while not self._closed.wait(self.settings.metadata_max_age_ms / 1000):
             planned = dict(self._protocol.planned_for)
-            if not self._leads or not planned:
+            if not self._follower.leads or not planned:
                 continue
             try:
                 found = self._count_partitions(planned)
@@ -489,22 +380,12 @@ class Consumer:
             return
         self._closed.set()
         try:
-            if self._started and self._error is None:
-                self._leave(_ms(timeout))
+            if self._started:
+                self._follower.leave(_ms(timeout))
         finally:
             self._session.close()
             self._source.close()
             self._admin.close()
-
-    def _leave(self, timeout_ms: int) -> None:
-        self._session.progress()
-        try:
-            while (order := self._mailbox.next()) is not None:
-                if isinstance(order, Lost | JoinSoon):
-                    self._obey(order)
-            self._give_up(set(self._reading.owned))
-        finally:
-            self._session.leave("closed", timeout_ms)
 
     def __enter__(self) -> Self:
         return self
