@@ -214,9 +214,7 @@ class Worker:
             self._process()
             self._commit_step()
         except UndeliveredError as error:
-            if self._group.alive():
-                raise
-            self._lose(error)  # the broker was away, or we were, for longer than our session
+            self._lose(error)  # the broker was away, or we were, for about as long as our session
         self._group.progress()
 
     def stop(self) -> None:
