@@ -76,6 +76,12 @@ _STALE_LEADER = frozenset(
 )
 
 
+_NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+_TOO_LARGE = "; larger ones need producer.message.max.bytes and the topic's max.message.bytes"
+
+#: What is written for a timestamp of 0, which the client takes for "now".
+EARLIEST_MS = 1
+
 #: How long to wait for a topic's metadata.
 METADATA_S = 10.0
 
@@ -138,10 +144,7 @@ class KafkaSource:
         """
         new = set(topics) - self._introduced
         for topic in sorted(new):
-            try:
-                self._consumer.list_topics(topic, timeout=METADATA_S)
-            except KafkaException as error:
-                raise _broker_error(error) from error
+            _look_up(self._consumer, topic)
         self._introduced |= new
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -228,6 +231,13 @@ class KafkaSource:
             raise _broker_error(error) from error
 
 
+def _look_up(client: Consumer | Producer, topic: str) -> None:
+    try:
+        client.list_topics(topic, timeout=METADATA_S)
+    except KafkaException as error:
+        raise _broker_error(error) from error
+
+
 def _raw(partitions: Iterable[TopicPartition]) -> list[RawPartition]:
     return [RawPartition(tp.topic, tp.partition) for tp in partitions]
 
@@ -288,6 +298,8 @@ class KafkaSink:
                 "partitioner": "murmur2_random",
                 "delivery.report.only.error": True,
                 "message.timeout.ms": delivery_timeout_ms,
+                # Else a topic that does not exist only ever looks like a broker that is away.
+                "topic.metadata.propagation.max.ms": delivery_timeout_ms // 2,
                 "queue.buffering.max.messages": 200_000,
                 "queue.buffering.max.kbytes": 65_536,
                 **(config or {}),
@@ -302,11 +314,16 @@ class KafkaSink:
 
         def on_failure(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                failed.append((f"{message.topic()}-{message.partition()}", error))
+                failed.append((str(message.topic()), error))
 
         self._failed = failed
         self._producer = Producer({**self._config, "on_delivery": on_failure})
         self._produce = self._producer.produce
+
+    def introduce(self, topics: Iterable[str]) -> None:
+        """Have the client learn where topics lie, so that the first records to them do not wait."""
+        for topic in sorted(topics):
+            _look_up(self._producer, topic)
 
     def send(
         self,
@@ -319,6 +336,8 @@ class KafkaSink:
     ) -> None:
         """Queue records in order, waiting while the queue is full."""
         times: Iterable[int] = repeat(0) if timestamps is None else timestamps
+        if timestamps is not None and not all(timestamps):
+            times = [time or EARLIEST_MS for time in timestamps]
         if headers is not None:
             self._send_rows(topic, keys, values, times, partitions, headers)
         elif partitions is None or isinstance(partitions, int):
@@ -405,14 +424,16 @@ class KafkaSink:
             self._failed.clear()
             where, why = failed[0]
             late = all(error.code() == KafkaError._MSG_TIMED_OUT for _, error in failed)
+            advice = "; create the topic" if why.code() in _NO_TOPIC else ""
             raise (UndeliveredError if late else DeliveryError)(
-                f"{len(failed)} records not delivered, first to {where}: {why.str()}"
+                f"{len(failed)} records not delivered, first to {where}: {why.str()}{advice}"
             )
 
 
 def _refused(topic: str, index: int, error: KafkaException) -> RecordRefusedError:
     cause = error.args[0]
-    return RecordRefusedError(f"a record to {topic} was refused: {cause.str()}", index)
+    advice = _TOO_LARGE if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE else ""
+    return RecordRefusedError(f"a record to {topic} was refused: {cause.str()}{advice}", index)
 
 
 def _broker_error(error: KafkaException) -> BrokerError:

@@ -1,0 +1,129 @@
+"""The producer's edges against a real broker: partitions, times, sizes, a full queue."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+
+from streamlet.errors import DeliveryError, RecordRefusedError, UndeliveredError
+from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.kafka.ports import NewTopic, PartitionBatch
+from streamlet.testing.murmur2 import partition_of
+from streamlet.types import TopicPartition
+
+pytestmark = pytest.mark.integration
+
+MakeTopic = Callable[[int], str]
+MakeSink = Callable[..., KafkaSink]
+
+
+@pytest.fixture
+def make_topic(bootstrap_servers: str) -> MakeTopic:
+    """Creates a topic with so many partitions; its name."""
+
+    def make(partitions: int) -> str:
+        name = f"client-{uuid4().hex[:8]}"
+        KafkaAdmin(bootstrap_servers).create_topics([NewTopic(name, partitions, 1)])
+        return name
+
+    return make
+
+
+@pytest.fixture
+def make_sink(bootstrap_servers: str) -> Iterator[MakeSink]:
+    """Opens producers; all are closed at the end."""
+    opened: list[KafkaSink] = []
+
+    def make(**config: object) -> KafkaSink:
+        timeout_ms = 4_000
+        opened.append(KafkaSink(bootstrap_servers, config, delivery_timeout_ms=timeout_ms))
+        return opened[-1]
+
+    yield make
+    for sink in opened:
+        sink.close()
+
+
+def read(servers: str, topic: str, partitions: int, count: int) -> list[PartitionBatch]:
+    """All records of a topic, once there are ``count``."""
+    source = KafkaSource(servers, headers=True)
+    source.assign({TopicPartition(topic, number): 0 for number in range(partitions)})
+    found: list[PartitionBatch] = []
+    deadline = time.monotonic() + 30
+    while sum(map(len, found)) < count:
+        assert time.monotonic() < deadline, f"{sum(map(len, found))} of {count} records"
+        found += source.poll(1_000, 100)
+    source.close()
+    return found
+
+
+@pytest.mark.parametrize("headers", [None, [("h", b"1")]])
+def test_keys_land_on_javas_partitions(
+    bootstrap_servers: str,
+    make_topic: MakeTopic,
+    make_sink: MakeSink,
+    headers: list[tuple[str, bytes | None]] | None,
+) -> None:
+    """The keys of Kafka's own test of murmur2, and others; on both ways to send."""
+    topic, sink = make_topic(7), make_sink()
+    keys = [b"21", b"foobar", b"a-little-bit-long-string", b"abc", b"\xff\x00", "é".encode()]
+    keys += [b"key-%d" % number for number in range(50)]
+    extra = None if headers is None else [headers] * len(keys)
+    sink.send(topic, keys, [b""] * len(keys), headers=extra)
+    sink.flush(10_000)
+    batches = read(bootstrap_servers, topic, 7, len(keys))
+    landed = {key: batch.partition for batch in batches for key in batch.keys}
+    assert landed == {key: partition_of(key, 7) for key in keys}
+
+
+def test_a_record_of_the_year_1970_stays_there(
+    bootstrap_servers: str, make_topic: MakeTopic, make_sink: MakeSink
+) -> None:
+    """The client takes a timestamp of 0 for "now"; the millisecond behind it is written."""
+    topic, sink = make_topic(1), make_sink()
+    sink.send(topic, [b"k"] * 3, [b"v"] * 3, timestamps=[0, 7, 0])
+    sink.send(topic, [b"k"], [b"v"], timestamps=[0], headers=[[("h", None)]])
+    sink.flush(10_000)
+    times = [t for batch in read(bootstrap_servers, topic, 1, 4) for t in batch.timestamps]
+    assert times == [1, 7, 1, 1]
+
+
+def test_a_topic_that_does_not_exist_is_told_apart_from_a_broker_that_is_away(
+    make_sink: MakeSink,
+) -> None:
+    sink = make_sink()
+    sink.send("client-no-such-topic", [b"k"], [b"v"])
+    with pytest.raises(DeliveryError, match=r"to client-no-such-topic: .*; create") as no:
+        sink.flush(10_000)
+    assert not isinstance(no.value, UndeliveredError)
+
+
+@pytest.mark.parametrize("partitions", [None, [0, 0, 0]])
+def test_a_record_that_is_too_large_is_named_by_its_place(
+    make_topic: MakeTopic, make_sink: MakeSink, partitions: list[int] | None
+) -> None:
+    topic, sink = make_topic(1), make_sink()
+    values: list[bytes | None] = [b"small", b"x" * 2_000_000, b"small"]
+    with pytest.raises(RecordRefusedError, match=r"too large; .*message\.max\.bytes") as why:
+        sink.send(topic, [b"k"] * 3, values, partitions=partitions)
+    assert why.value.index == 1
+
+
+@pytest.mark.parametrize("headers", [None, [("h", b"1")]])
+def test_a_full_queue_is_waited_for_and_loses_and_repeats_nothing(
+    bootstrap_servers: str,
+    make_topic: MakeTopic,
+    make_sink: MakeSink,
+    headers: list[tuple[str, bytes | None]] | None,
+) -> None:
+    topic = make_topic(1)
+    sink = make_sink(**{"queue.buffering.max.messages": 5})
+    values: list[bytes | None] = [b"%d" % number for number in range(200)]
+    extra = None if headers is None else [headers] * len(values)
+    sink.send(topic, [b"k"] * len(values), values, headers=extra)
+    sink.flush(10_000)
+    batches = read(bootstrap_servers, topic, 1, len(values))
+    assert [value for batch in batches for value in batch.values] == values
