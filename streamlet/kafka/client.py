@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby, islice, repeat
+from itertools import islice, repeat
 from typing import Any
 
 from confluent_kafka import (
@@ -35,6 +35,7 @@ from streamlet.errors import (
     UnreachableError,
 )
 from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch, TopicInfo
+from streamlet.kafka.split import split
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -130,7 +131,6 @@ class KafkaSource:
         )
         self._with_headers = headers
         self._assigned: dict[TopicPartition, None] = {}
-        self._paused: set[TopicPartition] = set()
         self._topics: set[str] = set()
         self._introduced: set[str] = set()
 
@@ -163,8 +163,7 @@ class KafkaSource:
         known = [tp for tp in partitions if tp in self._assigned]
         if not known:
             return
-        # librdkafka may remember for good that a partition was paused.
-        self.resume([tp for tp in known if tp in self._paused])
+        self.resume(known)  # librdkafka may remember for good that a partition was paused
         self._call(self._consumer.incremental_unassign, _raw(known))
         for tp in known:
             del self._assigned[tp]
@@ -173,13 +172,10 @@ class KafkaSource:
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Fetch no more of these until resumed."""
         self._call(self._consumer.pause, _raw(partitions))
-        self._paused.update(partitions)
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         """Fetch these again."""
-        if partitions:
-            self._call(self._consumer.resume, _raw(partitions))
-            self._paused.difference_update(partitions)
+        self._call(self._consumer.resume, _raw(partitions))
 
     def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Next offset of each that has one, gaps without records included."""
@@ -202,7 +198,7 @@ class KafkaSource:
             messages = _good(messages)
         return [
             self._columns(topic, partition, run)
-            for topic, partition, run in _split(messages, len(self._topics))
+            for topic, partition, run in split(messages, len(self._topics), _topic, _partition)
         ]
 
     def close(self) -> None:
@@ -232,6 +228,7 @@ class KafkaSource:
 
 
 def _look_up(client: Consumer | Producer, topic: str) -> None:
+    """Have a client ask where a topic lies, which it remembers."""
     try:
         client.list_topics(topic, timeout=METADATA_S)
     except KafkaException as error:
@@ -250,25 +247,6 @@ def _good(messages: list[Message]) -> list[Message]:
             where = f"{message.topic()}-{message.partition()}"
             raise BrokerError(f"reading {where}: {error.str()} ({error.name()})")
     return [m for m in messages if m.error() is None]
-
-
-def _split(messages: list[Message], topics: int) -> list[tuple[str, int, list[Message]]]:
-    """Messages by partition, order kept; looks at topics only where there are several."""
-    parts: list[tuple[str, int, list[Message]]] = []
-    if not messages:
-        return parts
-    by_topic: dict[str, list[Message]] = {}
-    if topics > 1:
-        for name, run in groupby(messages, _topic):
-            by_topic.setdefault(str(name), []).extend(run)
-    else:
-        by_topic[str(messages[0].topic())] = messages
-    for name, same in by_topic.items():
-        by_partition: dict[int, list[Message]] = {}
-        for partition, run in groupby(same, _partition):
-            by_partition.setdefault(int(partition or 0), []).extend(run)
-        parts.extend((name, partition, run) for partition, run in by_partition.items())
-    return parts
 
 
 class KafkaSink:
