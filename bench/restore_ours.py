@@ -54,6 +54,9 @@ class WatchedSource:
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         self.source.resume(partitions)
 
+    def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return self.source.positions(partitions)
+
     def known_end(self, partition: TopicPartition) -> int | None:
         return self.source.known_end(partition)
 

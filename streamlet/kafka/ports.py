@@ -59,6 +59,13 @@ class RecordSource(Protocol):
         """Fetch these again."""
         ...
 
+    def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Offset of what ``poll`` returns next of each that has one.
+
+        At the end it is past what is no record: transaction markers, holes of compaction.
+        """
+        ...
+
     def known_end(self, partition: TopicPartition) -> int | None:
         """End of an assigned partition as of the last fetch; None before the first. Asks nobody."""
         ...

@@ -276,10 +276,21 @@ class Worker:
         if not active.processor.buffered():
             return
         try:
-            self._send(active.processor.resume(now, self._source.known_end))
+            self._send(active.processor.resume(now, self._end_of_records))
         except ProcessingError as error:
             self._fail(active, error)
         self.holdings.bound(active.processor.buffered())
+
+    def _end_of_records(self, partition: TopicPartition) -> int | None:
+        """End of a partition as far as records are to come, once all that was polled is taken.
+
+        The last offsets may be no records (a transaction's marker): whoever waited for them would
+        wait for ever.
+        """
+        end = self._source.known_end(partition)
+        if end is None:
+            return None
+        return 0 if self._source.positions([partition]).get(partition, -1) >= end else end
 
     def _send(self, outputs: list[Output]) -> None:
         for output in outputs:

@@ -74,6 +74,34 @@ def test_close_ends_a_run_from_another_thread(bootstrap_servers: str, tmp_path: 
     assert len(returned) == 1
 
 
+def test_a_join_does_not_wait_for_the_marker_behind_a_transaction(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """The table's topic ends with an offset that is no record."""
+    mark = uuid4().hex[:8]
+    orders, names, out = f"orders-{mark}", f"names-{mark}", f"out-{mark}"
+    admin = KafkaAdmin(bootstrap_servers)
+    admin.create_topics([NewTopic(name, 1, 1) for name in (orders, names, out)])
+    admin.close()
+    settings = {"bootstrap.servers": bootstrap_servers}
+    transactional = Producer({**settings, "transactional.id": mark})
+    transactional.init_transactions()
+    transactional.begin_transaction()
+    transactional.produce(names, b"Ann", b"1")
+    transactional.commit_transaction()
+    plain = Producer(settings)
+    plain.produce(orders, b"tea", b"1")
+    assert plain.flush(30) == 0
+
+    config = {"state.dir": str(tmp_path)}
+    app = App(f"joined-{mark}", bootstrap_servers=bootstrap_servers, config=config)
+    table = app.table(names, key=str, value=str)
+    stream = app.stream(orders, key=str, value=str)
+    stream.join(table, lambda order, name: f"{name}: {order}", value=str).to(out)
+    (result,) = app.run(count=1, timeout=60)
+    assert result.value == "Ann: tea"
+
+
 def test_a_missing_input_topic_is_named(bootstrap_servers: str, tmp_path: Path) -> None:
     app = App("missing", bootstrap_servers=bootstrap_servers, config={"state.dir": str(tmp_path)})
     app.stream("there-is-no-such-topic", key=str, value=str).peek(print)
