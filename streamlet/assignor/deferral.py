@@ -67,13 +67,15 @@ def _lost(view: View, claims: Sequence[Claim]) -> frozenset[int]:
     known = {
         view.tasks[task].task.subtopology for task, c in enumerate(claims) if c.owner != NOBODY
     }
+    able = [m for m in range(len(view.members)) if view.instances[view.instance_of[m]].stays]
     lost: set[int] = set()
     for task in unowned:
         copies = [copy for _, copy in view.holders[task]]
         given_up = any(copy.role is Role.RELEASED for copy in copies)
         caught_up = any(copy.ready and worth(copy) in _CAUGHT_UP for copy in copies)
         new = view.tasks[task].task.subtopology not in known
-        if not (given_up or caught_up or new or any(view.member_can_run(m, task) for m in idle)):
+        ended = given_up or caught_up or new or any(view.member_can_run(m, task) for m in idle)
+        if not ended and any(view.member_can_run(m, task) for m in able):
             lost.add(task)
     return frozenset(lost)
 

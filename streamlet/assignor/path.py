@@ -84,7 +84,8 @@ class _Round:
     that it has nothing to release yet. ``adopted``: fresh ones that went to a copy, and whose;
     ``homeless``: fresh ones without any copy. ``learning`` and ``ordered``: members that take a
     task over, by learning or by an order that is still open; ``learned``: those that learned it
-    until now. ``forced``: tasks whose owner is out of time. ``ready_to_learn``: tasks that their
+    until now. ``going``: tasks that must leave their owners, for wherever they are needed;
+    ``forced``: tasks whose owner is out of time. ``ready_to_learn``: tasks that their
     heirs can have as soon as they are their learners. ``hurry``: another round is needed at once;
     ``uneven``: one is needed to spread tasks over members once they have them.
     """
@@ -100,6 +101,7 @@ class _Round:
     fresh: set[int] = attrs.field(factory=set)
     adopted: dict[int, int] = attrs.field(factory=dict)
     homeless: list[int] = attrs.field(factory=list)
+    going: list[int] = attrs.field(factory=list)
     learning: dict[int, int] = attrs.field(factory=dict)
     learned: dict[int, int] = attrs.field(factory=dict)
     ordered: dict[int, int] = attrs.field(factory=dict)
@@ -187,7 +189,7 @@ class _Round:
             holder = best_copy(sheet, task) if task in self.forced else NOBODY
             sheet.put(task, NOBODY if holder == NOBODY else view.instance_of[holder])
             self.learning.pop(task, None)
-        homeless = [task for task in going if task not in sheet.home]
+        self.going = homeless = [task for task in going if task not in sheet.home]
         place(sheet, homeless, {task: self._likes(task) for task in homeless})
         sheet.able = view.instance_can_run
         # Some cannot wait for a member that learns: they will be revoked, then given.
@@ -220,7 +222,8 @@ class _Round:
     def balance(self) -> None:
         """Move what must move to bring every instance into its band, from where it is or will be.
 
-        What nobody ran and nobody has a copy of costs nothing to move, and is given only now.
+        What has to move anyway costs nothing to move elsewhere; and what nobody ran and nobody has
+        a copy of is given only now.
         """
         movable = {
             task: owner
@@ -231,7 +234,7 @@ class _Round:
             and self.view.instances[self.view.instance_of[owner]].stays
         }
         likes = {task: self._likes(task) for task in movable}
-        movable |= {task: NOBODY for task in self.homeless if task in self.sheet.home}
+        movable |= {t: NOBODY for t in self.homeless + self.going if t in self.sheet.home}
         balance(self.sheet, movable, likes)
         # With weights a task may be on its way to a place that has turned out not to be the best.
         while balance(self.sheet, dict.fromkeys(sorted(self.learning), NOBODY), {}):

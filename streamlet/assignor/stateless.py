@@ -41,7 +41,7 @@ def move_in_two_rounds(
     order: list[int] = []
     if not calm:
         movable = {t: m for t, m in owners.staying.items() if not claims[t].outright}
-        movable |= {task: NOBODY for task in owners.free if task in sheet.home}
+        movable |= {t: NOBODY for t in owners.free + owners.leaving if t in sheet.home}
         order = balance(sheet, movable, likes)
     bench = Bench(view)
     # In the order in which they help: when not all may begin, the first ones must do good alone.

@@ -174,7 +174,7 @@ def live(seed: int, *, odd: bool, weighted: bool) -> int:
     begun = {
         task
         for model in cluster.members.values()
-        for task in model.holds(Role.PENDING, Role.RELEASED)
+        for task in model.holds(Role.LEARNER, Role.PENDING, Role.RELEASED)
     }
     rounds = cluster.settle(2 * bound(cluster) + 100 if odd else bound(cluster))
     quiet(cluster)

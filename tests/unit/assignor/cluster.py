@@ -49,6 +49,7 @@ class Model:
     deadline_ms: int | None = None
     copies: dict[TaskId, Copy] = attrs.field(factory=dict)
     being_learned: frozenset[TaskId] = frozenset()
+    revoking: bool = False
 
     def state(self) -> MemberState:
         return MemberState(
@@ -213,6 +214,7 @@ class Cluster:
                 after[task] = Copy(Role.DORMANT, lag=old.lag)
         model.copies = after
         model.being_learned = part.being_learned
+        model.revoking = bool(part.revoke)
 
     def owners(self) -> dict[TaskId, str]:
         """The instance that runs each task, or ran it last, of those that live."""
@@ -248,6 +250,7 @@ class Cluster:
             model.member_id
             for model in self.members.values()
             if model.leaving is not None
+            and not model.revoking
             and not model.holds(Role.ACTIVE, Role.PENDING)
             and not self._shares_work(model)
         ]

@@ -5,7 +5,7 @@ know other topologies; a leader has to find a plan that breaks no rule all the s
 """
 
 import attrs
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamlet.assignor.assign import assign
@@ -80,13 +80,13 @@ def groups(draw: st.DrawFn) -> GroupState:
     return GroupState(infos, draw(members()), GENERATION, NOW, draw(rules))
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(groups())
 def test_no_plan_breaks_a_rule(state: GroupState) -> None:
     assert validate(state, assign(state)) == []
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(groups(), st.randoms(use_true_random=False))
 def test_the_order_in_which_a_group_is_told_does_not_matter(state: GroupState, dice) -> None:
     turned = attrs.evolve(
@@ -97,7 +97,7 @@ def test_the_order_in_which_a_group_is_told_does_not_matter(state: GroupState, d
     assert assign(turned) == assign(state)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(groups())
 def test_without_learners_and_standbys_a_plan_has_neither_copies_nor_hand_overs(
     state: GroupState,
