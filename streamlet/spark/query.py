@@ -60,6 +60,8 @@ def to_dataframe(
     ``key``, ``value``, ``topic``, ``partition`` (null: the key decides), ``timestamp`` (ms since
     the epoch) and ``headers``. A query over it must use the output mode ``update`` or ``append``,
     and a checkpoint of its own; with another topology or other partition counts it needs a new one.
+    Within a batch, records that meet in a task come in the order of their times; a batch comes
+    after the one before it, whatever the times.
 
     Args:
         app: a module's variable, or ``module:attribute``.

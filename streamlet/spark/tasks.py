@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from streamlet.errors import StateError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.task import Output, Task
 from streamlet.spark.packing import Packed, Sender, as_output, pack_raw, unpack
@@ -53,6 +54,10 @@ class Pack:
     """The map in front of the stages: what stateless tasks write, and all other records as read.
 
     Rows in as for ``MapTasks``, rows out are of ``packing.PACKED_SCHEMA``.
+
+    Raises:
+        ProcessingError: when called, a record failed under the policy ``fail``.
+        StateError: when called, a topic has more partitions than it had.
     """
 
     plan: Plan
@@ -66,6 +71,7 @@ class Pack:
             packed: list[Packed] = []
             for raw in raw_batches(rows):
                 subtopology = self.plan.readers[raw.topic]
+                self._check(raw)
                 if subtopology in self.plan.mapped:
                     sender = Sender(self.plan, 0, str(TaskId(subtopology, raw.partition)))
                     packed.extend(sender.rows(tasks.process(raw), raw.offsets[0]))
@@ -73,6 +79,15 @@ class Pack:
                     packed.append(pack_raw(self.plan, raw))
             if packed:
                 yield packed_rows(packed)
+
+    def _check(self, raw: PartitionBatch) -> None:
+        """A partition that came later has no task, and keys lie elsewhere since it is there."""
+        count = self.plan.counts[raw.topic]
+        if raw.partition >= count:
+            raise StateError(
+                f"{raw.topic} had {count} partitions when the query was planned and now has a "
+                f"partition {raw.partition}: the query must begin anew, with a new checkpoint"
+            )
 
 
 class Unpack:

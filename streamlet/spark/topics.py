@@ -92,16 +92,30 @@ def _source(
     return reader.option("startingOffsets", json.dumps(starts)).load()
 
 
+def require_classic(spark: SparkSession) -> None:
+    """Check that the session has a JVM of its own to ask.
+
+    Raises:
+        StreamletError: it is a client of Spark Connect.
+    """
+    if not hasattr(spark, "_jvm"):
+        raise StreamletError(
+            "Spark Connect has no JVM here to ask Kafka and the checkpoint: use to_dataframe() "
+            "with source= and partitions=, or a session of this process"
+        )
+
+
 def partition_counts(
     spark: SparkSession, topics: Iterable[str], kafka: Mapping[str, str]
 ) -> dict[str, int]:
     """Partitions of each topic, asked by the Java client with the connector's own settings.
 
     Raises:
-        StreamletError: the session has no connector.
+        StreamletError: the session has no connector, or is of Spark Connect.
         MissingTopicError: a topic does not exist.
         BrokerError: the broker does not answer.
     """
+    require_classic(spark)
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     jvm: Any = spark._jvm

@@ -20,6 +20,7 @@ from streamlet.spark.placement import MODULUS, groups, key_hash, shuffle_partiti
 from streamlet.spark.plan import Plan, plan
 from streamlet.spark.run import Runner, in_order
 from streamlet.spark.segments import Extent, Limits, append, read
+from streamlet.spark.tasks import Pack
 from streamlet.state.backing import Columns
 from streamlet.testing import TopologyTestDriver
 from streamlet.testing.murmur2 import partition_of
@@ -293,6 +294,16 @@ def test_the_latest_output_leaves_one_record_per_key_in_order() -> None:
     latest.hold([Output("t", [b"c"], [b"6"], [1])])
     (left,) = latest.outputs()
     assert left.values == [b"2", b"3", b"4", b"5", b"6"]
+
+
+def test_a_partition_that_came_later_ends_the_query() -> None:
+    """Handed on like other rows that no stage knows, its records would be written to the topic."""
+    pa = pytest.importorskip("pyarrow")
+    columns = {"key": [b"k"], "value": [b"v"], "topic": ["orders"], "partition": [1]}
+    rows = pa.RecordBatch.from_pydict(columns | {"offset": [0], "timestamp": [0]})
+    pack = Pack(planned(joining, orders=1, customers=1))
+    with pytest.raises(StateError, match=r"orders had 1 partitions .* now has a partition 1"):
+        list(pack(iter([rows])))
 
 
 def test_packed_outputs_come_back_as_they_were() -> None:
