@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from streamlet.app import App
 from streamlet.errors import MissingTopicError
 from streamlet.spark import start
 from streamlet.testing import TopologyTestDriver
@@ -29,9 +30,11 @@ def topics(bootstrap_servers: str) -> Iterator[str]:
     words.delete_topics(bootstrap_servers)
 
 
-def run(spark: SparkSession, bootstrap: str, checkpoint: Path, **how: object) -> None:
+def run(
+    spark: SparkSession, bootstrap: str, checkpoint: Path, *, app: App = words.APP, **how: object
+) -> None:
     query = start(
-        words.APP,
+        app,
         spark,
         checkpoint=checkpoint,
         trigger="available-now",
@@ -60,6 +63,19 @@ def test_word_count_reads_kafka_and_writes_kafka_and_goes_on_from_its_checkpoint
         # Every update of the first run, in order, then the last of the second's only batch.
         counts = [c for w, c in found if w == word]
         assert counts == [*range(1, count + 1), wanted[word]]
+
+
+def test_a_record_that_cannot_be_read_becomes_a_dead_letter(
+    spark: SparkSession, topics: str, tmp_path: Path
+) -> None:
+    words.produce(topics, ["a b", b"\xff\xfe", "b"])
+    run(spark, topics, tmp_path, app=words.CAREFUL)
+    assert dict(words.consume(topics)) == {"a": 1, "b": 2}
+    ((value, headers),) = words.letters(topics)
+    assert value == b"\xff\xfe"
+    assert headers["streamlet.application"] == b"careful"
+    assert headers["streamlet.topic"] == b"lines"
+    assert headers["streamlet.error"] == b"SerdeError"
 
 
 def test_a_topic_that_is_not_there_is_named(

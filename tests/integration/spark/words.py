@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 APP = examples.wordcount.app
-COUNTS = {"lines": 4, "word-counts": 3}
+
+#: Word count that puts aside what is no text.
+CAREFUL = sl.App("careful", on_error=("dead_letter", "letters"))
+(
+    CAREFUL.stream("lines", key=bytes, value=str)
+    .flat_map_values(examples.wordcount.words)
+    .group_by(lambda _, word: word, key=str)
+    .count(store="counts")
+    .to_stream()
+    .to("word-counts")
+)
+COUNTS = {"lines": 4, "word-counts": 3, "letters": 1}
 
 
 def create_topics(bootstrap: str) -> None:
@@ -36,7 +47,7 @@ def delete_topics(bootstrap: str) -> None:
     admin.close()
 
 
-def produce(bootstrap: str, lines: Sequence[str]) -> None:
+def produce(bootstrap: str, lines: Sequence[str | bytes]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for number, line in enumerate(lines):
         producer.produce("lines", line, b"%d" % number)
@@ -59,6 +70,19 @@ def consume(bootstrap: str) -> list[tuple[str, int]]:
     finally:
         consumer.close()
     return found
+
+
+def letters(bootstrap: str) -> list[tuple[bytes, dict[str, bytes]]]:
+    """Values and headers of all dead letters."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
+    try:
+        partition = TopicPartition("letters", 0, 0)
+        end = consumer.get_watermark_offsets(partition, timeout=10)[1]
+        consumer.assign([partition])
+        found = consumer.consume(end, 30)
+        return [(one.value(), dict(one.headers())) for one in found]
+    finally:
+        consumer.close()
 
 
 def counted(lines: Sequence[str]) -> Counter[str]:
@@ -97,10 +121,17 @@ def finish(spark: SparkSession, bootstrap: str, checkpoint: Path) -> None:
         query.stop()
 
 
-def main(bootstrap: str, checkpoint: str) -> None:
-    config = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
+def main(bootstrap: str, checkpoint: str, master: str = "local[2]") -> None:
+    config = {
+        "spark.driver.memory": "1g",
+        "spark.executor.memory": "600m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.cores.max": "2",
+        "spark.executor.cores": "1",
+    }
     jars = sl.spark.connector_jars()
-    spark = sl.spark.session(master="local[2]", jars=jars, config=config)
+    spark = sl.spark.session(master=master, jars=jars, config=config)
     begin(spark, bootstrap, Path(checkpoint)).awaitTermination()
 
 
