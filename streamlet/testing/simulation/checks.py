@@ -115,6 +115,9 @@ class Checks:
             self.cold_moves += 1
 
     def _alone(self, member: SimMember, task: TaskId) -> None:
+        """S2. Who was thrown out while it stood still cannot know it yet, but commits nothing."""
+        if not self._world.accepts(member):
+            return
         others = [
             other.name
             for other in self._world.members
@@ -147,8 +150,12 @@ class Checks:
         self.note("M5", f"a commit of {name} was refused (error {code})", members=(name,))
 
     def ended(self, member: SimMember) -> None:
-        """A member gave up for a reason that no cluster may give it."""
-        if isinstance(member.ended, Fail):
+        """A member gave up for a reason that no cluster may give it.
+
+        A coordinator that fails over forgets a static id's new holder unless a rebalance was
+        completed since, and then fences it: that is Kafka's way, the supervisor starts it again.
+        """
+        if isinstance(member.ended, Fail) and not self._world.was_forgotten(member):
             self.note("membership", f"{member.name}: {member.ended.error}", members=(member.name,))
 
     # -- the whole -----------------------------------------------------------------------------

@@ -44,6 +44,7 @@ class _Flight:
     sender: SimMember
     send: Send
     answer_lost: bool = False
+    failed: bool = False  # its sender has given up already
     counted: bool = True  # as traffic that a step waits for
 
     @property
@@ -67,8 +68,11 @@ class Network:
         self.traffic = 0
 
     def latency(self) -> int:
-        """How long a thread takes to come round, in ms."""
-        return self._dice.randint(0, 5) if self._spec.delay_ms[1] else 1
+        """How long a thread takes to come round, in ms; now and then a user function is slow."""
+        slowest = self._spec.delay_ms[1]
+        if slowest == 0:
+            return 1
+        return self._dice.randint(0, slowest if self._dice.random() < 0.1 else 5)
 
     def spread(self) -> int:
         """How soon somebody's heartbeat is due, in ms."""
@@ -122,7 +126,7 @@ class Network:
             self._depart(_Flight(sender, send, answer_lost=True), 0)
             return
         if fate == "late":
-            late = _Flight(sender, send, answer_lost=True, counted=False)
+            late = _Flight(sender, send, answer_lost=True, failed=True, counted=False)
             delay_ms = self._dice.randint(0, LATE_MS)
             self._world.later(delay_ms, lambda: self._arrive(late, (sender.uid, send.number, 9)))
         self._fail(sender, send)
@@ -171,7 +175,7 @@ class Network:
             if isinstance(answer, JoinGroupAnswer) and answer.member_id:
                 self._world.name_member(answer.member_id, sender)
             if flight.answer_lost:
-                if flight.counted:
+                if not flight.failed:
                     self._fail(sender, send)
                 continue
             event = Answered(send.number, answer)
@@ -193,5 +197,5 @@ class Network:
         """All connections break: whatever waits for an answer fails."""
         flights, self._flights = self._flights, {}
         for flight in flights.values():
-            if not flight.answer_lost:
+            if not flight.failed:
                 self._fail(flight.sender, flight.send)

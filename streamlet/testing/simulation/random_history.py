@@ -138,7 +138,8 @@ class History:
             head["network"] = {
                 "loss": dice.choice([0, 0, 0.01, 0.05]),
                 "duplicate": dice.choice([0, 0, 0.02, 0.1]),
-                "delay_ms": [0, dice.choice([1, 5, 30, 80])],
+                # Late messages keep steps from coming to rest: the next one meets open hand-overs.
+                "delay_ms": [0, dice.choice([1, 5, 30, 150, 400, 400])],
             }
         return head
 

@@ -28,6 +28,8 @@ STEP_MS = 1_000
 #: How long ``settle`` waits for one round to end: a member that never comes back is thrown out
 #: after the rebalance timeout.
 ROUND_MS = 180_000
+#: Turns without a rebalance after which nothing will come any more.
+_IDLE_TURNS = 8
 
 
 class Simulation:
@@ -168,8 +170,7 @@ class Simulation:
                         member.worker.report(task)
                         member.wake_worker()
             case ev.CoordinatorRestart():
-                world.coordinator.restart(world.now_ms)
-                world.network.cut()
+                world.fail_over()
             case ev.AddTasks(specs):
                 world.cluster.add_tasks(specs)
             case _:
@@ -259,26 +260,26 @@ class Simulation:
 
     def _settle(self, number: int, most: int) -> None:
         """Force a round, let learners catch up, again and again until the plan stays as it is."""
-        world, first = self.world, len(self.recorder.rounds)
-        forced = False
-        while world.members:
-            if not forced and not self._rejoin("settle"):
+        world, first, idle = self.world, len(self.recorder.rounds), 0
+        force = True
+        while world.members and idle < _IDLE_TURNS:
+            if force and not self._rejoin("settle"):
                 return  # all stand still
-            forced = True
             world.run(world.now_ms + ROUND_MS, while_busy=True)
-            self.recorder.catch_up(number)
+            idle = 0 if self.recorder.catch_up(number) else idle + 1
             rounds = len(self.recorder.rounds) - first
             if rounds > most:
                 world.checks.note("settle", f"{rounds} rebalances, expected at most {most}")
                 return
-            if not world.members:
-                return
-            if self._catch_up():
+            force = False
+            if not world.members or self._catch_up():
                 continue
             plan = world.would_plan()
             if self._is_fixpoint(plan):
                 return
-            forced = self._wait_for_deadline(plan)
+            force = not self._wait_for_deadline(plan)
+        if world.members:
+            world.checks.note("settle", "rebalances are asked for, but none comes to its end")
 
     def _catch_up(self) -> bool:
         """Make all copies ready; tells whether a learner was behind."""
@@ -297,7 +298,7 @@ class Simulation:
         for member in self.world.members:
             part = plan.members.get(member.machine.member_id)
             if part is None:
-                return member.paused
+                continue  # it stands still
             copies = member.handover.copies.items()
             learner = {t for t, copy in copies if copy.role is Role.LEARNER}
             standby = {t for t, copy in copies if copy.role is Role.STANDBY}

@@ -15,6 +15,8 @@ import attrs
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, Plan, Violation
 from streamlet.clock import ManualClock
+from streamlet.errors import FencedError
+from streamlet.group.commands import Fail
 from streamlet.group.events import HeartbeatWanted
 from streamlet.group.leader import Assignor
 from streamlet.group.messages import LeaveGroup
@@ -29,6 +31,9 @@ from streamlet.testing.simulation.scenario import Scenario
 
 #: How long the coordinator is kept from ending a join phase because somebody has yet to join.
 HOLD_MS = 1_000
+
+#: How soon a supervisor starts a failed worker again.
+_RESTART_MS = 100
 
 #: More events than this at one moment, and nothing will ever come of it.
 _TOO_MANY = 100_000
@@ -92,6 +97,7 @@ class World:
         self.members: list[SimMember] = []
         #: Every process that ever got a member id, by that id.
         self.by_id: dict[str, SimMember] = {}
+        self.failed_over = False
         #: Members that left, and have not come back.
         self.left: set[str] = set()
         #: Plans by generation and leader.
@@ -241,25 +247,44 @@ class World:
                 self._take_out(member)
 
     def _take_out(self, member: SimMember) -> None:
-        ids = [member_id for member_id, owner in self.by_id.items() if owner is member]
+        """Remove every id the process has, told or not, and with it what is parked for it."""
         view = self.coordinator.view(GROUP)
         known = set() if view is None else {*view.members, *view.pending}
-        for member_id in ids:
-            if member_id in known:
-                request = LeaveGroup(GROUP, member_id, member.config.instance_id, "crashed")
-                key = ("crash", member.uid, member_id)
-                self.network.deliver(self.coordinator.handle(key, request, self.now_ms))
+        static = member.config.instance_id
+        ids = [member_id for member_id, owner in self.by_id.items() if owner is member]
+        leaving = [member_id for member_id in ids if member_id in known]
+        if static is not None:
+            leaving = [""]  # whoever holds the static id: the process may not know its id yet
+        for member_id in leaving:
+            request = LeaveGroup(GROUP, member_id, static, "crashed")
+            key = ("crash", member.uid, member_id)
+            self.network.deliver(self.coordinator.handle(key, request, self.now_ms))
 
     def member_ended(self, member: SimMember) -> None:
         """A process left the group, or was refused for good."""
         self.checks.ended(member)
         member.die()
         self.members.remove(member)
+        if self.was_forgotten(member):
+            number = member.identity.number
+            self.later(_RESTART_MS, lambda: self.new_member(member.instance, number).start())
+            return
         self.left.add(member.name)
         instance = member.instance
         instance.exited = not self.of(instance.spec.name)
         if instance.exited:
             instance.leaving = None
+
+    def fail_over(self) -> None:
+        """The coordinator moves: it knows what was written, and all connections are new."""
+        self.failed_over = True
+        self.coordinator.restart(self.now_ms)
+        self.network.cut()
+
+    def was_forgotten(self, member: SimMember) -> bool:
+        """Whether a member was fenced because the coordinator failed over."""
+        fenced = isinstance(member.ended, Fail) and isinstance(member.ended.error, FencedError)
+        return fenced and self.failed_over
 
     def name_member(self, member_id: str, member: SimMember) -> None:
         """The coordinator calls a process so."""
