@@ -50,8 +50,8 @@ from streamlet.group.handover_values import (
 from streamlet.group.values import Assignment
 from streamlet.types import TaskId
 
-#: The longer a mark has not come, the less often it is looked for: a sixteenth of the time waited.
-_PATIENCE = 16
+#: The longer a mark has not come, the less often it is looked for: 1/64 of the time waited.
+_PATIENCE = 64
 _POLL_MAX_MS = 250
 
 
@@ -88,6 +88,7 @@ class Handover:
         self._retry_at_ms = 0
         self._follow_up_at_ms: int | None = None
         self._speak_at_ms: int | None = None  # when to tell the group of ready learners
+        self._described = False  # in a JoinGroup that was not answered yet
         self._owes_rejoin = False
         self._asked_to_go = False
         self._leaving_said = False
@@ -108,6 +109,7 @@ class Handover:
 
         The same generation once more (a join without a rebalance) changes nothing.
         """
+        self._described = False
         if generation == self.generation:
             return
         self.generation, self._member_id, self._orders = generation, member_id, orders
@@ -160,12 +162,13 @@ class Handover:
         self.claims.clear()
         self.generation, self._orders = -1, Assignment()
         self._unit = self._join = self._follow_up_at_ms = None
-        self._owes_rejoin = False
+        self._owes_rejoin = self._described = False
         self._set_copies()
 
     def describe(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
         """What a JoinGroup says of our tasks; ``dormant`` is state on disk, with its lag."""
         self.told()
+        self._described = True
         return self.view(dormant)
 
     def told(self) -> None:
@@ -294,7 +297,8 @@ class Handover:
 
     def tick(self, now_ms: int) -> None:
         """Do what is due; see ``due_ms``."""
-        if self._speak_at_ms is not None and self._speak_at_ms <= now_ms:
+        speak_at_ms = self._may_speak_at_ms()
+        if speak_at_ms is not None and speak_at_ms <= now_ms:
             self._speak_at_ms = None
             self._out.append(Rejoin("a learner is ready"))
         if self._follow_up_at_ms is not None and self._follow_up_at_ms <= now_ms:
@@ -307,9 +311,19 @@ class Handover:
             self._out.append(Rejoin(f"the hand-over of {task} does not proceed"))
         self._proceed(now_ms)
 
+    def _may_speak_at_ms(self) -> int | None:
+        """When to tell of ready learners; None while that would overtake what we are told.
+
+        An owner that has stopped for us would have to wait for yet another assignment.
+        """
+        overtakes = self._described or self._stages(Stage.WAITING)
+        learners = (copy for copy in self.copies.values() if copy.role is Role.LEARNER)
+        news = any(copy.ready and not copy.said for copy in learners)
+        return self._speak_at_ms if news and not overtakes else None
+
     def due_ms(self) -> int | None:
         """When ``tick`` has something to do, at the latest."""
-        times = [self._speak_at_ms, self._follow_up_at_ms]
+        times = [self._may_speak_at_ms(), self._follow_up_at_ms]
         for claim in self.claims.values():
             if claim.stage is Stage.WAITING:
                 times.append(claim.since_ms + self.rules.timeout_ms)
@@ -363,15 +377,12 @@ class Handover:
             self._out.append(wanted)
 
     def _poll(self, now_ms: int) -> None:
-        due = [
-            task
-            for task in sorted(self._stages(Stage.WAITING))
-            if not self.claims[task].polling and self.claims[task].poll_at_ms <= now_ms
-        ]
-        for task in due:
+        idle = [t for t in sorted(self._stages(Stage.WAITING)) if not self.claims[t].polling]
+        if all(self.claims[task].poll_at_ms > now_ms for task in idle):
+            return
+        for task in idle:  # those that are not due yet too: it is one request
             self.claims[task].polling = True
-        if due:
-            self._out.append(PollMarks(tuple(due)))
+        self._out.append(PollMarks(tuple(idle)))
 
     def _stop(self, unit: _Unit) -> None:
         for task in unit.tasks:
