@@ -118,6 +118,8 @@ def open_worker(
         delivery_timeout_ms=settings.session_timeout_ms,
         name=f"{topology.application}-{member.name}-{member.number}",
     )
+    outputs = {node.topic for part in topology.subtopologies for node in part.sinks}
+    sink.introduce(outputs | set(_changelogs(topology)))
     return Worker(
         settings,
         group=session,
