@@ -145,8 +145,8 @@ def _judge(stage: _Stage, sent: int) -> dict[str, Any]:
     if wrong:
         tell(wrong)
     by_pid = {one.pid: one for one in stage.instances.all}
-    exits = {pid: one.exited_ms for pid, one in by_pid.items() if one.exited_ms is not None}
-    moves = live_moves(arrivals.moves, exits)
+    stops = {pid: one.stopped_ms for pid, one in by_pid.items() if one.stopped_ms is not None}
+    moves = live_moves(arrivals.moves, stops)
     moved, others = arrivals.gaps(moves)
     waits = [
         waited

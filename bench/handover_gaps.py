@@ -87,9 +87,9 @@ class Arrivals:
         return any(move.last_ms <= high and move.first_ms >= low for move in mine)
 
 
-def live_moves(moves: Iterable[Move], exits_ms: Mapping[int, int]) -> list[Move]:
-    """The moves from an owner that lived: all others are take-overs, not hand-overs."""
-    return [move for move in moves if move.first_ms < exits_ms.get(move.old, move.first_ms + 1)]
+def live_moves(moves: Iterable[Move], stops_ms: Mapping[int, int]) -> list[Move]:
+    """The moves from an owner that was not told to stop: others are take-overs, not hand-overs."""
+    return [move for move in moves if move.first_ms < stops_ms.get(move.old, move.first_ms + 1)]
 
 
 def summary(values: Sequence[float]) -> dict[str, float] | None:

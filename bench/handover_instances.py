@@ -40,7 +40,7 @@ class Instance:
         self.pid = 0  # the worker's
         self.generation = 0
         self.ready_ms: list[int] = []
-        self.exited_ms: int | None = None
+        self.stopped_ms: int | None = None  # when it was told to
         self.started_ms = now_ms()
         self.said: list[str] = []
         self._process = subprocess.Popen(
@@ -62,12 +62,12 @@ class Instance:
 
     def stop(self) -> None:
         """Ctrl-C, and wait for the end."""
+        self.stopped_ms = now_ms()
         self._process.send_signal(signal.SIGINT)
         try:
             self._process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
             raise MeasurementError(f"{self.name} does not stop") from None
-        self.exited_ms = now_ms()
         self._reader.join()
 
     def end(self) -> None:
@@ -119,7 +119,7 @@ class Instances:
     @property
     def live(self) -> list[Instance]:
         """Those that run, oldest first."""
-        return [instance for instance in self.all if instance.exited_ms is None]
+        return [instance for instance in self.all if instance.stopped_ms is None]
 
     @property
     def generation(self) -> int:
