@@ -300,7 +300,9 @@ class Handover:
         speak_at_ms = self._may_speak_at_ms()
         if speak_at_ms is not None and speak_at_ms <= now_ms:
             self._speak_at_ms = None
-            self._out.append(Rejoin("a learner is ready"))
+            learners = (copy for copy in self.copies.values() if copy.role is Role.LEARNER)
+            if any(copy.ready and not copy.said for copy in learners):  # it may have fallen behind
+                self._out.append(Rejoin("a learner is ready"))
         if self._follow_up_at_ms is not None and self._follow_up_at_ms <= now_ms:
             self._follow_up_at_ms = None
             self._out.append(Rejoin("the plan's next part is due"))
@@ -317,9 +319,7 @@ class Handover:
         An owner that has stopped for us would have to wait for yet another assignment.
         """
         overtakes = self._described or self._stages(Stage.WAITING)
-        learners = (copy for copy in self.copies.values() if copy.role is Role.LEARNER)
-        news = any(copy.ready and not copy.said for copy in learners)
-        return self._speak_at_ms if news and not overtakes else None
+        return None if overtakes else self._speak_at_ms
 
     def due_ms(self) -> int | None:
         """When ``tick`` has something to do, at the latest."""
