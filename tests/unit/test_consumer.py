@@ -23,6 +23,8 @@ from streamlet.errors import (
     StreamletError,
     TimedOutError,
 )
+from streamlet.group.commands import NeedMetadata
+from streamlet.group.messages import OffsetFetch
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.coordinator_transport import FakeCluster
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
@@ -77,8 +79,6 @@ class Scene:
         return [(r.value or b"").decode() for r in self.read[consumer]]
 
     def committed(self, partition: int) -> int:
-        from streamlet.group.messages import OffsetFetch
-
         request = OffsetFetch("g", (tp(partition),))
         return self.cluster.coordinator.offsets.fetch(request).committed[tp(partition)].offset
 
@@ -296,6 +296,38 @@ def test_a_consumer_that_does_not_poll_loses_its_partitions_and_hears_of_it(
     scene.poll_until(lambda: bool(calls.of("on_lost")), zombie)
     assert calls.of("on_lost") == [had]
     scene.poll_until(scene.shared(2, 2))
+
+
+def test_an_eager_consumer_that_was_overtaken_commits_nothing_more(scene: Scene) -> None:
+    """It had to join with its partitions in hand, because a commit's outcome was unknown."""
+    calls = Calls()
+    scene.write(0, "a")
+    consumer = scene.consumer(EAGER, **calls.options())
+    scene.poll_until(lambda: bool(scene.read[consumer]))
+    consumer._protocol.subscribe(NeedMetadata(9, consumer.member_id, consumer.generation, 9), {})
+    with pytest.raises(PartitionsLostError, match="nothing was committed"):
+        consumer.commit({("t", 0): 1})
+    assert consumer.poll(timeout=0) == []
+    assert [len(found) for found in calls.of("on_lost")] == [4]
+    assert scene.committed(0) != 1
+
+
+def test_what_iterating_read_ahead_comes_first_in_a_poll(scene: Scene) -> None:
+    scene.write(0, *"abcd")
+    consumer = scene.consumer()
+    assert next(consumer).value == b"a"
+    assert [r.value for r in consumer.poll(2)] == [b"b", b"c"]
+    assert [r.value for r in consumer.poll()] == [b"d"]
+
+
+def test_a_failed_commit_that_nobody_waits_for_is_logged(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = scene.consumer(auto_commit=False)
+    scene.poll_until(scene.shared(4))
+    scene.cluster.coordinator.offsets._topics = {"t": 0}
+    consumer.commit({("t", 0): 1}, sync=False)
+    scene.poll_until(lambda: "a commit was not accepted: refused 3" in caplog.text)
 
 
 def test_a_custom_assignor_has_the_last_word_and_knows_the_members(scene: Scene) -> None:

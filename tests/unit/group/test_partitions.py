@@ -353,6 +353,17 @@ def test_an_eager_member_that_gave_everything_up_says_nothing_and_takes_what_it_
     assert not member.overtaken
 
 
+def test_a_surrender_that_is_late_leaves_alone_what_was_given_since() -> None:
+    """A callback takes its time; meanwhile everything is lost, and something else assigned."""
+    member = settled(0, 1, version=V0_EAGER)
+    seen = member.protocol.received
+    member.protocol.lost()
+    member.says(generation=-1)
+    member.hears(t(2))
+    member.protocol.surrender(seen)
+    assert member.protocol.claims == t(2)
+
+
 def test_an_eager_member_that_must_join_before_it_gave_up_loses_what_it_has() -> None:
     """Others will get it, so whoever reads it must stop and commit no more."""
     member = settled(0, 1, version=V0_EAGER)
