@@ -34,11 +34,13 @@ from streamlet.errors import (
     UndeliveredError,
     UnreachableError,
 )
+from streamlet.kafka.log import Repeats
 from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch, TopicInfo
 from streamlet.kafka.split import split
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)
+log.addFilter(Repeats())
 
 _error = Message.error
 _topic = Message.topic

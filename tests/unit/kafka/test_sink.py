@@ -34,3 +34,13 @@ def test_after_a_reset_nothing_is_queued_and_nothing_has_failed(sink: KafkaSink)
     sink.send("t", [b"k"], [b"v"])
     with pytest.raises(UndeliveredError, match="1 records"):
         sink.flush(50)
+
+
+def test_an_outage_is_logged_once_by_each_client(
+    sink: KafkaSink, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client tries to connect many times in this while."""
+    sink.send("t", [b"k"], [b"v"])
+    with pytest.raises(UndeliveredError):
+        sink.flush(600)
+    assert caplog.text.count("Connect to") == 1
