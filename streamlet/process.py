@@ -22,7 +22,7 @@ from streamlet.local import MemberIdentity, open_worker
 from streamlet.runtime.restore import RestoreProgress
 from streamlet.runtime.task import Output
 from streamlet.tools.log import set_up_logging
-from streamlet.tools.run_progress import restoring_event
+from streamlet.tools.run_progress import ended_event, restoring_event
 from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ def _work(orders: Orders, observer: PipeObserver) -> None:
         observer=observer,
     )
     worker.run(orders.keep_going)
-    observer.tell(event="ended", records=worker.counters.records, skipped=worker.counters.skipped)
+    observer.tell(**ended_event(worker.counters))
 
 
 if __name__ == "__main__":

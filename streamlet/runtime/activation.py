@@ -99,6 +99,11 @@ class Activation:
         self._promoting: dict[TaskId, Target] = {}
 
     @property
+    def application(self) -> str:
+        """The application's name."""
+        return self._topology.application
+
+    @property
     def tasks(self) -> frozenset[TaskId]:
         """The tasks on their way."""
         on_way = (self._wanted, self._to_open, self._restoring, self._promoting)

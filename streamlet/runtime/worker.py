@@ -21,7 +21,6 @@ from streamlet.errors import (
     BrokerError,
     DeliveryError,
     ProcessingError,
-    RecordRefusedError,
     StreamletError,
     TaskMigratedError,
     TimedOutError,
@@ -41,6 +40,7 @@ from streamlet.runtime.orders import Orders, OrdersGroup
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.restore import RestoreProgress
+from streamlet.runtime.sending import Sending
 from streamlet.runtime.task import Output
 from streamlet.types import TaskId, TopicPartition
 
@@ -101,7 +101,8 @@ class WorkerCounters:
     """What a worker counted since it started."""
 
     records: int = 0
-    skipped: int = 0
+    dropped: int = 0  # by rule: null keys, negative timestamps
+    skipped: int = 0  # by error policy, dead letters included
 
 
 class Worker:
@@ -145,20 +146,20 @@ class Worker:
         self._board = board
         self._source = source
         self._sink = sink
+        self._sending = Sending(sink, policy, activation.application)
         self._activation = activation
         self._copies = copies
         self._commit = commit
         self._catalog = catalog
         self._purge = purge
         self._clock = clock
-        self._policy = policy
         self._observer = observer
         self._closer = Closer()
         self.holdings = Holdings(
             source,
             cache_bytes=settings.cache_max_bytes,
             most_buffered=settings.buffered_records_per_partition,
-            forget=commit.forget,
+            forget=self._forget,
             close=self._closer.close,
         )
         self._orders = Orders(
@@ -171,6 +172,7 @@ class Worker:
             clock=clock,
             settled=self._settled,
         )
+        #: Of the tasks given up so far, all of them once ``run`` has returned.
         self.counters = WorkerCounters()
         self.state = "CREATED"
         self._told: tuple[TaskId, ...] = ()
@@ -294,37 +296,22 @@ class Worker:
 
     def _send(self, outputs: list[Output]) -> None:
         for output in outputs:
-            self._send_one(output)
+            self._sending.send(output)
         if outputs:
             self._observer.produced(outputs)
-
-    def _send_one(self, output: Output) -> None:
-        """Hand an output to the producer; a record it refuses meets the error policy."""
-        while True:
-            try:
-                self._sink.send(
-                    output.topic,
-                    output.keys,
-                    output.values,
-                    output.timestamps,
-                    output.partitions,
-                    output.headers,
-                )
-                return
-            except RecordRefusedError as error:
-                where, offset = output.origin(error.index)
-                if self._policy.action == "fail":
-                    raise ProcessingError(
-                        str(error), where.topic, where.partition, offset, f"sink to {output.topic}"
-                    ) from error
-                self.counters.skipped += 1
-                output = output.behind(error.index)
 
     def _fail(self, active: ActiveTask, error: ProcessingError) -> None:
         """A record failed for good: drop its task as of its last commit, keep the others' work."""
         self.holdings.drop(active)
         self.stop()
         raise error
+
+    def _forget(self, active: ActiveTask) -> None:
+        """A task is about to be closed."""
+        self._commit.forget(active)
+        if active.processor is not None:
+            self.counters.dropped += active.processor.counters.dropped
+            self.counters.skipped += active.processor.counters.skipped
 
     # Commits.
 
@@ -404,6 +391,7 @@ class Worker:
             self._observer.state_changed(state, running)
 
     def _close(self) -> None:
+        self.counters.skipped += self._sending.skipped
         closers = [
             self._activation.close,
             self._closer.finish,

@@ -129,6 +129,7 @@ def _supervise(orders: dict[str, Any], progress: RunProgress) -> int:
 def _run_here(app: App, settings: Settings, orders: dict[str, Any], progress: RunProgress) -> int:
     from streamlet.local import MemberIdentity, open_worker
     from streamlet.runtime.signals import GracefulStop
+    from streamlet.tools.run_progress import ended_event
 
     member = MemberIdentity(orders["process_id"], orders["name"])
     with GracefulStop() as stop:
@@ -141,5 +142,5 @@ def _run_here(app: App, settings: Settings, orders: dict[str, Any], progress: Ru
             observer=progress.observer(),
         )
         worker.run(lambda: not stop.asked.is_set())
-    progress.event(0, {"event": "ended", "records": worker.counters.records, "skipped": 0})
+    progress.event(0, ended_event(worker.counters))
     return 0

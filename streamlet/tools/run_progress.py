@@ -8,6 +8,7 @@ import attrs
 
 from streamlet.runtime.restore import RestoreProgress
 from streamlet.runtime.task import Output as TaskOutput
+from streamlet.runtime.worker import WorkerCounters
 from streamlet.tools.output import Output
 from streamlet.types import TaskId
 
@@ -17,6 +18,7 @@ class _Member:
     state: str = ""
     tasks: tuple[str, ...] = ()
     records: int = 0
+    dropped: int = 0
     skipped: int = 0
 
 
@@ -40,6 +42,7 @@ class RunProgress:
                 self._restoring(member, event)
             case "ended":
                 one.records += event["records"]
+                one.dropped += event["dropped"]
                 one.skipped += event["skipped"]
             case "failed":
                 self._error = {"type": event["error"], "message": event["message"]}
@@ -55,15 +58,19 @@ class RunProgress:
         """Print the answer."""
         members = self._members.values()
         records, skipped = sum(m.records for m in members), sum(m.skipped for m in members)
+        dropped = sum(m.dropped for m in members)
         document = {
             "application": self._application,
             "name": self._name,
             "records": records,
+            "dropped": dropped,
             "skipped": skipped,
             "exit_code": exit_code,
             "error": self._error if exit_code else None,
         }
         text = f"{self._name} stopped: {records:,} records processed, {skipped:,} skipped"
+        if dropped:
+            text += f", {dropped:,} dropped for want of a key, a value or a time"
         self._output.answer(document, text)
 
     def _who(self, member: int) -> str:
@@ -103,6 +110,11 @@ class LocalObserver:
 
     def produced(self, outputs: list[TaskOutput]) -> None:
         """Outputs are shown by whoever reads the topics."""
+
+
+def ended_event(counters: WorkerCounters) -> dict[str, Any]:
+    """The event that tells a supervisor what a worker did until it ended well."""
+    return {"event": "ended", **attrs.asdict(counters)}
 
 
 def restoring_event(progress: RestoreProgress) -> dict[str, Any]:

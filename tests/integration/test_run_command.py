@@ -1,0 +1,85 @@
+"""``streamlet run`` as a script meets it: one JSON document, what was counted, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from streamlet.kafka.client import KafkaAdmin, KafkaSink
+from streamlet.kafka.ports import NewTopic
+
+pytestmark = pytest.mark.integration
+
+PROGRAM = """
+import streamlet as sl
+
+app = sl.App({name!r}, on_error="skip")
+numbers = app.stream({name!r}, key=str, value=int)
+numbers.peek(lambda key, number: print("seen", number, file=__import__("sys").stderr, flush=True))
+numbers.group_by_key().count(store="counts")
+"""
+
+
+def interrupted_after(process: subprocess.Popen[str], line: str) -> str:
+    """What it writes to standard output, once it wrote ``line`` elsewhere and was interrupted."""
+    watchdog = threading.Timer(60, process.kill)
+    watchdog.start()
+    try:
+        assert process.stderr is not None
+        said = []
+        for one in process.stderr:
+            said.append(one)
+            if one == line:
+                break
+        else:
+            pytest.fail("it ended too early:\n" + "".join(said))
+        process.send_signal(signal.SIGINT)
+        return process.communicate()[0]
+    finally:
+        watchdog.cancel()
+        process.kill()
+
+
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_the_summary_tells_what_was_dropped_and_what_was_skipped(
+    bootstrap_servers: str, tmp_path: Path, processes: str
+) -> None:
+    """A record without a key is dropped by rule, one without sense by the error policy."""
+    name = f"counted-{uuid4().hex[:8]}"
+    KafkaAdmin(bootstrap_servers).create_topics([NewTopic(name, 1, 1)])
+    sink = KafkaSink(bootstrap_servers)
+    one, last = (1).to_bytes(8), (9).to_bytes(8)
+    sink.send(name, [b"k", None, b"k", b"k", b"k"], [one, one, b"bad", None, last])
+    sink.flush(10_000)
+    sink.close()
+    (tmp_path / "counted_of_test.py").write_text(PROGRAM.format(name=name))
+    command = [sys.executable, "-m", "streamlet", "run", "counted_of_test:app", "--json"]
+    more = ["--name", "a", "--state-dir", str(tmp_path / "state"), "--processes", processes]
+    with subprocess.Popen(
+        [*command, *more, "--bootstrap-servers", bootstrap_servers],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        out = interrupted_after(process, "seen 9\n")
+    assert process.returncode == 0
+    assert json.loads(out) == {
+        "application": name,
+        "name": "a",
+        "records": 5,
+        "dropped": 2,
+        "skipped": 1,
+        "exit_code": 0,
+        "error": None,
+    }
