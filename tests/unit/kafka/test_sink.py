@@ -22,7 +22,7 @@ def sink() -> Iterator[KafkaSink]:
 
 def test_records_that_stay_queued_are_a_failure_that_may_pass(sink: KafkaSink) -> None:
     sink.send("t", [b"k"], [b"v"])
-    with pytest.raises(UndeliveredError, match="1 records still undelivered") as caught:
+    with pytest.raises(UndeliveredError, match="still undelivered") as caught:
         sink.flush(50)
     assert caught.value.passing
 
@@ -32,7 +32,7 @@ def test_after_a_reset_nothing_is_queued_and_nothing_has_failed(sink: KafkaSink)
     sink.reset()
     sink.flush(50)
     sink.send("t", [b"k"], [b"v"])
-    with pytest.raises(UndeliveredError, match="1 records"):
+    with pytest.raises(UndeliveredError, match="still undelivered"):
         sink.flush(50)
 
 
