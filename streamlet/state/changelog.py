@@ -191,7 +191,7 @@ class ChangelogReader:
 class HoldingReader:
     """Reads a changelog as its owner writes it, for a copy that follows.
 
-    A record counts once its commit was accepted, which the log itself tells a little later: an owner
+    A record counts once its commit was accepted, which the log tells a little later: an owner
     writes number n + 1 only after commit n was accepted. So the newest number is held back until
     the next one comes. The first number of an epoch proves nothing but its claim; what an earlier
     epoch left uncertain stays so until number 2, when everything uncertain was written again.
