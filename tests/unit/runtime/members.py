@@ -1,0 +1,237 @@
+"""Whole workers over a log in memory and a fake coordinator, in real time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from streamlet.app import App
+from streamlet.assignor.assign import assign
+from streamlet.clock import SystemClock
+from streamlet.config import Settings
+from streamlet.group.handover import Handover
+from streamlet.group.handover_values import HandoverRules
+from streamlet.group.member_config import MembershipConfig
+from streamlet.group.session import GroupSession
+from streamlet.group.tasks import Identity, TasksProtocol, rules_from
+from streamlet.runtime.activation import Activation
+from streamlet.runtime.board import Board
+from streamlet.runtime.catalog import Catalog
+from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.copies import Copies
+from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.purge import Purge
+from streamlet.runtime.restore import RestoreProgress, Restorer
+from streamlet.runtime.task import Output
+from streamlet.runtime.worker import Worker
+from streamlet.state.directory import StateDirectory
+from streamlet.state.task_state import TaskState
+from streamlet.testing.coordinator import FakeCoordinator
+from streamlet.testing.coordinator_transport import FakeCluster
+from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
+from streamlet.topology.graph import Topology
+from streamlet.types import TaskId, TopicPartition
+
+CLOCK = SystemClock()
+PARTITIONS = 4
+CHANGELOG = "app-counts-changelog"
+
+
+def counting() -> Topology:
+    """Counts per key of ``words``, every count written to ``counts``."""
+    app = App("app")
+    counts = app.stream("words", key=str, value=str).group_by_key().count(store="counts")
+    counts.to_stream().to("counts")
+    return app.topology()
+
+
+def wait_for(found: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
+    """Wait until it is true."""
+    deadline = time.monotonic() + timeout_s
+    while not found():
+        assert time.monotonic() < deadline, f"not in {timeout_s} s: {what}"
+        threading.Event().wait(0.002)
+
+
+class Nobody:
+    """An observer that does not look."""
+
+    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None: ...
+
+    def restoring(self, progress: RestoreProgress) -> None: ...
+
+    def produced(self, outputs: list[Output]) -> None: ...
+
+
+class Group:
+    """An application with its log, its coordinator and its members."""
+
+    def __init__(self, root: Path, **config: str) -> None:
+        self.root = root
+        self.topology = counting()
+        overrides = {"commit.interval.ms": "50", "learner.ready.linger.ms": "1"}
+        overrides |= {name.replace("_", "."): value for name, value in config.items()}
+        self.settings = Settings.load(overrides=[f"{k}={v}" for k, v in overrides.items()])
+        self.log = MemoryLog()
+        for topic in ("words", "counts"):
+            self.log.create(topic, PARTITIONS)
+        self.cluster = FakeCluster(FakeCoordinator(), CLOCK)
+        self.members: list[Member] = []
+
+    def produce(self, count: int, keys: int = 40) -> None:
+        """So many records for every key."""
+        sink = MemorySink(self.log)
+        for _ in range(count):
+            sink.send("words", [b"k%d" % i for i in range(keys)], [b"x"] * keys)
+
+    def member(self, name: str) -> Member:
+        """A member that works, in a thread."""
+        self.members.append(Member(self, name))
+        self.members[-1].thread.start()
+        return self.members[-1]
+
+    def counts(self) -> dict[str, list[int]]:
+        """All counts put out, by key, in order."""
+        found: dict[str, list[int]] = {}
+        for partition in range(PARTITIONS):
+            for record in self.log.records(TopicPartition("counts", partition)):
+                assert record.key is not None
+                assert record.value is not None
+                number = int.from_bytes(record.value, "big", signed=True)
+                found.setdefault(record.key.decode(), []).append(number)
+        return found
+
+    @property
+    def put_out(self) -> int:
+        """Records put out so far."""
+        return sum(self.log.end(TopicPartition("counts", p)) for p in range(PARTITIONS))
+
+    def shares(self) -> list[int]:
+        """How many tasks each living member runs."""
+        return [len(m.running) for m in self.members if m.thread.is_alive()]
+
+    def end(self) -> None:
+        """Stop everybody."""
+        for member in self.members:
+            member.told.set()
+        for member in self.members:
+            member.thread.join()
+
+
+class Member:
+    """One worker in a thread; ``told`` stops it, ``failed`` is what ended it otherwise."""
+
+    def __init__(self, group: Group, name: str) -> None:
+        self.group = group
+        self.name = name
+        self.told = threading.Event()
+        self.failed: Exception | None = None
+        self.directory = StateDirectory(group.root / name, "app")
+        self.rules = Handover(HandoverRules.from_settings(group.settings))
+        self.worker = self._worker(Board(self.rules))
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def running(self) -> frozenset[str]:
+        """The tasks it runs."""
+        tasks = list(self.worker.holdings.tasks.values())
+        return frozenset(str(one.task) for one in tasks if one.stage.value == "running")
+
+    def open_copies(self) -> dict[TaskId, TaskState]:
+        """The stores of the copies it keeps now."""
+        copies = self.worker._copies
+        assert copies is not None
+        return {task: opened.state for task, opened in list(copies._open.items())}
+
+    def open_tasks(self) -> dict[TaskId, TaskState]:
+        """The stores of the tasks it holds."""
+        return {task: one.state for task, one in list(self.worker.holdings.tasks.items())}
+
+    def _run(self) -> None:
+        try:
+            self.worker.run(lambda: not self.told.wait(0.001))
+        except Exception as error:
+            self.failed = error
+
+    def _worker(self, board: Board) -> Worker:
+        group, settings = self.group, self.group.settings
+        admin, sink = MemoryAdmin(group.log), MemorySink(group.log)
+        catalog = Catalog(group.topology, admin, settings)
+        catalog.prepare()
+        session = self._session(board, catalog)
+        copies = Copies(
+            group.topology,
+            directory=self.directory,
+            restorer=self._restorer(),
+            positions=session,
+            admin=admin,
+            settings=settings,
+            clock=CLOCK,
+        )
+        activation = Activation(
+            group.topology,
+            directory=self.directory,
+            restorer=self._restorer(),
+            copies=copies,
+            positions=session,
+            admin=admin,
+            settings=settings,
+            counts=catalog.counts,
+            policy=ErrorPolicy(),
+            clock=CLOCK,
+        )
+        return Worker(
+            settings,
+            group=session,
+            board=board,
+            source=MemorySource(group.log),
+            sink=sink,
+            activation=activation,
+            copies=copies,
+            commit=AtLeastOnceCommit(
+                session,
+                sink,
+                admin,
+                CLOCK,
+                open_source=lambda: MemorySource(group.log, headers=True),
+                flush_timeout_ms=1_000,
+            ),
+            catalog=catalog,
+            purge=Purge(admin, ()),
+            clock=CLOCK,
+            policy=ErrorPolicy(),
+            observer=Nobody(),
+        )
+
+    def _restorer(self) -> Restorer:
+        source = MemorySource(self.group.log, headers=True)
+        return Restorer(source, MemoryAdmin(self.group.log), CLOCK, positions=source.positions)
+
+    def _session(self, board: Board, catalog: Catalog) -> GroupSession:
+        group = self.group
+        config = MembershipConfig(
+            "app", heartbeat_interval_ms=20, announce_joins=self.rules.rules.announced_joins
+        )
+        protocol = TasksProtocol(
+            Identity(self.name, self.name, stateful=frozenset({0}), subtopologies=_hashes(group)),
+            rules_from(group.settings, learners=True),
+            assign,
+            tasks=catalog.tasks,
+            wall_ms=CLOCK.wall_ms,
+            rejoin=lambda reason: session.rejoin(reason),
+        )
+        session = GroupSession(
+            config,
+            protocol,
+            group.cluster.transport(self.name),
+            CLOCK,
+            board.offer,
+            describe=board.describe,
+        )
+        return session
+
+
+def _hashes(group: Group) -> tuple[bytes, ...]:
+    return tuple(part.hash for part in group.topology.subtopologies)

@@ -1,0 +1,106 @@
+"""Workers carry out the hand-over rules: tasks move warm, exactly, and come back when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from streamlet.state.task_state import TaskState
+from streamlet.types import TaskId
+from tests.unit.runtime.members import PARTITIONS, Group, wait_for
+
+
+@contextmanager
+def running(group: Group) -> Iterator[Group]:
+    with group.cluster:
+        try:
+            yield group
+        finally:
+            group.end()
+
+
+def assert_exact(group: Group, count: int) -> None:
+    """Each key was counted 1, 2, 3, … once, whoever did it."""
+    assert group.counts() == {f"k{i}": list(range(1, count + 1)) for i in range(40)}
+    assert [member.failed for member in group.members] == [None] * len(group.members)
+
+
+@pytest.mark.parametrize("mode", ["release", "surrender"])
+def test_tasks_move_to_a_new_member_and_nothing_is_lost_or_repeated(
+    tmp_path: Path, mode: str
+) -> None:
+    with running(Group(tmp_path, learner_handover=mode)) as group:
+        group.produce(5)
+        group.member("a")
+        wait_for(lambda: group.put_out == 200, "the first counts")
+        group.member("b")
+        for turn in range(10):
+            group.produce(1)
+            due = 200 + 40 * turn
+            wait_for(lambda due=due: group.put_out >= due, "counting goes on")  # type: ignore[misc]
+        wait_for(lambda: group.shares() == [2, 2], f"shares: {group.shares()}")
+        group.produce(5)
+        wait_for(lambda: group.put_out >= 800, "all counts")
+        group.end()
+    assert_exact(group, 20)
+
+
+def test_a_task_is_promoted_where_it_was_learned(tmp_path: Path) -> None:
+    """The new owner's stores are the copy's: they are not opened a second time."""
+    with running(Group(tmp_path)) as group:
+        group.produce(3)
+        group.member("a")
+        wait_for(lambda: group.put_out == 120, "the first counts")
+        learner = group.member("b")
+        copies: dict[TaskId, TaskState] = {}
+
+        def moved() -> bool:
+            copies.update(learner.open_copies())
+            return len(learner.running) == 2
+
+        wait_for(moved, "b has its share")
+        assert learner.open_tasks() == copies
+        group.end()
+    assert_exact(group, 3)
+
+
+def test_an_owner_that_stops_leaves_its_tasks_to_the_others(tmp_path: Path) -> None:
+    with running(Group(tmp_path)) as group:
+        group.produce(2)
+        a = group.member("a")
+        wait_for(lambda: len(a.running) == PARTITIONS, "a runs all")
+        b = group.member("b")
+        wait_for(lambda: group.shares() == [2, 2], "both have a share")
+        a.told.set()
+        wait_for(lambda: len(b.running) == PARTITIONS, "b runs all")
+        group.produce(2)
+        wait_for(lambda: group.put_out == 160, "all counts")
+        group.end()
+    assert_exact(group, 4)
+
+
+def test_a_standby_takes_over_in_place(tmp_path: Path) -> None:
+    with running(Group(tmp_path, num_standby_replicas="1")) as group:
+        group.produce(2)
+        a, b = group.member("a"), group.member("b")
+        wait_for(lambda: group.shares() == [2, 2], "both have a share")
+
+        def warm() -> bool:
+            return all(len(m.rules.copies) == 2 for m in (a, b)) and all(
+                copy.lag == 0 for m in (a, b) for copy in list(m.rules.copies.values())
+            )
+
+        wait_for(warm, "each keeps copies of the other's tasks")
+        copies = b.open_copies()
+        a.told.set()
+        wait_for(lambda: len(b.running) == PARTITIONS, "b runs all")
+        held = b.open_tasks()
+        assert len(copies) == 2
+        assert {task: held[task] for task in copies} == copies
+        group.produce(3)
+        wait_for(lambda: group.put_out == 200, "all counts")
+        group.end()
+    assert_exact(group, 5)
