@@ -14,7 +14,7 @@ from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from streamlet.config import Settings
 from streamlet.dsl.builder import Builder, StreamNode
@@ -97,6 +97,17 @@ class App:
         """
         return Settings.load(self._config, file=file, environ=environ, overrides=overrides)
 
+    @overload
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        *,
+        key: None,
+        value: SerdeLike[V],
+        timestamp: Callable[[None, V, int], int] | None = None,
+        reset: Literal["earliest", "latest"] | None = None,
+    ) -> KStream[None, V]: ...
+    @overload
     def stream(
         self,
         topic: str | Sequence[str],
@@ -105,7 +116,16 @@ class App:
         value: SerdeLike[V],
         timestamp: Callable[[K, V, int], int] | None = None,
         reset: Literal["earliest", "latest"] | None = None,
-    ) -> KStream[K, V]:
+    ) -> KStream[K, V]: ...
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        *,
+        key: Any,
+        value: SerdeLike[V],
+        timestamp: Callable[[Any, V, int], int] | None = None,
+        reset: Literal["earliest", "latest"] | None = None,
+    ) -> KStream[Any, V]:
         """A stream of the records of one or several topics.
 
         Args:

@@ -58,4 +58,5 @@ assert_type(
 )
 assert_type(flights.left_join(airlines, lambda k, f, a: a["name"] if a else k), KStream[str, str])
 flights.to("out", partitioner=lambda k, f, n: len(f.carrier) % n)
+assert_type(app.stream("keyless", key=None, value=str), KStream[None, str])
 assert_type(app.stream("any", key=bytes, value=sl.json()), KStream[bytes, Any])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from streamlet.errors import TopologyError
 from streamlet.types import TaskId
 
 
-def word_count(store: str | None = "counts", value: type = str) -> App:
+def word_count(store: str | None = "counts", value: type[Any] = str) -> App:
     app = App("words")
     lines = app.stream("lines", key=bytes, value=value)
     words = lines.flat_map_values(str.split, value=str)
