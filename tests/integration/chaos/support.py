@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -230,10 +230,12 @@ class Cluster:
         processes: int = 1,
         state_of: Instance | None = None,
         shape: str | None = None,
+        more: Sequence[str] = (),
     ) -> Instance:
         """A new instance, not started.
 
         ``state_of``: it takes over the folder of that one. ``shape``: it runs another topology.
+        ``more``: options of ``streamlet run``.
         """
         command = [sys.executable, "-m", "streamlet", "run"]
         command += ["tests.integration.chaos.topologies:app"]
@@ -241,6 +243,7 @@ class Cluster:
         command += ["--processes", str(processes)]
         for key, value in self._settings.items():
             command += ["--set", f"{key}={value}"]
+        command += more
         folder = self.folder / f"{name}-{len(self.instances)}"
         environ = self._environ if shape is None else {**self._environ, SHAPE: shape}
         made = Instance(name, command, environ, folder)
