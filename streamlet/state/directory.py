@@ -129,7 +129,10 @@ class StateDirectory:
             StateLockedError: another live instance of the application uses the same ``state.dir``.
             StateError: the folder cannot be used.
         """
-        lock = FolderLock(self.path / _INSTANCE_LOCK, "state.dir")
+        try:
+            lock = FolderLock(self.path / _INSTANCE_LOCK, "state.dir")
+        except StateLockedError as error:
+            raise StateLockedError(f"{error}; give each instance a --state-dir of its own") from None
         if not lock.fields.get("process_id"):
             lock.set(process_id=uuid.uuid4().hex)
         return str(lock.fields["process_id"]), lock

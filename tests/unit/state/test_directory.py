@@ -67,7 +67,7 @@ def test_the_process_id_survives_restarts_and_is_had_by_one_instance(
     directory: StateDirectory,
 ) -> None:
     first, lock = directory.lock_instance()
-    with pytest.raises(StateLockedError, match=r"state\.dir"):
+    with pytest.raises(StateLockedError, match=r"state\.dir .* a --state-dir of its own"):
         directory.lock_instance()
     lock.release()
     lock.release()
