@@ -132,7 +132,9 @@ class StateDirectory:
         try:
             lock = FolderLock(self.path / _INSTANCE_LOCK, "state.dir")
         except StateLockedError as error:
-            raise StateLockedError(f"{error}; give each instance a --state-dir of its own") from None
+            raise StateLockedError(
+                f"{error}; give each instance a --state-dir of its own"
+            ) from None
         if not lock.fields.get("process_id"):
             lock.set(process_id=uuid.uuid4().hex)
         return str(lock.fields["process_id"]), lock
