@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
+
+from streamlet.errors import StreamletError
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -48,6 +50,44 @@ def batches(query: StreamingQuery, after: int = -1) -> list[BatchProgress]:
     """The batches behind this one that Spark still remembers (about a hundred), oldest first."""
     found = [BatchProgress.of(json.loads(one.json)) for one in query.recentProgress]
     return [one for one in found if one.batch > after]
+
+
+def follow(
+    query: StreamingQuery,
+    on_batch: Callable[[BatchProgress], None] = lambda _: None,
+    *,
+    every_s: int = 1,
+) -> None:
+    """Wait for a query's end, telling of each batch.
+
+    Args:
+        query: one that runs.
+        on_batch: called once for each batch, in order, soon after it.
+        every_s: how often Spark is asked, seconds.
+
+    Raises:
+        StreamletError: the query failed; the message has the reason, such as which record, and
+            Spark's own is chained.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    shown, ended = -1, False
+    while not ended:
+        try:
+            ended = bool(query.awaitTermination(every_s))
+        except StreamingQueryException as error:
+            raise StreamletError(f"the Spark query failed: {_reason(str(error))}") from error
+        for one in batches(query, shown):
+            shown = one.batch
+            on_batch(one)
+
+
+def _reason(message: str) -> str:
+    """Our own error out of the traces of two languages, else what Spark says first."""
+    ours = [line for line in message.splitlines() if line.startswith("streamlet.errors.")]
+    if ours:
+        return ours[-1].partition(": ")[2]
+    return message.strip().splitlines()[0]
 
 
 def _lag(source: Mapping[str, Any]) -> int:

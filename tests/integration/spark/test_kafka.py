@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlet.app import App
-from streamlet.errors import MissingTopicError
+from streamlet.errors import MissingTopicError, StreamletError
 from streamlet.spark import start
+from streamlet.spark.progress import BatchProgress, follow
 from streamlet.testing import TopologyTestDriver
 from tests.integration.spark import words
 
@@ -32,7 +33,8 @@ def topics(bootstrap_servers: str) -> Iterator[str]:
 
 def run(
     spark: SparkSession, bootstrap: str, checkpoint: Path, *, app: App = words.APP, **how: object
-) -> None:
+) -> list[BatchProgress]:
+    told: list[BatchProgress] = []
     query = start(
         app,
         spark,
@@ -42,16 +44,22 @@ def run(
         **how,  # type: ignore[arg-type]
     )
     try:
-        assert query.awaitTermination(120)
+        follow(query, told.append)
     finally:
         query.stop()
+    return told
 
 
 def test_word_count_reads_kafka_and_writes_kafka_and_goes_on_from_its_checkpoint(
     spark: SparkSession, topics: str, tmp_path: Path
 ) -> None:
     words.produce(topics, LINES[:60])
-    run(spark, topics, tmp_path, max_records_per_batch=25)
+    told = run(spark, topics, tmp_path, max_records_per_batch=25)
+    assert [one.batch for one in told] == list(range(len(told)))
+    assert sum(one.records for one in told) == 60
+    assert max(one.records for one in told) <= 25
+    assert told[-1].lag == 0
+    assert told[-1].state_bytes > 0
     words.produce(topics, LINES[60:])
     run(spark, topics, tmp_path, output="latest")
     found = words.consume(topics)
@@ -76,6 +84,15 @@ def test_a_record_that_cannot_be_read_becomes_a_dead_letter(
     assert headers["streamlet.application"] == b"careful"
     assert headers["streamlet.topic"] == b"lines"
     assert headers["streamlet.error"] == b"SerdeError"
+
+
+def test_a_record_that_fails_ends_the_query_and_is_named(
+    spark: SparkSession, topics: str, tmp_path: Path
+) -> None:
+    words.produce(topics, [b"\xff\xfe"])
+    with pytest.raises(StreamletError, match=r"query failed: undecodable record .* at lines-\d"):
+        run(spark, topics, tmp_path)
+    assert words.consume(topics) == []
 
 
 def test_a_topic_that_is_not_there_is_named(

@@ -49,12 +49,6 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> None:
         time.sleep(0.02)
 
 
-def batches(checkpoint: Path) -> int:
-    """Micro-batches that count."""
-    commits = checkpoint / "commits"
-    return sum(1 for one in commits.glob("*") if one.name.isdigit()) if commits.is_dir() else 0
-
-
 def python_workers() -> list[psutil.Process]:
     """Processes that run tasks: forked by a daemon that the JVM started."""
     ours = list(psutil.Process().children(recursive=True))
@@ -75,9 +69,9 @@ def test_stopping_in_the_middle_of_batches_commits_none_in_part(
 ) -> None:
     dice = random.Random(1)
     for _ in range(4):
-        before = batches(tmp_path)
+        before = words.batches(tmp_path)
         query = words.begin(spark, broker, tmp_path)
-        wait_for(lambda before=before: batches(tmp_path) > before, 60)  # type: ignore[misc]
+        wait_for(lambda before=before: words.batches(tmp_path) > before, 60)  # type: ignore[misc]
         time.sleep(dice.uniform(0, 0.8))  # any moment of a batch
         query.stop()
     words.finish(spark, broker, tmp_path)
@@ -91,8 +85,8 @@ def test_killed_python_workers_lose_nothing_and_count_nothing_twice(
     query: StreamingQuery = words.begin(spark, broker, tmp_path)
     try:
         for _ in range(5):
-            before = batches(tmp_path)
-            wait_for(lambda before=before: batches(tmp_path) > before, 60)  # type: ignore[misc]
+            before = words.batches(tmp_path)
+            wait_for(lambda before=before: words.batches(tmp_path) > before, 60)  # type: ignore[misc]
             time.sleep(dice.uniform(0, 0.5))
             victims = python_workers()
             if victims:
@@ -125,11 +119,11 @@ def test_a_killed_driver_goes_on_where_it_was(
     """Driver, JVM and workers die at once, as with the machine; the checkpoint is what is left."""
     dice, checkpoint, log = random.Random(3), tmp_path / "checkpoint", tmp_path / "log"
     for _ in range(2):
-        before = batches(checkpoint)
+        before = words.batches(checkpoint)
         with driver(broker, checkpoint, log) as process:
             wait_for(
                 lambda before=before, process=process: (  # type: ignore[misc]
-                    batches(checkpoint) > before or process.poll() is not None
+                    words.batches(checkpoint) > before or process.poll() is not None
                 ),
                 120,
             )

@@ -11,6 +11,7 @@ import pytest
 import examples.wordcount
 from streamlet.spark import to_dataframe
 from streamlet.spark.placement import groups, key_hash
+from streamlet.spark.segments import Limits
 from streamlet.testing import TopologyTestDriver
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ pytestmark = pytest.mark.spark
 
 ROWS = "key binary, value binary, topic string, partition int, offset bigint, timestamp bigint"
 LINES = ["the quick fox", "the lazy dog; the fox", "", "a dog", "quick quick"]
+
+#: State is compacted all the time, in pieces.
+SMALL = Limits(change_bytes=50, changes=1, piece_bytes=30)
 
 Records = Sequence[tuple[bytes | None, bytes | None]]
 
@@ -87,13 +91,22 @@ def test_word_count_ends_as_in_the_test_driver_also_over_a_restart(
 ) -> None:
     from pyspark.sql.functions import spark_partition_id
 
+    from streamlet.spark.processor import Options
+
     files = Files(spark, tmp_path / "lines", "lines", 2)
     for some in (LINES[:2], LINES[2:4]):
         files.write([(None, line.encode()) for line in some])
-    frame = to_dataframe(
-        examples.wordcount.app, spark, source=files.read(), partitions={"lines": 2}
-    ).withColumn("at", spark_partition_id())
-    rows = run(frame, tmp_path / "checkpoint")
+
+    def frame() -> DataFrame:
+        return to_dataframe(
+            examples.wordcount.app,
+            spark,
+            source=files.read(),
+            partitions={"lines": 2},
+            options=Options(limits=SMALL),
+        ).withColumn("at", spark_partition_id())
+
+    rows = run(frame(), tmp_path / "checkpoint")
     found = counts(rows)
     assert dict(found) == driver_counts(LINES[:4])
     # Two tasks, two shuffle partitions: neither is idle.
@@ -101,8 +114,5 @@ def test_word_count_ends_as_in_the_test_driver_also_over_a_restart(
     words = sum(len(examples.wordcount.words(line)) for line in LINES[:4])
     assert len(found) == words  # an update per record
     files.write([(None, line.encode()) for line in LINES[4:]])
-    again = run(
-        to_dataframe(examples.wordcount.app, spark, source=files.read(), partitions={"lines": 2}),
-        tmp_path / "checkpoint",
-    )
+    again = run(frame(), tmp_path / "checkpoint")
     assert dict(counts(again)) == {"quick": driver_counts(LINES)["quick"]}

@@ -72,6 +72,12 @@ def consume(bootstrap: str) -> list[tuple[str, int]]:
     return found
 
 
+def batches(checkpoint: Path) -> int:
+    """Micro-batches that count."""
+    commits = checkpoint / "commits"
+    return sum(1 for one in commits.glob("*") if one.name.isdigit()) if commits.is_dir() else 0
+
+
 def letters(bootstrap: str) -> list[tuple[bytes, dict[str, bytes]]]:
     """Values and headers of all dead letters."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
