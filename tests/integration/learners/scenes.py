@@ -1,0 +1,111 @@
+"""Hand-overs that are caught in the act, and what must hold when they are over."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import attrs
+import pytest
+
+from streamlet.config import Settings
+from streamlet.group.look import Look
+from streamlet.group.tasks import rules_from
+from streamlet.group.transport import Transport
+from tests.integration.chaos.checks import assert_counts_exact, contents
+from tests.integration.chaos.support import Cluster, Instance, wait_for
+from tests.integration.chaos.topics import Load
+
+#: Each decision is a line of the debug log.
+TALKATIVE = ("--log-level", "debug")
+
+
+@attrs.frozen
+class Stage:
+    """A moment of a hand-over: what who says then."""
+
+    name: str
+    of_owner: bool
+    says: str
+
+
+LEARNING = Stage("learning", False, "SetCopies(learner=frozenset({")
+READY = Stage("ready", False, "rejoining: a learner is ready")
+ORDERED = Stage("ordered", True, "AskHold(")
+STOPPED = Stage("stopped", True, "CommitLast(")
+RELEASED = Stage("released", True, "EndHold(")
+ACTIVATING = Stage("activating", False, "positions=Positions(")
+STAGES = (LEARNING, READY, ORDERED, STOPPED, RELEASED, ACTIVATING)
+
+
+def await_line(instance: Instance, text: str, start: int = 0, timeout_s: float = 60.0) -> None:
+    """Wait until the log says this behind ``start``; looks every millisecond."""
+    deadline, pause = time.monotonic() + timeout_s, threading.Event()
+    while text not in instance.log()[start:]:
+        if time.monotonic() > deadline:
+            pytest.fail(f"{instance.name} never says {text!r}:\n{instance.log()[-3000:]}")
+        pause.wait(0.001)
+
+
+def catch(stage: Stage, owner: Instance, joiner: Instance) -> None:
+    """Start the joiner and wait for this moment of the hand-over to it."""
+    start = len(owner.log())
+    joiner.start()
+    if stage.of_owner:
+        await_line(owner, stage.says, start)
+    else:
+        await_line(joiner, stage.says)
+
+
+def await_owners(cluster: Cluster, *instances: Instance) -> None:
+    """Wait until exactly these have committed all tasks, each some."""
+    wanted = {instance.name for instance in instances}
+
+    def theirs() -> bool:
+        owners = cluster.owners()
+        names = {owner.split("-")[0] for owner in owners.values()}
+        return names == wanted and len(owners) == len(cluster.tasks)
+
+    wait_for(theirs, lambda: f"{wanted} run all: {cluster.owners()}\n{cluster.logs()}")
+
+
+def assert_settled(cluster: Cluster) -> None:
+    """The group comes to rest: every rule holds, nobody learns, nothing is on its way."""
+    transport = Transport(cluster.servers, client_id="look")
+    rules = rules_from(Settings.load(), learners=True)
+    look = Look(transport, cluster.admin, cluster.name, True, rules)
+    seen: list[object] = []
+
+    def at_rest() -> bool:
+        found = look.now()
+        tasks = [t for i in found["instances"] for m in i["members"] for t in m["tasks"]]
+        actives = Counter(task["task"] for task in tasks if task["role"] == "active")
+        seen[:] = [found]
+        return (
+            not found["violations"]
+            and not found["handovers"]
+            and not any(task["isLearner"] for task in tasks)
+            and actives == Counter(map(str, cluster.tasks))
+        )
+
+    try:
+        wait_for(at_rest, lambda: f"the group settles: {seen}\n{cluster.logs()}", 30)
+    finally:
+        transport.close()
+
+
+def assert_exact_in_the_end(cluster: Cluster, living: Sequence[Instance], load: Load) -> None:
+    """The group is at rest; everything is processed, and counted once."""
+    assert_settled(cluster)
+    true = load.finish()
+    cluster.await_settled()
+    assert [instance.stop() for instance in living] == [0] * len(living), cluster.logs()
+    assert_counts_exact(cluster, contents(cluster, list(living)), true)
+
+
+def go_on(load: Load, records: int = 1_000) -> None:
+    """Let so many records come."""
+    mark = load.total
+    wait_for(lambda: load.total > mark + records, "the load goes on")
