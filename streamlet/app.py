@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
@@ -25,7 +24,7 @@ from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable, TableNode
 from streamlet.dsl.tables import TableSource
 from streamlet.dsl.uses import TableUse
-from streamlet.errors import AppNotFoundError, ConfigError, StreamletError, TopologyError
+from streamlet.errors import AppNotFoundError, ConfigError, StreamletError, TopologyError, told
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.serdes import SerdeLike
 from streamlet.topology.graph import Topology
@@ -305,15 +304,7 @@ def _module(name: str) -> ModuleType:
     except StreamletError:
         raise  # wrong settings or a wrong topology: there is an application, but it cannot be
     except Exception as error:
-        raise AppNotFoundError(
-            f"module {name!r} cannot be imported: {type(error).__name__}: {error}{_place(error)}"
-        ) from error
-
-
-def _place(error: BaseException) -> str:
-    """Where it was raised, for a message without a traceback."""
-    steps = traceback.extract_tb(error.__traceback__)
-    return f" ({steps[-1].filename}, line {steps[-1].lineno})" if steps else ""
+        raise AppNotFoundError(f"module {name!r} cannot be imported: {told(error)}") from error
 
 
 def _apps_in(module: ModuleType, name: str) -> str:

@@ -8,7 +8,15 @@ Foreign exceptions become one of these at the edge that met them (``kafka/client
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
+
+
+def told(error: BaseException) -> str:
+    """What a program of the user's raised, with file and line, for a message without traceback."""
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    steps = traceback.extract_tb(error.__traceback__)
+    return f"{text}, {steps[-1].filename} line {steps[-1].lineno}" if steps else text
 
 
 class StreamletError(Exception):

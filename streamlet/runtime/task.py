@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.errors import ProcessingError
+from streamlet.errors import ProcessingError, StreamletError, told
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.runtime.inputs import Inputs, KnownEnd
 from streamlet.runtime.policy import ErrorPolicy, reason_headers
@@ -401,7 +401,10 @@ class Task:
         Raises:
             ProcessingError: under ``fail``.
         """
-        detail = f"{reason} ({type(cause).__name__}: {cause})"
+        if self._policy.action == "skip":
+            self.counters.skipped += 1
+            return
+        detail = f"{reason} ({_why(cause)})"
         error = ProcessingError(detail, where.topic, where.partition, offset, operator)
         error.__cause__ = cause
         if self._policy.action == "fail":
@@ -422,6 +425,13 @@ class Task:
                 i = raw.offsets.index(offset)
                 return raw.keys[i], raw.values[i], raw.timestamps[i]
         raise AssertionError(f"no raw record for {where} offset {offset}")
+
+
+def _why(cause: BaseException | None) -> str:
+    """Why a record failed; where the user's program raised it, with the line."""
+    if cause is None or isinstance(cause, StreamletError):
+        return f"{type(cause).__name__}: {cause}"
+    return told(cause)
 
 
 def _milliseconds(time: object) -> int:

@@ -98,6 +98,13 @@ def test_a_failing_record_stops_the_task_and_names_itself() -> None:
     assert isinstance(caught.value.__cause__, ValueError)
 
 
+def test_a_failing_record_tells_the_line_of_the_program_it_failed_on() -> None:
+    running = task(graph(each("upper", ("source",), upper), sink("upper")))
+    line = upper.__code__.co_firstlineno + 2
+    with pytest.raises(ProcessingError, match=rf"ValueError: no such word, .*\.py line {line}\)"):
+        running.process(raw("bad"))
+
+
 def test_a_failing_record_is_skipped_and_counted() -> None:
     running = task(graph(each("up", ("source",), upper), sink("up")), ErrorPolicy("skip"))
     assert values(running.process(raw("a", "bad", "b", "bad"))) == [b"A", b"B"]
