@@ -8,7 +8,9 @@ that ``streamlet --help`` stays quick.
 
 from __future__ import annotations
 
+import os
 import pkgutil
+import sys
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated
@@ -17,6 +19,7 @@ import typer
 
 import streamlet.tools
 from streamlet.tools.command import REGISTRY
+from streamlet.tools.output import Output
 
 #: What ``--help`` says of a group.
 _GROUPS = {
@@ -75,4 +78,19 @@ def _root(
 
 def main() -> None:
     """Run the command line and exit: 0 ok, else what the error says (see ``streamlet.errors``)."""
-    build()(prog_name="streamlet")
+    try:
+        build()(prog_name="streamlet")
+    except SystemExit as ended:
+        _tell_usage(ended)
+        raise
+
+
+def _tell_usage(ended: SystemExit) -> None:
+    """With ``--json``, the document for words that led to no command, which are typer's to refuse.
+
+    People were told already.
+    """
+    describe = getattr(ended.__context__, "format_message", None)
+    if describe is not None and ("--json" in sys.argv or os.environ.get("STREAMLET_JSON")):
+        problem = {"type": "UsageError", "message": describe(), "exit_code": ended.code}
+        Output(as_json=True).answer({"error": problem})

@@ -189,6 +189,24 @@ def test_the_module_is_the_command() -> None:
     assert done.stdout.strip().count(".") == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("describe",), "Missing argument"),
+        (("topics", "list", "--nope"), "No such option: --nope"),
+        (("nowhere",), "No such command 'nowhere'"),
+    ],
+)
+def test_wrong_usage_is_a_json_document_too(words: tuple[str, ...], message: str) -> None:
+    command = [sys.executable, "-m", "streamlet", *words, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    error = json.loads(done.stdout)["error"]
+    assert (error["type"], error["exit_code"]) == ("UsageError", 2)
+    assert message in error["message"]
+    assert message in done.stderr
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_can_complete(shell: str) -> None:
     done = subprocess.run(
