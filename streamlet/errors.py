@@ -79,6 +79,12 @@ class BrokerError(StreamletError):
     """The broker cannot be reached, is too old, or answered with an error we cannot mend."""
 
 
+class BrokerTooOldError(BrokerError):
+    """The broker lacks what we need; another address or a newer Kafka is needed."""
+
+    exit_code = 2
+
+
 class UnreachableError(BrokerError):
     """The broker does not answer."""
 

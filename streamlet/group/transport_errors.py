@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from streamlet.errors import BrokerError
+from streamlet.errors import BrokerError, BrokerTooOldError
 from streamlet.group.codes import name_of
 
 
@@ -25,6 +25,8 @@ class TransportError(BrokerError):
     def __init__(self, kind: FailureKind, text: str, *, sent: bool = True) -> None:
         super().__init__(text)
         self.kind = kind
+        if kind is FailureKind.UNSUPPORTED:
+            self.exit_code = BrokerTooOldError.exit_code  # no restart mends that
         self.sent = sent
 
     @property

@@ -28,6 +28,7 @@ from confluent_kafka.admin import NewTopic as RawTopic  # type: ignore[attr-defi
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import (
     BrokerError,
+    BrokerTooOldError,
     DeliveryError,
     RecordRefusedError,
     TimedOutError,
@@ -574,8 +575,10 @@ class KafkaAdmin:
     def close(self) -> None:
         """Nothing to do: the client has no connection state worth a farewell."""
 
-    def _unreachable(self, error: KafkaException) -> UnreachableError:
+    def _unreachable(self, error: KafkaException) -> BrokerError:
         reason = error.args[0].str()
+        if error.args[0].code() == KafkaError._UNSUPPORTED_FEATURE:
+            return BrokerTooOldError(f"{self._where} is too old, Kafka 2.5 is needed: {reason}")
         return UnreachableError(
             f"no answer from {self._where} within {self._timeout_ms} ms: {reason}. "
             "Is the broker running, and is the address right (--bootstrap-servers)?"

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from streamlet.errors import ConfigError
+from streamlet.errors import BrokerTooOldError, ConfigError
 from streamlet.group.messages import Heartbeat
 from streamlet.group.security import client_settings
 from streamlet.group.sockets import DataFirstSocket
 from streamlet.group.transport import Transport
 from streamlet.group.transport_errors import FailureKind, TransportError
+from streamlet.kafka.client import KafkaAdmin
+from streamlet.runtime.instance import FINAL_CODES
 
 UNSUPPORTED_VERSION = 35
 API_VERSIONS = 18
@@ -59,7 +61,14 @@ def test_a_broker_too_old_is_said_to_be_too_old(
         transport.send(Heartbeat("g", 1, "m", None), "main", 5_000).result(10)
 
     assert failed.value.kind is FailureKind.UNSUPPORTED
+    assert failed.value.exit_code in FINAL_CODES, "nor is it tried again"
     assert not failed.value.sent
+
+
+def test_a_broker_too_old_is_not_taken_for_one_that_is_away(old_address: str) -> None:
+    """What run asks first goes through the other client."""
+    with pytest.raises(BrokerTooOldError, match=rf"{old_address} is too old, Kafka 2\.5 is needed"):
+        KafkaAdmin(old_address).topics()
 
 
 def test_a_server_that_never_answers_is_given_up_in_time() -> None:
