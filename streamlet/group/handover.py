@@ -225,7 +225,9 @@ class Handover:
             if outcome in (CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN):
                 claim.stage, claim.surrendered = Stage.RELEASED, unit.for_join
                 self._out.append(Close(task))
-            elif outcome is not CommitOutcome.LOST:  # nothing happened; LOST comes with ``lost``
+            elif outcome is CommitOutcome.LOST:  # we are leaving, or ``lost`` is about to follow
+                self._close(task)
+            else:  # nothing happened
                 claim.stage = Stage.RUNNING
                 self._out.append(Resume(task))
         self._retry_at_ms = now_ms + self.rules.retry_ms

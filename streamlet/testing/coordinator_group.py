@@ -96,9 +96,10 @@ class ClassicGroup:
     def _supports(self, request: JoinGroup) -> bool:
         if self.state is State.EMPTY:
             return bool(request.protocol_type and request.protocols)
+        # With nobody left but ids handed out, any name is one that all members have.
         common = self.roster.common_protocols()
-        return request.protocol_type == self.protocol_type and any(
-            name in common for name, _ in request.protocols
+        return request.protocol_type == self.protocol_type and (
+            not len(self.roster) or any(name in common for name, _ in request.protocols)
         )
 
     def _join_stranger(self, request_id: RequestId, request: JoinGroup, client: str) -> None:

@@ -17,12 +17,12 @@ import attrs
 from streamlet.group.commands import Connection, Send
 from streamlet.group.events import Answered, Failure, RequestFailed
 from streamlet.group.messages import (
-    Heartbeat,
     JoinGroup,
     JoinGroupAnswer,
     LeaveGroup,
     OffsetCommit,
     OffsetCommitAnswer,
+    SyncGroup,
 )
 from streamlet.testing.coordinator_desk import RequestId
 from streamlet.testing.simulation.events import Lose, NetworkSpec
@@ -64,7 +64,7 @@ class Network:
         self._last_back: dict[tuple[int, Connection], int] = {}
         self._losses: list[tuple[Lose, set[str]]] = []
         self._sent: list[Counter[str]] = []
-        #: Messages on their way, heartbeats left out.
+        #: Messages on their way that a step waits for; what else waits for one says so itself.
         self.traffic = 0
 
     def latency(self) -> int:
@@ -140,7 +140,7 @@ class Network:
         return self._dice.randint(low, high) if high else 0
 
     def _depart(self, flight: _Flight, copy: int) -> None:
-        flight.counted = not isinstance(flight.send.request, Heartbeat)
+        flight.counted = isinstance(flight.send.request, JoinGroup | SyncGroup | LeaveGroup)
         self.traffic += flight.counted
         key = (flight.sender.uid, flight.send.connection)
         at_ms = max(self._world.now_ms + self._delay(), self._last_there.get(key, 0))

@@ -117,7 +117,10 @@ class History:
         bound: int = 2 * stateful * (1 + config.get("num.standby.replicas", 0)) + 4
         leaving = sum(m.instance.leaving is not None for m in self.simulation.world.members)
         slow = any(key.startswith("max.") for key in config) or "network" in self.head
-        return bound + 2 * leaving + 4 + (len(tasks) * 4 + 40 if slow else 0)
+        # A commit whose answer is lost costs a rebalance, whatever the plan (M6).
+        lossy = self.head.get("network", {}).get("loss", 0) > 0
+        more = (len(tasks) * 4 + 40 if slow else 0) + (200 if lossy else 0)
+        return bound + 2 * leaving + 4 + more
 
     # -- the cluster ---------------------------------------------------------------------------
 
@@ -136,7 +139,7 @@ class History:
             head["start"] = self._start(tasks, list(instances)[: dice.randint(1, 3)])
         if dice.random() < 0.6:
             head["network"] = {
-                "loss": dice.choice([0, 0, 0.01, 0.05]),
+                "loss": dice.choice([0, 0, 0.01, 0.04]),
                 "duplicate": dice.choice([0, 0, 0.02, 0.1]),
                 # Late messages keep steps from coming to rest: the next one meets open hand-overs.
                 "delay_ms": [0, dice.choice([1, 5, 30, 150, 400, 400])],
@@ -220,7 +223,9 @@ class History:
     # -- steps ---------------------------------------------------------------------------------
 
     def _live(self) -> list[str]:
-        return [n for n in self.head["instances"] if self.simulation.world.of(n)]
+        world = self.simulation.world
+        there = {n: world.of(n) for n in self.head["instances"]}
+        return [n for n, of in there.items() if of and not any(m.worker.stopping for m in of)]
 
     def _paused(self) -> list[str]:
         return [n for n in self._live() if any(m.paused for m in self.simulation.world.of(n))]

@@ -124,6 +124,8 @@ class Simulation:
         match event:
             case ev.Join(names):
                 for name in names:
+                    if any(member.worker.stopping for member in world.of(name)):
+                        world.kill(name, remove=True)  # it was told to leave and takes its time
                     if not world.of(name):
                         world.start_instance(name)
             case ev.Leave(names):

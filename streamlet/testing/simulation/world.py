@@ -187,6 +187,8 @@ class World:
         if group is None or group.state not in (State.STABLE, State.EMPTY, State.DEAD):
             return group is None
         joined = set(group.members)
+        if joined - {member.machine.member_id for member in self.members}:
+            return False  # the coordinator has yet to notice that somebody is gone
         return all(
             m.machine.member_id in joined and m.machine.generation == group.generation
             for m in self.members
@@ -203,7 +205,9 @@ class World:
         if self.now_ms >= self._hold_until_ms:
             return False
         view = self.coordinator.view(group)
-        joined = view.joined if view is not None else frozenset()
+        if view is None or not view.members:
+            return False  # it becomes Empty, and whoever comes next begins anew
+        joined = view.joined
         self._held = any(
             not member.paused and not member.worker.stopping
             for member in self.members
