@@ -25,7 +25,7 @@ from streamlet.tools.log import set_up_logging
 from streamlet.tools.run_progress import ended_event, restoring_event
 from streamlet.types import TaskId
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("streamlet.process")  # __name__ is __main__ here
 
 
 class PipeObserver:
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _work(orders, observer)
     except StreamletError as error:
-        log.error("%s", error)
+        # The supervisor says it, with our name; once is enough.
         log.debug("the worker failed", exc_info=True)
         observer.tell(
             event="failed",
