@@ -8,7 +8,7 @@ from tests.simulation.model.folder_cases import FOLDER_CASES, HOLDS, LONGER
 from tests.simulation.model.folders_steps import Folders
 from tests.simulation.model.search import explore
 
-SLOW = ("held b", "V12b")
+SLOW = ("N5", "N6", "held b", "V12b")
 
 
 def assert_holds(folders: Folders) -> None:

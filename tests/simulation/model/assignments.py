@@ -62,6 +62,8 @@ def take(world: World, slot: int, plan: Plan, rules: Rules) -> World:
         said=None,
         want=before.want if before.want == WISH else "",
     )
+    if member.overdue:  # its unit was overtaken: it goes on
+        member = member._replace(role=ACTIVE, order=None, overdue=False)
     match plan.kind:
         case _ if slot == plan.owner and plan.kind == KEEP:
             member = _keep(member, rules)

@@ -157,6 +157,12 @@ CASES: Final[dict[str, Case]] = {
         {},
         mended=False,  # the rule is a bound on time; ``folders`` has it
     ),
+    "overdue": Case(
+        "M2, M6: a stopped task whose answer is not taken in time is declared released",
+        "S2",
+        budget(3, ready=1, start=1, slow=1),
+        {"overdue": "active"},
+    ),
     "N3": Case(
         "N3: a restore stops at the number of the commit",
         "S5",
@@ -197,12 +203,12 @@ SLOW: Final[dict[str, Case]] = {
 PROTOCOLS: Final[dict[str, tuple[Rules, tuple[str, ...], tuple[str, ...]]]] = {
     "at-least-once": (
         Rules(),
-        ("ready", "crash", "expire", "start", "lose", "cut", "static"),
+        ("ready", "crash", "expire", "start", "lose", "cut", "slow", "static"),
         ("ready",),
     ),
     "strict-gate": (
         Rules(parked=False),
-        ("ready", "crash", "expire", "start", "lose", "cut", "static"),
+        ("ready", "crash", "expire", "start", "lose", "cut", "slow", "static"),
         ("ready",),
     ),
     "exactly-once": (
@@ -222,12 +228,12 @@ PROTOCOLS: Final[dict[str, tuple[Rules, tuple[str, ...], tuple[str, ...]]]] = {
     ),
     "revoke": (
         Rules(mode="revoke"),
-        ("ready", "move", "crash", "expire", "start", "lose", "cut", "static"),
+        ("ready", "move", "crash", "expire", "start", "lose", "cut", "slow", "static"),
         ("ready", "move"),
     ),
     "deadline": (
         Rules(deadline="release"),
-        ("force", "crash", "expire", "start", "lose", "cut"),
+        ("force", "crash", "expire", "start", "lose", "cut", "slow"),
         ("force",),
     ),
     "deadline-exactly-once": (

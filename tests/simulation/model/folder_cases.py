@@ -7,16 +7,20 @@ from typing import Any, Final
 
 import attrs
 
-from tests.simulation.model.folders import TODAY, FolderRules, budget
+from tests.simulation.model.folders import FolderRules, budget
 from tests.simulation.model.folders_steps import Folders
 
 PROTOCOL: Final = FolderRules()
-#: Without the cleaner nobody need look for strangers; many more states can then be seen.
-UNSEEN: Final = FolderRules(strangers="ignored")
+#: Crashes alone need no fence; without one a trace shows what it is about.
+UNFENCED: Final = FolderRules(fence=False)
+#: A commit that writes nothing, then one that does.
+QUIET: Final = FolderRules(inputs="-a")
 #: A key with a good record, one that a lost commit wrote after it, and more commits than the
 #: cleaner waits for.
 AGED: Final = FolderRules(inputs="cabc", done=1, compaction="lagged")
 LATE: Final = FolderRules(inputs="ccab", done=1, compaction="lagged")
+#: A copy on the other host, of two keys that are committed.
+COPIED: Final = FolderRules(inputs="abc", done=2, follow=True)
 
 
 @attrs.frozen
@@ -26,7 +30,7 @@ class FolderCase:
     rule: str
     faults: tuple[int, ...]
     out: Mapping[str, Any]
-    base: FolderRules = TODAY
+    base: FolderRules = UNFENCED
     mended: bool = True
 
     def with_rule(self) -> Folders:
@@ -104,34 +108,48 @@ FOLDER_CASES: Final[dict[str, FolderCase]] = {
         LATE,
     ),
     "V14": FolderCase(
-        "the commit says at which number earlier epochs ended: a zombie's record before the"
-        " successor's first one is no record of the commit",
+        "an active period's first flush writes to each changelog: else a zombie's record may be the"
+        " first behind the commit that the successor's commit is taken to contain",
         budget(1, expire=1),
-        {"ended": False},
+        {"fence": False},
+        QUIET,
+    ),
+    "V14b": FolderCase(
+        "what a stranger wrote before that record is written again before the commit",
+        budget(1, expire=1),
+        {"strangers": "ignored"},
         PROTOCOL,
+    ),
+    "N5": FolderCase(
+        "a copy that notes a position it held back notes the epoch met before that position",
+        budget(3, crash=3),
+        {"epoch_of": "highest"},
+        COPIED,
     ),
 }
 
 #: Rules and faults under which nothing may break. What takes more than seconds is in ``LONGER``.
 HOLDS: Final[dict[str, Folders]] = {
-    "a crash between any two steps": Folders(TODAY, budget(2, crash=2, wipe=1, lose=1)),
+    "a crash between any two steps": Folders(PROTOCOL, budget(2, crash=2, wipe=1, lose=1)),
     "deletions and commits without a flush": Folders(
-        FolderRules(inputs="aA-b", ended=False, strangers="ignored"), budget(2, crash=2, wipe=1)
+        FolderRules(inputs="aA-b"), budget(1, crash=1, wipe=1)
     ),
     "a local write too early costs a restore from zero": Folders(
-        FolderRules(order="flush, write, commit", ended=False), budget(2, crash=2, wipe=1)
+        FolderRules(order="flush, write, commit", fence=False), budget(2, crash=2, wipe=1)
     ),
-    "a zombie, an earlier epoch's end known": Folders(UNSEEN, budget(2, expire=1, crash=1)),
+    "a zombie": Folders(PROTOCOL, budget(1, expire=1)),
+    "a copy that is promoted": Folders(FolderRules(follow=True), budget(1, crash=1)),
+    "a copy and a zombie": Folders(FolderRules(follow=True), budget(1, expire=1)),
 }
 
 LONGER: Final[dict[str, Folders]] = {
-    "three crashes": Folders(TODAY, budget(3, crash=3, wipe=1, lose=1)),
+    "three crashes": Folders(PROTOCOL, budget(3, crash=3, wipe=1, lose=1)),
     "crashes within a restore, processing during commits": Folders(
-        FolderRules(inputs="abA-", chunks=True, overlap=True, ended=False, strangers="ignored"),
+        FolderRules(inputs="abA-", chunks=True, overlap=True, fence=False),
         budget(2, crash=2, wipe=1, lose=1),
     ),
-    "zombies": Folders(UNSEEN, budget(2, expire=2, crash=1)),
-    "a zombie whose records are written again": Folders(PROTOCOL, budget(2, expire=1, crash=1)),
+    "a zombie and a crash": Folders(QUIET, budget(2, expire=1, crash=1)),
     "crashes and the cleaner": Folders(AGED, budget(3, crash=2, compact=1)),
     "a zombie and the cleaner": Folders(LATE, budget(2, expire=1, compact=1)),
+    "crashes of a copy and of owners": Folders(COPIED, budget(3, crash=3)),
 }

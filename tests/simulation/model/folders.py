@@ -48,14 +48,11 @@ class FolderRules:
     carry: bool = True  # N4: a claim carries the old state forward
     rewrite: str = "all"  # N4: what was skipped is written again; also "values", "nothing"
     held: bool = True  # no position passes a skipped record that is not written again
-    ended: bool = True  # V14: the commit says at which number earlier epochs ended
-    strangers: str = "rewritten"  # C3; also "rewritten, not held", "ignored"
+    fence: bool = True  # V14: an active period's first flush writes to each changelog
+    strangers: str = "rewritten"  # C3: before the commit; or "ignored"
     compaction: str = "none"
-
-
-#: What streamlet does today: a record of an earlier epoch counts wherever no later one precedes it,
-#: and nobody looks for strangers in a changelog.
-TODAY: Final = FolderRules(ended=False, strangers="ignored")
+    follow: bool = False  # N5: a host without the task reads its changelog
+    epoch_of: str = "position"  # what is noted beside a held position: its epoch, or "highest"
 
 
 FAULTS: Final = ("crash", "expire", "wipe", "lose", "compact")
@@ -77,12 +74,11 @@ class Entry(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """What is committed. ``ended``: last commit number of each earlier epoch that had one."""
+    """What is committed."""
 
     offset: int
     epoch: int
     state: StateNumber
-    ended: tuple[StateNumber, ...] = ()
 
 
 class Folder(NamedTuple):
@@ -108,14 +104,23 @@ class Batch(NamedTuple):
 
 #: Where a process is. What nobody else can tell apart is one step.
 RESTORING: Final = "restoring"
+FOLLOWING: Final = "following"
+PROMOTING: Final = "promoting"
 IDLE: Final = ""
 FLUSHING: Final = "flushing"
 SENT: Final = "sent"  # to the coordinator
 ACCEPTED: Final = "accepted"  # by it; not heard yet, so nothing is written locally
 
 
+#: Records that a copy holds back, with their offsets.
+Held = tuple[tuple[int, Entry], ...]
+
+
 class Process(NamedTuple):
-    """A process that runs the task, or restores it. ``commit`` is what it started from."""
+    """A process that runs the task, restores or follows it; ``commit`` is what it starts from.
+
+    ``back``: records a copy holds back until it is known that they count.
+    """
 
     commit: Commit
     store: Store
@@ -123,6 +128,7 @@ class Process(NamedTuple):
     highest: int  # epoch met
     end: int = 0  # of the changelog, when the restore began
     skipped: tuple[tuple[str, int], ...] = ()
+    back: Held = ()
     step: str = RESTORING
     epoch: int = 0
     claimed: bool = False

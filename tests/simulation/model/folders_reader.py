@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from streamlet.state.changelog import ChangelogReader, encode_column
+from streamlet.state.changelog import ChangelogReader, HoldingReader, Reader, encode_column
 from streamlet.types import StateNumber
-from tests.simulation.model.folders import Commit, Entry, FolderRules
+from tests.simulation.model.folders import Commit, Entry, FolderRules, Held
 
 Skipped = tuple[tuple[str, int], ...]
 
@@ -40,10 +40,6 @@ def read(
         entry = log[offset]
         if entry is None:
             continue
-        if rules.ended and rules.numbers and _is_beyond_its_epoch(entry, commit):
-            reader.skipped.pop(entry.key.encode(), None)
-            reader.skipped[entry.key.encode()] = offset
-            continue
         if not rules.epochs:
             reader.highest = 0
         applied += _feed(reader, offset, entry)
@@ -56,22 +52,58 @@ def _encoded(skipped: Skipped) -> list[tuple[bytes, int]]:
     return [(key.encode(), offset) for key, offset in skipped]
 
 
-def _feed(reader: ChangelogReader, offset: int, entry: Entry) -> list[tuple[str, str | None]]:
+def _feed(reader: Reader, offset: int, entry: Entry) -> list[tuple[str, str | None]]:
     value = None if entry.value is None else entry.value.encode()
     values, headers = encode_column(StateNumber(entry.epoch, entry.number), [value])
-    keys, found = reader.read([offset], [entry.key.encode()], values, headers)
+    return _decoded(*reader.read([offset], [entry.key.encode()], values, headers))
+
+
+def _decoded(keys: list[bytes], values: list[bytes | None]) -> list[tuple[str, str | None]]:
     return [
         (key.decode(), None if value is None else value.decode())
-        for key, value in zip(keys, found, strict=True)
+        for key, value in zip(keys, values, strict=True)
     ]
 
 
-def _is_beyond_its_epoch(entry: Entry, commit: Commit) -> bool:
-    """Whether an earlier epoch's record belongs to none of that epoch's commits."""
-    if entry.epoch >= commit.state.epoch:
-        return False
-    last = {state.epoch: state.number for state in commit.ended}
-    return entry.number > last.get(entry.epoch, 0)
+class Following(NamedTuple):
+    """What a copy made of the records it read; ``persist``: the position it may note."""
+
+    entries: tuple[tuple[str, str | None], ...]
+    highest: int
+    skipped: Skipped
+    back: Held
+    persist: int
+
+
+@cache
+def follow(
+    log: tuple[Entry | None, ...],
+    start: int,
+    highest: int,
+    skipped: Skipped,
+    back: Held,
+    limit: StateNumber | None,
+) -> Following:
+    """Go on following from ``start`` to the end of the log; with a limit, settle there (N5)."""
+    reader = HoldingReader("changelog")
+    for at, kept in back:  # as it stood: what is held back is released by none of itself
+        assert not _feed(reader, at, kept)
+    reader.highest = highest
+    reader.skipped = dict(_encoded(skipped))
+    held = list(back)
+    applied: list[tuple[str, str | None]] = []
+    for offset in range(start, len(log)):
+        entry = log[offset]
+        if entry is None:
+            continue
+        if entry.epoch >= reader.highest:
+            held.append((offset, entry))
+        applied += _feed(reader, offset, entry)
+    if limit is not None:
+        applied += _decoded(*reader.settle(limit))
+    still = tuple(held[len(held) - reader.held :])
+    after = tuple((key.decode(), offset) for key, offset in reader.skipped.items())
+    return Following(tuple(applied), reader.highest, after, still, reader.position(len(log)))
 
 
 def compacted(log: tuple[Entry | None, ...], below: int) -> tuple[Entry | None, ...]:

@@ -10,8 +10,10 @@ from streamlet.types import NO_STATE, StateNumber
 from tests.simulation.model.folders import (
     ACCEPTED,
     FLUSHING,
+    FOLLOWING,
     HOSTS,
     IDLE,
+    PROMOTING,
     RESTORING,
     SENT,
     Batch,
@@ -31,9 +33,10 @@ from tests.simulation.model.folders import (
     with_folder,
     with_process,
 )
-from tests.simulation.model.folders_reader import compacted, read
+from tests.simulation.model.folders_reader import compacted, follow, read
 
 Move = tuple[str, bool, Site]
+_NOBODY = Commit(0, 0, NO_STATE)
 
 
 @attrs.frozen
@@ -68,12 +71,14 @@ class Folders:
     def moves(self, site: Site) -> Iterator[Move]:
         """Every next step."""
         yield from _faults(site, self.rules)
-        if site.owner is None:
-            for host in HOSTS:
-                if site.processes[host] is None:
-                    yield _assigned(site, host, self.rules)
+        for host in HOSTS:
+            there = site.processes[host]
+            if site.owner is None and (there is None or there.step == FOLLOWING):
+                yield _assigned(site, host, self.rules)
+            if self.rules.follow and there is None and site.owner is not None:
+                yield _follows(site, host)
         for host, process in hosts_and_processes(site):
-            if site.owner != host:
+            if site.owner != host and process.step != FOLLOWING:
                 words = f"host {host} learns that T is not its own any more"
                 yield words, False, with_process(site, host, None)
             yield from _of_process(site, host, process, self.rules)
@@ -145,6 +150,10 @@ def _assigned(site: Site, host: int, rules: FolderRules) -> Move:
     """Read the commit, then the changelog's end; begin to restore."""
     commit, folder = site.commit, site.folders[host]
     words = f"host {host} gets T, committed are {commit.offset} and {tuple(commit.state)}"
+    copy = site.processes[host]
+    if copy is not None:
+        promoted = copy._replace(step=PROMOTING, commit=commit, end=len(site.log))
+        return words, False, with_process(site, host, promoted)._replace(owner=host)
     if rules.ahead and folder.state > commit.state:
         folder = Folder()
         site = with_folder(site, host, folder)
@@ -182,6 +191,40 @@ def _restores(site: Site, host: int, process: Process, rules: FolderRules) -> It
             yield _finished(there, host, after, rules)
 
 
+def _follows(site: Site, host: int) -> Move:
+    folder = site.folders[host]
+    copy = Process(site.commit, folder.store, folder.position, folder.epoch, step=FOLLOWING)
+    words = f"host {host} begins to keep a copy"
+    return words, False, with_process(site, host, copy._replace(commit=_NOBODY))
+
+
+def _reads_on(site: Site, host: int, process: Process, rules: FolderRules) -> Iterator[Move]:
+    """A copy reads what there is; promoted, it settles what it held back."""
+    promoted = process.step == PROMOTING
+    if not promoted and process.position == len(site.log):
+        return
+    log = site.log[: process.end] if promoted else site.log
+    limit = process.commit.state if promoted else None
+    read_on = follow(log, process.position, process.highest, process.skipped, process.back, limit)
+    epoch = read_on.highest
+    if read_on.back and rules.epoch_of == "position":
+        epoch = read_on.back[0][1].epoch
+    store = overlay(process.store, read_on.entries)
+    after = process._replace(
+        store=store,
+        position=len(log),
+        highest=read_on.highest,
+        skipped=read_on.skipped,
+        back=read_on.back,
+    )
+    folder = site.folders[host]._replace(store=store, position=read_on.persist, epoch=epoch)
+    site = with_folder(with_process(site, host, after), host, folder)
+    if promoted:
+        yield _finished(site, host, after, rules)
+    else:
+        yield f"host {host}'s copy reads up to changelog offset {len(log)}", False, site
+
+
 def _finished(site: Site, host: int, process: Process, rules: FolderRules) -> Move:
     commit = process.commit
     folder = site.folders[host]._replace(state=commit.state)
@@ -214,11 +257,11 @@ def _inexact(store: Store, commit: Commit, rules: FolderRules, who: str) -> str:
 
 
 def _to_rewrite(process: Process, rules: FolderRules) -> tuple[str, ...]:
-    if rules.rewrite == "nothing":
-        return ()
-    keys = sorted(key for key, _ in process.skipped)
+    keys = [] if rules.rewrite == "nothing" else sorted(key for key, _ in process.skipped)
     if rules.rewrite == "values":
         keys = [key for key in keys if key in dict(process.store)]
+    if not keys and rules.fence:  # deleting a key of an empty store changes nothing
+        keys = [process.store[0][0] if process.store else "f"]
     return tuple(keys)
 
 
@@ -228,6 +271,9 @@ def _to_rewrite(process: Process, rules: FolderRules) -> tuple[str, ...]:
 def _of_process(site: Site, host: int, process: Process, rules: FolderRules) -> Iterator[Move]:
     if process.step == RESTORING:
         yield from _restores(site, host, process, rules)
+        return
+    if process.step in (FOLLOWING, PROMOTING):
+        yield from _reads_on(site, host, process, rules)
         return
     if process.next < len(rules.inputs) and (rules.overlap or process.step == IDLE):
         yield _processes(site, host, process, rules)
@@ -279,7 +325,7 @@ def _claims(site: Site, host: int, process: Process, rules: FolderRules) -> Move
         words = f"host {host}'s claim is refused, it drops T"
         return words, False, with_process(site, host, None)
     state = process.commit.state if rules.carry else StateNumber(process.epoch, 0)
-    commit = Commit(process.offset, process.epoch, state, process.commit.ended)
+    commit = Commit(process.offset, process.epoch, state)
     after = with_process(site, host, process._replace(claimed=True))._replace(commit=commit)
     return f"host {host}'s claim of epoch {process.epoch} is accepted", False, after
 
@@ -298,29 +344,38 @@ def _goes_on_flushing(site: Site, host: int, process: Process, rules: FolderRule
 
 
 def _flush_is_over(site: Site, host: int, process: Process, rules: FolderRules) -> Move:
-    """Note where the changelog ends, and who else wrote there."""
+    """Note where the changelog ends; what others wrote there is written again, until nobody did."""
     batch = process.batch
     assert batch is not None
     end = len(site.log)
-    found: list[tuple[str, int]] = []
-    if rules.strangers != "ignored":
-        for offset in range(process.position, end):
-            entry = site.log[offset]
-            if entry is not None and entry.epoch != process.epoch:
-                found.append((entry.key, offset))
+    words = f"host {host} has flushed, the changelog ends at {end}"
+    found = set() if rules.strangers == "ignored" else _strangers(site, process, end)
+    if any(epoch > process.epoch for epoch, _ in found):
+        return (
+            f"{words}, a successor writes there: it drops T",
+            False,
+            with_process(site, host, None),
+        )
+    process = process._replace(position=end)
+    if found:
+        store = dict(process.store)
+        keys = sorted({key for _, key in found})
+        again = tuple((key, store.get(key)) for key in keys)
+        batch = batch._replace(entries=(*batch.entries, *again))
+        after = process._replace(batch=batch)
+        return f"{words}, somebody wrote {keys}", False, with_process(site, host, after)
     step = ACCEPTED if rules.order.startswith("commit") else SENT
     after = process._replace(batch=batch._replace(end=end), step=step)
-    if found:
-        mine = {key for key, _ in batch.entries}
-        missed = [(key, at) for key, at in found if at > batch.begun or key not in mine]
-        after = after._replace(
-            skipped=tuple(missed) if rules.strangers == "rewritten" else (),
-            dirty=tuple(sorted({*after.dirty, *(key for key, _ in missed)})),
-        )
     site = with_process(site, host, after)
     if rules.order == "flush, write, commit":
         site = _written(site, host, after)
-    return f"host {host} has flushed, the changelog ends at {end}", False, site
+    return words, False, site
+
+
+def _strangers(site: Site, process: Process, end: int) -> set[tuple[int, str]]:
+    """Epochs and keys of what others wrote since we looked last."""
+    entries = [entry for entry in site.log[process.position : end] if entry is not None]
+    return {(entry.epoch, entry.key) for entry in entries if entry.epoch != process.epoch}
 
 
 def _commit_arrives(site: Site, host: int, process: Process, rules: FolderRules) -> Move:
@@ -330,7 +385,7 @@ def _commit_arrives(site: Site, host: int, process: Process, rules: FolderRules)
     if site.owner != host:
         return f"{words} is refused, it drops T", False, with_process(site, host, None)
     state = StateNumber(process.epoch, batch.number)
-    commit = Commit(batch.offset, process.epoch, state, _ended(process.commit, process.epoch))
+    commit = Commit(batch.offset, process.epoch, state)
     step = FLUSHING if rules.order.startswith("commit") else ACCEPTED
     after = with_process(site, host, process._replace(step=step))
     old = (site.old[1], batch.begun) if batch.begun > site.old[1] else site.old
@@ -338,13 +393,6 @@ def _commit_arrives(site: Site, host: int, process: Process, rules: FolderRules)
     if batch.offset < site.commit.offset:
         after = after._replace(broken=f"S1 the committed offset went back to {batch.offset}")
     return f"{words}, ({state.epoch}, {state.number}), is accepted", False, after
-
-
-def _ended(start: Commit, epoch: int) -> tuple[StateNumber, ...]:
-    """What an owner of ``epoch`` says of the epochs before it."""
-    if start.state.number == 0:
-        return start.ended
-    return (*start.ended, start.state)
 
 
 def _hears(site: Site, host: int, process: Process, rules: FolderRules) -> Move:
@@ -358,24 +406,21 @@ def _hears(site: Site, host: int, process: Process, rules: FolderRules) -> Move:
         batch=None,
         number=batch.number,
         offset=batch.offset,
-        position=batch.end,
         again=tuple(key for key in process.again if key not in batch.again),
         held=None,
-        skipped=(),
     )
     words = f"host {host} hears that it is committed, writes ({process.epoch}, {batch.number})"
     return words, False, with_process(site, host, after)
 
 
 def _written(site: Site, host: int, process: Process) -> Site:
-    """Entries, positions and number in one piece; nothing is held back but for new strangers."""
+    """Entries, positions and number in one piece; nothing is held back any more."""
     batch, folder = process.batch, site.folders[host]
     assert batch is not None
-    first = min((offset for _, offset in process.skipped), default=batch.end)
     written = Folder(
         overlay(folder.store, batch.entries),
         StateNumber(process.epoch, batch.number),
-        min(batch.end, first),
+        batch.end,
         max(folder.epoch, process.epoch),
     )
     return with_folder(site, host, written)

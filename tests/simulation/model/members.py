@@ -8,7 +8,7 @@ from functools import cache
 from streamlet.group.commit_metadata import CommitMetadata
 from tests.simulation.model import assignments, broker, changelog, leader
 from tests.simulation.model.properties import started
-from tests.simulation.model.rules import Rules, spend
+from tests.simulation.model.rules import Rules, affords, spend
 from tests.simulation.model.values import (
     ACTIVE,
     ANSWERED,
@@ -26,6 +26,7 @@ from tests.simulation.model.values import (
     POISONED,
     PREPARING,
     RELEASED,
+    REPLIED,
     REVOKE,
     SENT,
     STABLE,
@@ -88,9 +89,15 @@ def _may_join(world: World, slot: int, rules: Rules, seated: bool) -> bool:
     if member.joining != IDLE and not again:
         return False
     if rules.gate and member.step in IN_FLIGHT:
-        return False
+        return _is_overdue(world, member)
     releasing = member.role == STOPPED and member.order is not None and member.order.kind != REVOKE
-    return not (rules.hold and releasing)
+    return not (rules.hold and releasing) or _is_overdue(world, member)
+
+
+def _is_overdue(world: World, member: Member) -> bool:
+    """The commit of a stopped task is answered, and nobody takes the answer in time."""
+    stopped = member.role == STOPPED and member.step == REPLIED
+    return stopped and affords(world.budget, "slow")
 
 
 def _sends_join(world: World, slot: int, rules: Rules) -> Iterator[Move]:
@@ -101,6 +108,13 @@ def _sends_join(world: World, slot: int, rules: Rules) -> Iterator[Move]:
         member = assignments.without_task(member, RELEASED)
         if rules.exactly_once:
             world = broker.abort(world, slot)
+    overdue = rules.gate and member.step == REPLIED
+    if overdue:
+        world = world._replace(budget=spend(world.budget, "slow"))
+        if rules.overdue == "released":
+            member = assignments.without_task(member, RELEASED)
+        else:
+            member = member._replace(overdue=True)
     said = _description(member)
     fresh = not member.member
     if fresh:
@@ -113,7 +127,9 @@ def _sends_join(world: World, slot: int, rules: Rules) -> Iterator[Move]:
         want="" if member.want == WISH else member.want,
     )
     words = f"{member.member} sends JoinGroup, {said.role}"
-    yield Move(words, False, with_member(world, slot, member))
+    if overdue:
+        words += ": it has not taken the answer to its last commit"
+    yield Move(words, overdue, with_member(world, slot, member))
 
 
 def _may_surrender(member: Member, rules: Rules) -> bool:
@@ -126,6 +142,8 @@ def _may_surrender(member: Member, rules: Rules) -> bool:
 def _description(member: Member) -> Said:
     match member.role:
         case "active" | "fetching" | "fetched":
+            return Said(ACTIVE, member.generation, False)
+        case "stopped" if member.overdue:
             return Said(ACTIVE, member.generation, False)
         case "stopped" if member.order is not None and member.order.kind == REVOKE:
             return Said(ACTIVE, member.generation, False)

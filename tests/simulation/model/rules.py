@@ -28,6 +28,8 @@ class Rules:
     gate: bool = True  # M2: no commit is begun or in flight between JoinGroup and SyncGroup
     hold: bool = True  # M2: no JoinGroup between the stop for a release and the mark's answer
     claim: bool = True  # M4: nothing goes to the changelog before the claim was accepted
+    #: M2, M6: what is said of a stopped task when its hold runs out before the answer is taken.
+    overdue: str = "released"  # or "active"
     poison: bool = True  # M6: after an unknown outcome no other commit in that generation
     next_txn_waits: bool = True  # M10: a transaction begins after the last one's markers
     restore_to: str = "ends"  # M3, exactly-once: "ends", "high watermark", "last stable offset"
@@ -60,13 +62,16 @@ class Rules:
     able_to_commit_only: bool = False  # S2: count only those that could commit right now
 
 
-#: What may happen and need not. ``move``: the leader revokes a task without being asked to.
+#: What may happen and need not. ``slow``: a worker does not take the answer to the last commit of a
+#: stopped task, and the hold that keeps JoinGroup back runs out. ``move``: the leader revokes a
+#: task without being asked to.
 FAULTS: Final = (
     "start",
     "crash",
     "expire",
     "lose",
     "cut",
+    "slow",
     "ready",
     "static",
     "force",

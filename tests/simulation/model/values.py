@@ -178,6 +178,7 @@ class Member(NamedTuple):
     commit: Commit | None = None  # the one in flight
     answer: str = ""  # to it: "ok", "illegal generation", "unknown member"
     fetched: Note | None = None
+    overdue: bool = False  # said to be active though its last commit is answered
 
 
 class World(NamedTuple):
