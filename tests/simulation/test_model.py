@@ -12,7 +12,7 @@ from tests.simulation.model.cases import CASES, PROTOCOLS, SLOW, Case
 from tests.simulation.model.flip import FlipRules, explore_flip
 from tests.simulation.model.search import Result, explore, sweep
 
-QUICK = [name for name in CASES if name not in ("V3b", "V4", "V6", "V11", "V11b")]
+QUICK = [name for name in CASES if name not in ("V3b", "V3c", "V4", "V6", "V11", "V11b")]
 MORE = [name for name in CASES if name not in QUICK]
 
 
