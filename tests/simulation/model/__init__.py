@@ -16,7 +16,8 @@ me (``group.commit_metadata``).
 * ``changelog``: what was written and what a reader makes of it. ``properties``: what must hold.
 * ``search``: breadth first, with traces and liveness; ``cases``: bounds, and V1 to V12.
 * ``flip``: changing the protocol type (V13), a small model of its own.
-* ``folders``: commit numbers with two keys, two hosts and their folders (N1 to N6), another one.
+* ``folders``: commit numbers with several keys, two hosts and their folders (N1 to N6), another;
+  ``folder_cases`` has its bounds and what each rule is for.
 
 Members run at their own pace: a zombie is a member that is not scheduled while the broker expires
 it, so every pause is an interleaving. There is no time; what time would do is a fault.
