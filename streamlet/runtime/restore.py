@@ -433,7 +433,7 @@ def _mistrust(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> str | No
 
 def _reader(job: RestoreJob, store: str, tp: TopicPartition) -> Reader:
     if store in job.state.plain:
-        return PlainReader()
+        return PlainReader(job.state.stores[store].taken)
     if job.follow:
         return HoldingReader(str(tp), job.state.epochs.get(tp, 0))
     return ChangelogReader(str(tp), job.limit, job.state.epochs.get(tp, 0))

@@ -21,8 +21,8 @@ Pure: no store, no client, no clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 from streamlet.errors import StateError
 from streamlet.kafka.ports import Headers
@@ -377,9 +377,14 @@ def _mark_or_nothing(headers: Headers | None) -> bytes:
 
 
 class PlainReader:
-    """Reads a source topic that is the changelog of its table: no numbers, everything counts."""
+    """Reads a source topic that is the changelog of its table: no numbers, everything counts.
 
-    def __init__(self) -> None:
+    Args:
+        taken: what of columns of keys and values the table took; without it, all.
+    """
+
+    def __init__(self, taken: Taken | None = None) -> None:
+        self._taken = taken or _everything
         self.highest = 0
         self.newest = NO_STATE
         self.skipped: dict[bytes, int] = {}
@@ -395,8 +400,19 @@ class PlainReader:
         values: Sequence[bytes | None],
         headers: Sequence[Headers | None] | None,
     ) -> tuple[list[bytes], list[bytes | None]]:
-        """The same columns, without records that have no key: a table drops those."""
+        """The columns without records that have no key, which a table drops, as far as taken."""
         if None in keys:
-            kept = [(k, v) for k, v in zip(keys, values, strict=True) if k is not None]
-            return [k for k, _ in kept], [v for _, v in kept]
-        return list(keys), list(values)  # type: ignore[arg-type]
+            values = [value for key, value in zip(keys, values, strict=True) if key is not None]
+        return self._taken([key for key in keys if key is not None], list(values))
+
+
+#: ``(keys, values) -> (keys, values)``.
+Taken: TypeAlias = Callable[
+    [list[bytes], list[bytes | None]], tuple[list[bytes], list[bytes | None]]
+]
+
+
+def _everything(
+    keys: list[bytes], values: list[bytes | None]
+) -> tuple[list[bytes], list[bytes | None]]:
+    return keys, values

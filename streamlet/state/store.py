@@ -58,6 +58,24 @@ class CachedStore:
         self._entry_bytes = float(2 * ENTRY_BYTES)  # estimate of one entry of the cache
         self._measured = 0  # length of the cache when that was last taken
 
+    def taken(
+        self, keys: list[bytes], values: list[bytes | None]
+    ) -> tuple[list[bytes], list[bytes | None]]:
+        """What this store took of records that somebody else wrote: as it would write them.
+
+        A record that the serdes cannot read never came through; a restore must leave it out as
+        well, or the row would be unreadable, where it was missing or an older one before.
+        """
+        try:
+            decoded = self._key.decode_column(list[bytes | None](keys))
+            self._value.decode_column(values)
+        except ColumnError:
+            if len(keys) == 1:
+                return [], []
+            ones = [self.taken([key], [value]) for key, value in zip(keys, values, strict=True)]
+            return [key for one, _ in ones for key in one], [v for _, one in ones for v in one]
+        return (keys if self.exact_keys else self._encoded(decoded)), values
+
     # The hot way.
 
     def ckeys(self, keys: list[Any]) -> list[Any]:

@@ -102,6 +102,40 @@ def test_a_join_does_not_wait_for_the_marker_behind_a_transaction(
     assert result.value == "Ann: tea"
 
 
+def test_a_table_restored_elsewhere_has_the_rows_it_had(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """A record that was skipped stays skipped, a row that was deleted stays deleted."""
+    mark = uuid4().hex[:8]
+    orders, prices, out = f"orders-{mark}", f"prices-{mark}", f"out-{mark}"
+    admin = KafkaAdmin(bootstrap_servers)
+    admin.create_topics([NewTopic(name, 1, 1) for name in (orders, prices, out)])
+    admin.close()
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    price = (5).to_bytes(8)
+    rows = [("tea", price), ("tea", b"bad"), ("milk", price), ("milk", None), ("jam", b"bad")]
+    for key, value in rows:
+        producer.produce(prices, value, key)
+    assert producer.flush(30) == 0
+
+    def results(folder: str) -> list[str]:
+        for key in ("tea", "milk", "jam"):
+            producer.produce(orders, b"1", key)
+        assert producer.flush(30) == 0
+        config = {"state.dir": str(tmp_path / folder)}
+        app = App(
+            f"priced-{mark}", bootstrap_servers=bootstrap_servers, config=config, on_error="skip"
+        )
+        table = app.table(prices, key=str, value=int)
+        stream = app.stream(orders, key=str, value=str)
+        stream.left_join(table, lambda k, order, row: f"{k} {row}", value=str).to(out)
+        return [result.value for result in app.run(count=3, timeout=60)]
+
+    first = results("here")
+    assert first == ["tea 5", "milk None", "jam None"]
+    assert results("there") == first
+
+
 def test_a_missing_input_topic_is_named(bootstrap_servers: str, tmp_path: Path) -> None:
     app = App("missing", bootstrap_servers=bootstrap_servers, config={"state.dir": str(tmp_path)})
     app.stream("there-is-no-such-topic", key=str, value=str).peek(print)

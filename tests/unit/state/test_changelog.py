@@ -198,6 +198,11 @@ def test_a_source_topic_is_read_as_it_is_but_for_null_keys() -> None:
     assert (r.position(4), r.newest, r.skipped) == (4, NO_STATE, {})
 
 
+def test_a_source_topic_is_read_as_far_as_its_table_took_it() -> None:
+    r = PlainReader(lambda keys, values: (keys[:1], values[:1]))
+    assert r.read([0, 1, 2], [None, b"a", b"b"], [b"1", b"2", b"3"], None) == ([b"a"], [b"2"])
+
+
 def follow(log: Log, *cuts: int) -> tuple[HoldingReader, dict[bytes, bytes | None]]:
     """A follower that read the whole log, in pieces ending at the cuts; what its store holds."""
     follower, store = HoldingReader("st-changelog-0"), {}

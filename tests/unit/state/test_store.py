@@ -37,6 +37,19 @@ def test_an_int_store_refuses_what_only_equals_an_int(key: Any) -> None:
     assert list(store.range()) == [(1, 10)]
 
 
+def test_records_of_somebody_else_are_taken_as_far_as_they_can_be_read() -> None:
+    """A restore must end with what a table had that left the same records out."""
+    five = (5).to_bytes(8)
+    keys, values = [b"a", b"\xff", b"a", b"b"], [five, five, b"bad", None]
+    assert store_of(str).taken(keys, values) == ([b"a", b"b"], [five, None])
+    assert store_of(str).taken([b"a"], [five]) == ([b"a"], [five])
+
+
+def test_keys_of_somebody_else_are_taken_as_they_are_written_here() -> None:
+    keys, values = [b'{"a": 1}', b'{ "a":1 }', b"no JSON"], [None, None, None]
+    assert store_of(dict).taken(keys, list(values)) == ([b'{"a":1}'] * 2, [None, None])
+
+
 def test_equal_keys_with_different_bytes_stay_apart() -> None:
     """1, 1.0 and True are one key of a dict; as JSON they are three record keys."""
     store = store_of(list)
