@@ -8,6 +8,7 @@ median of the longest silences of the windows of that length right before it.
 
 from __future__ import annotations
 
+import math
 import statistics
 from array import array
 from bisect import bisect_left, bisect_right
@@ -106,7 +107,7 @@ def summary(values: Sequence[float]) -> dict[str, float] | None:
 def percentile(values: Sequence[float], percent: float) -> float:
     """The smallest value that so many per cent of them do not exceed."""
     ranked = sorted(values)
-    return ranked[max(0, -(-len(ranked) * percent // 100) - 1).__int__()]
+    return ranked[max(0, math.ceil(len(ranked) * percent / 100) - 1)]
 
 
 @attrs.define
