@@ -36,5 +36,3 @@ def set_up_logging(level: str, as_json: bool) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # Its debug log is every byte sent, several times a heartbeat, passwords included.
     logging.getLogger("kafka").setLevel(max(logging.INFO, logging.getLogger().level))
-    # kafka-python dumps the bytes of every request at debug: nobody finds our own lines among them.
-    logging.getLogger("kafka").setLevel(max(logging.INFO, logging.getLogger().level))
