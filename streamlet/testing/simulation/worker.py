@@ -88,6 +88,7 @@ class SimWorker:
         self._world = member.world
         self.periods: dict[TaskId, Period] = {}
         self.following: set[TaskId] = set()
+        self._wanted: frozenset[TaskId] = frozenset()
         self._commit: Commit | None = None
         self._unit: CommitLast | None = None
         self._token = self._fetch_token = 0
@@ -225,6 +226,8 @@ class SimWorker:
     # -- copies --------------------------------------------------------------------------------
 
     def _follow(self, wanted: frozenset[TaskId]) -> None:
+        """Read exactly these, as soon as no other member of the instance has their folders."""
+        self._wanted = wanted
         for task in sorted(self.following - wanted):
             self.following.discard(task)
             if task not in self.periods:
@@ -234,6 +237,14 @@ class SimWorker:
                 self.following.add(task)
                 self._member.instance.disk.setdefault(task, 0)
                 self.report(task)
+        if wanted - self.following:
+            again = self._member.when_awake(lambda: self._follow_again(wanted))
+            self._world.later(LOCK_RETRY_MS, again)
+
+    def _follow_again(self, wanted: frozenset[TaskId]) -> None:
+        if wanted is self._wanted:
+            self._follow(wanted)
+            self._member.wake_worker()
 
     def follow_from_the_start(self) -> None:
         """Take over the copies that were read before the simulation began; nobody is told."""
