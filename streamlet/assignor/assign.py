@@ -16,7 +16,7 @@ from streamlet.assignor.draft import Draft
 from streamlet.assignor.follow_up import follow_up, next_deadline
 from streamlet.assignor.leaving import close_down, order_to_leave
 from streamlet.assignor.order import View
-from streamlet.assignor.path import Outcome, go_on_learning, move_warm
+from streamlet.assignor.path import Outcome, move_warm
 from streamlet.assignor.standbys import keep_standbys
 from streamlet.assignor.stateless import move_in_two_rounds
 from streamlet.assignor.values import GroupState, Plan
@@ -58,12 +58,9 @@ def _move(
 ) -> Outcome:
     rules = draft.view.group.rules
     tasks = [task for task in _of_kind(draft.view, stateful=stateful) if task not in wait.tasks]
-    # While something waits for its owner to come back nothing else moves, or it would move twice.
-    calm = bool(wait.tasks)
     if stateful and rules.learners and rules.mode != "eager":
-        go_on_learning(draft, wait.tasks)
-        return move_warm(draft, claims, tasks, allowance, calm=calm)
-    return Outcome(move_in_two_rounds(draft, claims, tasks, allowance, calm=calm))
+        return move_warm(draft, claims, tasks, allowance, wait.tasks)
+    return Outcome(move_in_two_rounds(draft, claims, tasks, allowance, calm=bool(wait.tasks)))
 
 
 def _of_kind(view: View, *, stateful: bool) -> list[int]:

@@ -131,7 +131,7 @@ class Destinations:
         self.late = {task for task, owner in self.owner.items() if self._is_late(owner)}
         going = [task for task in self.owner if self._must_go(task)]
         for task in going:
-            holder = best_copy(sheet, task) if task in self.late else NOBODY
+            holder = best_copy(sheet, task, staying=True) if task in self.late else NOBODY
             sheet.put(task, NOBODY if holder == NOBODY else view.instance_of[holder])
             self.learning.pop(task, None)
         self.going = homeless = [task for task in going if task not in sheet.home]

@@ -104,7 +104,7 @@ class Budget:
     of_source: Counter[int] = attrs.field(factory=Counter)
     of_group: int = 0
 
-    def spend(self, member: int, source: int) -> None:
+    def spend(self, member: int, source: int = NOBODY) -> None:
         """Count a learner, also one that goes on from earlier rounds."""
         self.of_member[member] += 1
         self.of_source[source] += 1

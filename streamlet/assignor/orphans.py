@@ -32,12 +32,17 @@ def adopt(sheet: Sheet, claims: Sequence[Claim], tasks: Sequence[int]) -> dict[i
     return chosen
 
 
-def best_copy(sheet: Sheet, task: int) -> int:
-    """The member whose copy is worth most and that may gain the task, or nobody."""
+def best_copy(sheet: Sheet, task: int, *, staying: bool = False) -> int:
+    """The member whose copy is worth most and that may gain the task, or nobody.
+
+    ``staying`` looks only among those that stay.
+    """
+    view = sheet.view
     candidates = [
         (member, copy)
-        for member, copy in best_first(sheet.view, task)
-        if may_gain(sheet.view, member, copy)
+        for member, copy in best_first(view, task)
+        if may_gain(view, member, copy)
+        and (not staying or view.instances[view.instance_of[member]].stays)
     ]
     ranked = min(candidates, key=lambda held: _rank(sheet, task, *held), default=(NOBODY, None))
     return ranked[0]

@@ -8,7 +8,7 @@ that is not ready.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import attrs
 
@@ -29,13 +29,18 @@ def move_warm(
     claims: Sequence[Claim],
     tasks: Sequence[int],
     allowance: Allowance,
-    *,
-    calm: bool = False,
+    waiting: frozenset[int] = frozenset(),
 ) -> Outcome:
-    """Plan the stateful tasks: orphans, target, hand-overs, learners, members of an instance."""
+    """Plan the stateful tasks: orphans, target, hand-overs, learners, members of an instance.
+
+    While some are ``waiting`` for their owner to come back nothing else is moved for balance.
+    """
+    calm = bool(waiting)
+    budget = Budget(draft.view)
+    _go_on_learning(draft, waiting, budget)
     found = Destinations.of(draft.view, claims, tasks, calm=calm)
     draft.unassigned.update(task for task in tasks if task not in found.owner)
-    steps = _Steps(draft, found, allowance, Budget(draft.view))
+    steps = _Steps(draft, found, allowance, budget)
     steps.keep_and_hand_over()
     steps.learn()
     if not calm:
@@ -43,7 +48,7 @@ def move_warm(
     return Outcome(found.sheet, 0 if steps.hurry else RELEASE_MS if steps.uneven else None)
 
 
-def go_on_learning(draft: Draft, tasks: Iterable[int]) -> None:
+def _go_on_learning(draft: Draft, tasks: frozenset[int], budget: Budget) -> None:
     """Let tasks that wait for a lost owner be learned meanwhile by whoever does so already."""
     view = draft.view
     for task in sorted(tasks):
@@ -52,6 +57,7 @@ def go_on_learning(draft: Draft, tasks: Iterable[int]) -> None:
             stays = view.instances[view.instance_of[member]].stays
             if copy.role is Role.LEARNER and able and stays:
                 draft.members[member].learner.add(task)
+                budget.spend(member)
                 break
 
 

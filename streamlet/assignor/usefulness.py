@@ -23,13 +23,15 @@ def useful_learners(facts: Facts) -> Iterator[tuple[TaskId, str]]:
         return
     load, bands = _loads_and_bands(facts)
     begins = _new_learners(facts)
-    begins_none = not any(map(begins, facts.tasks))
+    # What is revoked will be placed only in the next round, maybe where something was learned.
+    settled = not any(facts.revoking[task] for task in facts.tasks)
+    begins_none = settled and not any(map(begins, facts.tasks))
     some_wait = _budget_is_used_up(facts)
     for task in facts.tasks:
         learners = [m for m in facts.members if facts.role(m, task) is Role.LEARNER]
         new = begins(task)
-        settled = set(facts.learning[task]) - set(new) | {*facts.pending[task]}
-        if len(learners) != 1 or not facts.active[task] or settled:
+        taken = set(facts.learning[task]) - set(new) | {*facts.pending[task]}
+        if len(learners) != 1 or not facts.active[task] or taken or not facts.stateful(task):
             continue
         learner, owner = learners[0], facts.active[task][0]
         if not _may_learn(facts, learner, owner, task) or not (new or begins_none):
