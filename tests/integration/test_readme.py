@@ -18,11 +18,17 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README.read_text("utf-8"), re.M | re.S)
 
 
+def with_own_names(text: str) -> str:
+    """The same for topics and a group that no other test of the session uses."""
+    text = re.sub(r'(?<=")(lines|word-counts|words)(?=")', r"readme-\1", text)
+    return re.sub(r"^(lines|word-counts)$", r"readme-\1", text)
+
+
 def test_the_readmes_application_counts_words(bootstrap_servers: str, tmp_path: Path) -> None:
     """The five minutes: create topics, feed them, run in the process, drive without a broker."""
-    application, feed, run, driver = blocks("python")
+    application, feed, run, driver = (with_own_names(block) for block in blocks("python"))
     (create,) = re.findall(r"^streamlet (topics create .*)$", "\n".join(blocks("sh")), re.M)
-    command = [sys.executable, "-m", "streamlet", *create.split()]
+    command = [sys.executable, "-m", "streamlet", *map(with_own_names, create.split())]
     subprocess.run([*command, "--bootstrap-servers", bootstrap_servers], check=True, timeout=60)
     (tmp_path / "words.py").write_text(application)
     (tmp_path / "feed.py").write_text(feed.replace("localhost:9092", bootstrap_servers))
