@@ -13,16 +13,12 @@ from tests.integration.chaos.support import Cluster
 from tests.integration.chaos.topics import Load
 from tests.integration.learners.scenes import (
     ACTIVATING,
-    LEARNING,
     ORDERED,
     READY,
-    RELEASED,
     STAGES,
     STOPPED,
     TALKATIVE,
-    Stage,
     assert_exact_in_the_end,
-    await_line,
     await_owners,
     catch,
     go_on,
@@ -68,9 +64,8 @@ def test_a_leader_killed_when_a_learner_of_another_owner_is_ready_stops_no_hando
         assert_exact_in_the_end(cluster, [owner, joiner], load)
 
 
-@pytest.mark.parametrize("stage", [ORDERED, STOPPED], ids=lambda stage: stage.name)
 def test_an_owner_frozen_in_a_handover_comes_back_as_a_zombie_and_harms_nobody(
-    make_cluster: Callable[..., Cluster], stage: Stage
+    make_cluster: Callable[..., Cluster],
 ) -> None:
     """Whatever it still had to write or to commit, it must not count."""
     cluster = make_cluster("counting")
@@ -78,7 +73,7 @@ def test_an_owner_frozen_in_a_handover_comes_back_as_a_zombie_and_harms_nobody(
     joiner = cluster.instance("b", more=TALKATIVE)
     with Load(cluster.servers, cluster.topic("in"), rate=1_000) as load:
         cluster.await_running()
-        catch(stage, owner, joiner)
+        catch(STOPPED, owner, joiner)
         (frozen,) = owner.await_workers()
         os.kill(frozen, signal.SIGSTOP)
         try:
@@ -90,16 +85,15 @@ def test_an_owner_frozen_in_a_handover_comes_back_as_a_zombie_and_harms_nobody(
         assert_exact_in_the_end(cluster, [owner, joiner], load)
 
 
-@pytest.mark.parametrize("stage", [ORDERED, RELEASED], ids=lambda stage: stage.name)
 def test_a_broker_that_restarts_within_a_handover_loses_nothing(
-    kafka_broker: KafkaBroker, make_cluster: Callable[..., Cluster], stage: Stage
+    kafka_broker: KafkaBroker, make_cluster: Callable[..., Cluster]
 ) -> None:
     cluster = make_cluster("counting", session_timeout_ms="20000")
     owner = cluster.instance("a", more=TALKATIVE).start()
     joiner = cluster.instance("b", more=TALKATIVE)
     with Load(cluster.servers, cluster.topic("in"), rate=1_000) as load:
         cluster.await_running()
-        catch(stage, owner, joiner)
+        catch(ORDERED, owner, joiner)
         kafka_broker.restart()
         await_owners(cluster, owner, joiner)
         go_on(load)
@@ -122,20 +116,4 @@ def test_a_static_member_that_restarts_within_a_handover_carries_out_nothing_twi
         restarted.start()
         await_owners(cluster, owner, joiner)
         go_on(load)
-        assert_exact_in_the_end(cluster, [owner, joiner], load)
-
-
-def test_a_learner_that_dies_and_comes_back_goes_on_with_what_it_has(
-    make_cluster: Callable[..., Cluster],
-) -> None:
-    cluster = make_cluster("counting")
-    owner = cluster.instance("a", more=TALKATIVE).start()
-    joiner = cluster.instance("b", more=TALKATIVE)
-    with Load(cluster.servers, cluster.topic("in"), rate=1_000) as load:
-        cluster.await_running()
-        catch(LEARNING, owner, joiner)
-        joiner.kill()
-        joiner.start()
-        await_line(joiner, "rejoining: a learner is ready")
-        await_owners(cluster, owner, joiner)
         assert_exact_in_the_end(cluster, [owner, joiner], load)
