@@ -180,8 +180,10 @@ class Destinations:
         }
         likes = {task: self._likes(task) for task in movable}
         movable |= {t: NOBODY for t in self.homeless + self.going if t in self.sheet.home}
-        balance(self.sheet, movable, likes)
+        if balance(self.sheet, movable, likes):
+            return
         # With weights a task may be on its way to a place that has turned out not to be the best.
+        # Not as long as others are to move as well: where those end is not certain yet.
         while balance(self.sheet, dict.fromkeys(sorted(self.learning), NOBODY), {}):
             balance(self.sheet, movable, likes)
         for task, learner in list(self.learning.items()):

@@ -150,7 +150,7 @@ class _Steps:
                 self.wishes.append(Wish(task, owner, heir))
             # Nothing more will be heard of it: it is ready already, or its time is up.
             self.hurry |= not running and (late or ready)
-            if ready and not releases:
+            if ready and not releases and (supports or task not in self.found.learning):
                 self.ready_to_learn.add(task)
 
     def _choose_heir(self, task: int) -> int:

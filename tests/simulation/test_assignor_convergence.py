@@ -2,7 +2,7 @@
 
 Random clusters live through joins, crashes, drains, restarts and new tasks; hand-overs are cut off
 half-way. After every round the plan is validated; after the last event the group must become quiet
-within the bound, nothing may have moved twice, and the outcome fed back must change nothing.
+within the bound, no task of weight 1 may move twice, and the outcome fed back must change nothing.
 
 ``ASSIGNOR_HISTORIES=100000`` runs more histories, ``ASSIGNOR_SEED=17`` starts at another seed.
 """
@@ -180,8 +180,9 @@ def live(seed: int, *, odd: bool, weighted: bool) -> int:
     quiet(cluster)
     often = Counter(cluster.moved)
     twice = [task for task in often if often[task] > 1 and task not in begun]
-    # Under "surrender" a ready learner takes over even if the cluster has changed in between.
-    if twice and not odd and cluster.rules.handover == "release":
+    # With weights every step brings the loads nearer, but a task may take two. And under
+    # "surrender" a ready learner takes over even if the cluster has changed in between.
+    if twice and not weighted and cluster.rules.handover == "release":
         raise Broken(cluster.story(f"moved twice: {twice}"))
     return rounds
 
@@ -196,7 +197,7 @@ def live(seed: int, *, odd: bool, weighted: bool) -> int:
 def test_every_history_becomes_quiet_within_the_bound(
     share: float, odd: bool, weighted: bool
 ) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     seeds = range(FIRST_SEED, FIRST_SEED + int(HISTORIES * share))
     rounds = 0
     for seed in seeds:
@@ -206,5 +207,5 @@ def test_every_history_becomes_quiet_within_the_bound(
             raise AssertionError(
                 f"seed {seed} (odd={odd}, weighted={weighted})\n{error}"
             ) from error
-    seconds = time.perf_counter() - started
-    print(f"\n{len(seeds)} histories, {rounds} rounds after the last event, {seconds:.1f} s")
+    seconds = time.process_time() - started
+    print(f"\n{len(seeds)} histories, {rounds} rounds after the last event, {seconds:.1f} s of cpu")
