@@ -167,9 +167,23 @@ class Handover:
 
     def describe(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
         """What a JoinGroup says of our tasks; ``dormant`` is state on disk, with its lag."""
+        self._let_go_of_overdue()
         self.told()
         self._described = True
         return self.view(dormant)
+
+    def _let_go_of_overdue(self) -> None:
+        """Release what is stopped: its hold has run out, and its last commit may have arrived (M6).
+
+        Said to be active it might be resumed here, while whoever saw the mark runs it.
+        """
+        unit = self._unit
+        if unit is None or not self._stages(Stage.STOPPED):
+            return
+        self._unit = None
+        for task in unit.tasks:
+            self.claims[task].stage = Stage.RELEASED
+            self._out.append(Close(task))
 
     def told(self) -> None:
         """The group knows what we have to say."""
@@ -279,8 +293,17 @@ class Handover:
         """The first commit of the active period was accepted."""
         claim = self.claims.get(task)
         if claim is not None and claim.stage in OURS:
+            over = not claim.claimed and task in self._orders.pending
             claim.claimed = True
+            if over and self.rules.standbys and not self._taking_over():
+                # The copy that became active is missing, and the old owner's is warm.
+                self._out.append(Rejoin("a standby is to be placed after a hand-over"))
             self._proceed(now_ms)
+
+    def _taking_over(self) -> bool:
+        """Whether a hand-over to us is still open."""
+        mine = (self.claims.get(task) for task in self._orders.pending)
+        return any(claim is not None and not claim.claimed for claim in mine)
 
     def failed(self, task: TaskId, reason: str) -> None:
         """The task cannot be opened here: join without the claim (M8)."""

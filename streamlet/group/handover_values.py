@@ -31,6 +31,7 @@ class HandoverRules:
     stops_at_joins: bool = False
     poll_ms: int = 5
     retry_ms: int = 50
+    standbys: int = 0
 
     @property
     def announced_joins(self) -> bool:
@@ -45,6 +46,7 @@ class HandoverRules:
             partial=settings.learner_partial_rebalance,
             linger_ms=settings.learner_ready_linger_ms,
             timeout_ms=settings.handover_timeout_ms,
+            standbys=settings.num_standby_replicas,
             gives_up_at_joins=settings.learner_handover == "surrender",
             stops_at_joins=settings.stream_rebalancing_mode == "eager",
         )

@@ -243,7 +243,7 @@ class Activation:
         contained = max(target.limit or NO_STATE, state.state)
         active = ActiveTask(opened, self._part(opened.task))
         active.contained = contained
-        active.epoch = 1 + max([target.epoch, contained.epoch, *state.epochs.values()])
+        active.epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
         active.committed = dict(target.positions)
         active.ends = {tp: target.ends[tp] for tp in active.changelogs}
         active.processor = Task(

@@ -258,7 +258,20 @@ class AtLeastOnceCommit:
             changelog = active.changelog(store)
             if changelog is not None:
                 self._send_entries(part, changelog, columns.keys, columns.values)
+        if number == 1:
+            self._fence(part)
         return part
+
+    def _fence(self, part: Part) -> None:
+        """Leave a record of our epoch in every changelog, also where there is nothing to write.
+
+        Without one a reader that goes by our commit would still believe what a stale owner writes
+        to a changelog of ours that bears no mark of us.
+        """
+        for changelog, store in part.active.stores_by_changelog.items():
+            if changelog not in part.sent:
+                key, value = part.active.state.some_entry(store)
+                self._send_entries(part, changelog, [key], [value])
 
     def _send_entries(
         self,

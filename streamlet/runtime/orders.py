@@ -325,6 +325,8 @@ class Orders:
                 self.leaving = reason
 
     def _close(self, task: TaskId) -> None:
+        if self._last is not None and task in self._last.tasks:
+            self._last = None  # its unit was overdue
         active = self._holdings.tasks.get(task)
         if active is None:
             self._activation.cancel(task)

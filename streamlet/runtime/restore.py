@@ -104,7 +104,8 @@ class _Partition:
 
     def flush(self) -> None:
         """Put the chunk on the medium with what may be said of the position."""
-        self.loader.flush(self.reader.position(self.position), self.reader.highest)
+        position = self.reader.position(self.position)
+        self.loader.flush(position, self.reader.epoch_before(position))
 
 
 @attrs.define(eq=False)
@@ -129,6 +130,7 @@ class _Run:
         state = self.job.limit
         if state is None:
             state = max([self.job.state.state, *(part.reader.newest for part in self.parts)])
+        self.job.state.met = max([0, *(part.reader.highest for part in self.parts)])
         self.job.state.restored(state, {part.store: part.reader.skipped for part in self.parts})
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from streamlet.clock import Clock
-from streamlet.errors import BrokerError
+from streamlet.errors import BrokerError, TaskMigratedError
 from streamlet.kafka.ports import RecordSource
 from streamlet.state.changelog import decode
 from streamlet.types import TopicPartition
@@ -33,6 +33,7 @@ def foreign_keys(
     """Keys of the records in [start, end) that bear another epoch than ours, each once, in order.
 
     Raises:
+        TaskMigratedError: a later epoch is among them: then we are the stranger.
         BrokerError: they cannot be read in ``timeout_ms``.
     """
     deadline = clock.now_ms() + timeout_ms
@@ -48,8 +49,15 @@ def foreign_keys(
                 heads = batch.headers or [None] * len(batch)
                 rows = zip(batch.offsets, batch.keys, batch.values, heads, strict=True)
                 for offset, key, value, head in rows:
-                    if offset < end and key is not None and decode(value, head)[0].epoch != epoch:
-                        found[key] = None
+                    theirs = decode(value, head)[0].epoch
+                    if offset >= end or key is None or theirs == epoch:
+                        continue
+                    if theirs > epoch:
+                        raise TaskMigratedError(
+                            f"{changelog} has records of epoch {theirs}, ours is {epoch}: somebody "
+                            "took the task over"
+                        )
+                    found[key] = None
                 position = batch.offsets[-1] + 1
     finally:
         source.close()

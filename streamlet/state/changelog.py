@@ -128,6 +128,10 @@ class Reader(Protocol):
         """The position that may be written down when everything before ``position`` was read."""
         ...
 
+    def epoch_before(self, position: int) -> int:
+        """Highest epoch met before a position: what may be written down beside it."""
+        ...
+
 
 class ChangelogReader:
     """Reads one partition of a changelog that streamlet writes.
@@ -143,6 +147,7 @@ class ChangelogReader:
         self._name = name
         self._limit = limit
         self.highest = highest
+        self._rises = Rises(highest)
         self.newest = NO_STATE
         self.skipped: dict[bytes, int] = {}
 
@@ -154,6 +159,10 @@ class ChangelogReader:
         the skipped record of such a key.
         """
         return min(position, next(iter(self.skipped.values()), position))
+
+    def epoch_before(self, position: int) -> int:
+        """Highest epoch met before a position: what may be written down beside it."""
+        return self._rises.before(position)
 
     def read(
         self,
@@ -170,6 +179,7 @@ class ChangelogReader:
         out_keys: list[bytes] = []
         out_values: list[bytes | None] = []
         for run in runs(self._name, offsets, keys, values, headers):
+            self._rises.note(run.state.epoch, run.offsets[0])
             if self._accepts(run.state):
                 out_keys += run.keys
                 out_values += run.values
@@ -204,6 +214,7 @@ class HoldingReader:
     def __init__(self, name: str, highest: int = 0) -> None:
         self._name = name
         self.highest = highest
+        self._rises = Rises(highest)
         #: Highest number that was let through.
         self.newest = NO_STATE
         self.skipped: dict[bytes, int] = {}
@@ -218,6 +229,10 @@ class HoldingReader:
         """``position``, but not past the first record held back or skipped."""
         first = self._held[0].offsets[0] if self._held else position
         return min(position, first, next(iter(self.skipped.values()), position))
+
+    def epoch_before(self, position: int) -> int:
+        """Highest epoch met before a position: what may be written down beside it."""
+        return self._rises.before(position)
 
     def read(
         self,
@@ -237,6 +252,7 @@ class HoldingReader:
             if run.state.epoch < self.highest:
                 remember(self.skipped, run.keys, run.offsets)
                 continue
+            self._rises.note(run.state.epoch, run.offsets[0])
             self.highest = run.state.epoch
             if run.state.number > 1 and self._held and self._held[-1].state < run.state:
                 self._release(len(self._held), out_keys, out_values)
@@ -266,6 +282,26 @@ class HoldingReader:
             self.newest = max(self.newest, run.state)
             forget(self.skipped, run.keys, run.offsets)
         del self._held[:count]
+
+
+class Rises:
+    """Where in a changelog the highest epoch rose.
+
+    A position that is held back must not be written down with an epoch met behind it: a reader that
+    begins there again would take good records of the epoch before for a stale owner's.
+    """
+
+    def __init__(self, highest: int) -> None:
+        self._epochs = [(-1, highest)]
+
+    def note(self, epoch: int, offset: int) -> None:
+        """A record of this epoch lies at the offset."""
+        if epoch > self._epochs[-1][1]:
+            self._epochs.append((offset, epoch))
+
+    def before(self, position: int) -> int:
+        """The highest epoch of the records before a position."""
+        return max(epoch for offset, epoch in self._epochs if offset < position)
 
 
 class Run(NamedTuple):
@@ -392,6 +428,10 @@ class PlainReader:
     def position(self, position: int) -> int:
         """``position`` itself."""
         return position
+
+    def epoch_before(self, position: int) -> int:
+        """There are no epochs in a source topic."""
+        return 0
 
     def read(
         self,

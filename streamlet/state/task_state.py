@@ -97,6 +97,8 @@ class TaskState:
         self.positions: dict[TopicPartition, int] = {}
         #: Highest epoch met before that offset.
         self.epochs: dict[TopicPartition, int] = {}
+        #: Highest epoch met by the last restore, also behind positions that are held back.
+        self.met = 0
         #: Ids of the changelog topics that the stores were built from.
         self.topic_ids: dict[str, str] = {}
         #: Keys to be written to the changelog again by the next drain, by store.
@@ -175,6 +177,13 @@ class TaskState:
         drained = {} if part is None else dict(zip(part.keys, part.values, strict=True))
         older = self._backing(store).get_many(list(keys))
         return [drained.get(key, old) for key, old in zip(keys, older, strict=True)]
+
+    def some_entry(self, store: str) -> tuple[bytes, bytes | None]:
+        """A key and its value as of the last drain, as bytes; of an empty store a key it lacks."""
+        part = None if self._outstanding is None else self._outstanding.columns.get(store)
+        if part is not None:
+            return part.keys[0], part.values[0]
+        return next(self._backing(store).scan(None, None), (b"", None))
 
     def write(
         self, drained: Drained, state: StateNumber, positions: Mapping[TopicPartition, int]

@@ -19,7 +19,7 @@ import pytest
 from streamlet.app import App
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
-from streamlet.errors import DeliveryError
+from streamlet.errors import DeliveryError, TaskMigratedError
 from streamlet.group.commands import CommitOutcome
 from streamlet.group.messages import Committed
 from streamlet.runtime.activation import Activation
@@ -27,10 +27,12 @@ from streamlet.runtime.active import ActiveTask, Stage
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore import Restorer
+from streamlet.runtime.strangers import foreign_keys
+from streamlet.state.changelog import encode_column
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
-from streamlet.types import TaskId, TopicPartition
+from streamlet.types import StateNumber, TaskId, TopicPartition
 
 TASK = TaskId(0, 0)
 INPUT = TopicPartition("words", 0)
@@ -276,3 +278,42 @@ def test_what_a_stranger_wrote_below_our_first_record_does_not_count_later(tmp_p
     owner.die()
     shutil.rmtree(tmp_path)
     assert Owner(world).state() == {"a": 3, "b": 1}
+
+
+def test_an_owner_leaves_its_epoch_in_a_changelog_that_it_has_nothing_to_write_to(
+    tmp_path: Path,
+) -> None:
+    """Its commit counts although no store changed; what a zombie writes afterwards must not."""
+    world = World(tmp_path, random.Random(1))
+    world.log.create("words")
+    world.log.create("app-counts-changelog")
+    owner = Owner(world)
+    list(owner.steps())
+    world.inputs.append(("a", "drop"))
+    world.log.append(INPUT, [b""], [b"x"])  # an empty key is a key; null values are left out
+    world.log.append(INPUT, [b"a"], [None])
+    owner.source.assign({INPUT: 1})
+    owner.work(5)
+    list(owner.steps())
+    owner.die()
+    number, _ = encode_column(StateNumber(0, 9), [b"x" * 8])
+    world.log.append(CHANGELOG, [b"z"], [number[0]])
+    shutil.rmtree(tmp_path)
+    assert "z" not in Owner(world).state()
+
+
+def test_whoever_meets_a_later_epoch_is_the_stranger() -> None:
+    log = MemoryLog()
+    log.create("c")
+    values, _ = encode_column(StateNumber(3, 1), [b"x"])
+    log.append(TopicPartition("c", 0), [b"a"], values)
+    with pytest.raises(TaskMigratedError, match="epoch 3, ours is 2"):
+        foreign_keys(
+            lambda: MemorySource(log, headers=True),
+            TopicPartition("c", 0),
+            0,
+            1,
+            2,
+            clock=ManualClock(),
+            timeout_ms=10,
+        )

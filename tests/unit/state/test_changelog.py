@@ -265,3 +265,15 @@ def test_a_follower_skips_a_stale_epoch_and_remembers_its_keys() -> None:
     assert store == {b"a": b"2"}
     assert follower.skipped == {b"a": 1, b"b": 2}, "the stale record of a lies behind the good one"
     assert follower.position(4) == 1
+
+
+def test_a_position_held_back_goes_with_the_epoch_met_before_it() -> None:
+    """Else a follower that begins there again takes the committed records of epoch 1 for stale."""
+    log = Log().flush(1, 1, a=b"1", b=b"1").flush(2, 1, c=b"2")
+    follower, _ = follow(log)
+    assert (follower.position(3), follower.highest) == (0, 2)
+    assert follower.epoch_before(0) == 0
+    again = HoldingReader("st-changelog-0", follower.epoch_before(0))
+    store = dict(zip(*again.read(range(3), log.keys, log.values, log.headers), strict=True))
+    assert settled(again, store, 2, 1) == {b"a": b"1", b"b": b"1", b"c": b"2"}
+    assert follower.epoch_before(3) == 2

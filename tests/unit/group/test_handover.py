@@ -1,0 +1,64 @@
+"""A member's hand-over rules, by hand."""
+
+from __future__ import annotations
+
+from streamlet.assignor.values import Copy, Role
+from streamlet.group.commands import CommitOutcome
+from streamlet.group.handover import Handover
+from streamlet.group.handover_values import AskHold, Close, CommitLast, HandoverRules, Rejoin, Stop
+from streamlet.group.values import Assignment
+from streamlet.types import TaskId
+
+T = TaskId(0, 0)
+
+
+def owner() -> Handover:
+    """A member that runs T by a claim of its own."""
+    rules = Handover(HandoverRules())
+    rules.assigned(1, "a", Assignment(active=frozenset({T})), 0)
+    rules.running(T, 0)
+    rules.claimed(T, 0)
+    rules.take()
+    return rules
+
+
+def stopped() -> Handover:
+    """An owner that was told to release T, holds joins, and is about to commit its mark."""
+    rules = owner()
+    rules.assigned(2, "a", Assignment(release={T: "b"}), 10)
+    (ask,) = rules.take()
+    assert isinstance(ask, AskHold)
+    rules.hold(ask.token, True, 20)
+    stop, last = rules.take()
+    assert stop == Stop((T,))
+    assert isinstance(last, CommitLast)
+    assert last.marks == {T: "b"}
+    return rules
+
+
+def test_an_accepted_mark_releases_the_task() -> None:
+    rules = stopped()
+    rules.committed(1, CommitOutcome.ACCEPTED, 30)
+    assert Close(T) in rules.take()
+    assert rules.view({})[T].role is Role.RELEASED
+
+
+def test_a_stopped_task_is_not_said_to_be_active_once_its_hold_has_run_out() -> None:
+    """Its mark may have been seen: said to be active it might run in two places."""
+    rules = stopped()
+    assert rules.describe({})[T] == Copy(Role.RELEASED, ready=True, lag=0)
+    assert rules.take() == [Close(T)]
+    rules.committed(1, CommitOutcome.ACCEPTED, 30)
+    rules.assigned(3, "a", Assignment(), 40)
+    assert T not in rules.claims
+    rules.check_invariants()
+
+
+def test_who_took_a_task_over_asks_for_its_standby_once_all_have_come() -> None:
+    rules = Handover(HandoverRules(standbys=1))
+    other = TaskId(0, 1)
+    rules.assigned(2, "b", Assignment(active=frozenset({T, other})), 0)
+    for task in (T, other):
+        rules.running(task, 0)
+        rules.claimed(task, 0)
+    assert not [d for d in rules.take() if isinstance(d, Rejoin)], "nothing was handed over"
