@@ -279,6 +279,7 @@ class Handover:
         claim.polling, claim.poll_at_ms = False, now_ms + pause_ms
         if positions is not None and positions.mark_for(self._member_id, claim.generation):
             claim.stage = Stage.OPENING
+            self.copies.pop(task, None)
             self._set_copies()
             self._out.append(Activate(task, positions))
 

@@ -72,7 +72,10 @@ class Network:
         slowest = self._spec.delay_ms[1]
         if slowest == 0:
             return 1
-        return self._dice.randint(0, slowest if self._dice.random() < 0.1 else 5)
+        chance = self._dice.random()
+        if chance < 0.03:
+            return self._dice.randint(0, 5 * slowest)
+        return self._dice.randint(0, slowest if chance < 0.1 else 5)
 
     def spread(self) -> int:
         """How soon somebody's heartbeat is due, in ms."""

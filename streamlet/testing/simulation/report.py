@@ -157,7 +157,8 @@ def final_of(world: World) -> dict[str, Any]:
         for name in instance.spec.member_names:
             if name in live:
                 member = live[name]
-                copies = member.handover.copies.items()
+                claims = member.handover.claims
+                copies = [i for i in member.handover.copies.items() if i[0] not in claims]
                 found[name] = {
                     "active": names(member.tasks(*OURS)),
                     "learner": names(t for t, c in copies if c.role is Role.LEARNER),

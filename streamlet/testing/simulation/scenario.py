@@ -16,6 +16,7 @@ import attrs
 
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
+from streamlet.group.member_config import MembershipConfig
 from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.events import (
     Event,
@@ -65,8 +66,8 @@ class Scenario:
         return (*self.tasks, *added)
 
 
-def read_scenario(path: Path) -> Scenario:
-    """Read a scenario file.
+def read_scenario(path: Path, settings: Mapping[str, str] | None = None) -> Scenario:
+    """Read a scenario file; ``settings`` go before those of its ``config``.
 
     Raises:
         ScenarioError: it cannot be read or played; names every key and what was expected there.
@@ -79,11 +80,13 @@ def read_scenario(path: Path) -> Scenario:
         data = json.loads(text, object_pairs_hook=_no_key_twice)
     except (ValueError, RecursionError) as error:
         raise ScenarioError([f"{path} is no JSON: {error}"]) from error
-    return parse_scenario(data, default_name=path.stem)
+    return parse_scenario(data, settings, default_name=path.stem)
 
 
-def parse_scenario(data: object, *, default_name: str = "scenario") -> Scenario:
-    """Read a scenario from what JSON gives.
+def parse_scenario(
+    data: object, settings: Mapping[str, str] | None = None, *, default_name: str = "scenario"
+) -> Scenario:
+    """Read a scenario from what JSON gives; ``settings`` go before those of its ``config``.
 
     Raises:
         ScenarioError: as ``read_scenario``.
@@ -91,7 +94,7 @@ def parse_scenario(data: object, *, default_name: str = "scenario") -> Scenario:
     reader = Reader()
     given = reader.mapping("the file", data)
     reader.raise_problems()
-    scenario = _Parser(reader, given, default_name).parse()
+    scenario = _Parser(reader, given, settings or {}, default_name).parse()
     check_presence(reader, scenario.steps, scenario.instances, scenario.start)
     reader.raise_problems()
     return scenario
@@ -109,9 +112,16 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 class _Parser:
     """Reads the parts in order; later ones use the names of earlier ones."""
 
-    def __init__(self, reader: Reader, data: dict[str, Any], default_name: str) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        data: dict[str, Any],
+        overrides: Mapping[str, str],
+        default_name: str,
+    ) -> None:
         self._reader = reader
         self._data = data
+        self._overrides = overrides
         self._default_name = default_name
         self._partitions: dict[int, int] = {}  # subtopology -> tasks so far
         self._specs: dict[str, TaskSpec] = {}
@@ -214,7 +224,12 @@ class _Parser:
         given = self._reader.mapping("config", value)
         settings = {key: one for key, one in given.items() if not key.startswith("x-")}
         try:
-            return Settings.load(settings)
+            loaded = Settings.load({**settings, **self._overrides})
+            MembershipConfig.from_settings("simulated", loaded)
+            return loaded
+        except ValueError as error:  # what the membership machine cannot work with
+            self._reader.problem("config", str(error))
+            return Settings.load()
         except ConfigError as error:
             for problem in error.problems:
                 self._reader.problems.append(f"config.{problem}")
