@@ -117,6 +117,14 @@ def test_a_wait_does_not_keep_a_leaving_member_from_handing_over() -> None:
     assert text(plan.members["A"].release) == "0_0"
 
 
+def test_a_task_that_nobody_can_run_is_not_waited_for() -> None:
+    leaver = member("A", active="0_0", leaves=True)
+    plan = planned(group(leaver, member("B", runs=frozenset({1})), tasks="0_1", deferral_ms=DELAY))
+    assert text(plan.unassigned) == "0_1"
+    assert plan.deferral_deadline_ms is None
+    assert plan.follow_up_ms is None
+
+
 def test_the_first_members_are_held_back() -> None:
     state = group(member("A"), tasks="0_0 0_1", initial_delay_ms=3_000)
     plan = planned(state)

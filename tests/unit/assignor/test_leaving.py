@@ -118,6 +118,13 @@ def test_who_leaves_first_is_learned_from_first() -> None:
     assert text(plan.members["C"].learner) == "0_4 0_5"
 
 
+def test_who_leaves_is_learned_from_before_one_with_too_much() -> None:
+    crowded = member("A", active="0_0 0_1 0_2 0_3 0_4 0_5")
+    leaver = member("B", active="0_6", leaves=True)
+    plan = planned(group(crowded, leaver, member("C"), max_learners_group=1))
+    assert text(plan.members["C"].learner) == "0_6"
+
+
 def test_when_all_leave_everything_stops() -> None:
     plan = planned(
         group(member("A", active="0_0", leaves=True), member("B", leaves=True), tasks="0_1")

@@ -169,6 +169,16 @@ def test_a_newcomer_with_room_goes_before_another_stayer_with_room() -> None:
     assert len(plan.members["E"].learner) == 1
 
 
+def test_the_holder_of_a_standby_goes_before_a_newcomer() -> None:
+    """Nobody is below its band, and the newcomer is the emptiest; but B has a copy already."""
+    crowded = member("A", active="0_0 0_1 0_2 0_3 0_7 0_9", capacity=2.0)
+    others = [member(n, active=f"0_{k}") for n, k in (("C", 5), ("D", 6), ("F", 8))]
+    holder = member("B", active="0_4", standby="0_2")
+    plan = planned(group(crowded, *others, holder, member("E"), imbalance=1.0))
+    assert plan.members["B"].learner == {task("0_2")}
+    assert plan.members["E"].learner == frozenset()
+
+
 def test_a_learner_is_dropped_when_its_move_would_do_harm() -> None:
     """The drain was cancelled: B may keep what C was learning."""
     state = group(member("B", active="0_0 0_1"), member("C", active="0_2 0_3", learner="0_0 0_1"))
@@ -195,6 +205,7 @@ def test_a_member_that_cannot_learn_gets_no_learner_and_keeps_what_it_has() -> N
     old = member("A", active="0_0 0_1 0_2 0_3", learners=False)
     plan = planned(group(old, member("B"), member("C", active="0_4 0_5 0_6 0_7")))
     assert active(plan, "A") == "0_0 0_1 0_2 0_3"
+    assert plan.members["A"].being_learned == frozenset()
     plan = planned(group(member("A", learners=False), member("B", active="0_0 0_1 0_2 0_3")))
     assert plan.members["A"].learner == frozenset()
     assert plan.out_of_band == ("i-A", "i-B")

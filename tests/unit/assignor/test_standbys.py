@@ -52,6 +52,14 @@ def test_whoever_hands_a_task_over_keeps_its_copy_as_a_standby() -> None:
     assert "A" in keepers(plan)
 
 
+def test_the_releasers_copy_goes_before_a_standby_that_has_not_caught_up() -> None:
+    owner = member("A", active="0_0 0_1 0_2")
+    behind = member("C", standby="0_0", active="0_4")
+    plan = planned(group(owner, member("B", ready="0_0"), behind, standbys=1))
+    assert plan.members["A"].release == {T: "B"}
+    assert keepers(plan) == ["A"]
+
+
 def test_a_standby_that_has_caught_up_goes_before_the_releasers_copy() -> None:
     owner = member("A", active="0_0 0_1 0_2")
     kept = member("C", caught_up="0_0", active="0_4")

@@ -161,3 +161,20 @@ def test_in_mode_eager_what_a_leaving_member_stopped_goes_elsewhere() -> None:
 def test_a_pending_claim_binds_where_nobody_learns_too() -> None:
     plan = planned(group(member("A", released="0_0"), member("B", pending="0_0"), **COLD))
     assert active(plan, "B") == "0_0"
+
+
+def test_in_mode_eager_nothing_moves_that_would_not_help() -> None:
+    """Three tasks of weight 5 cannot be shared by two: B has one too many wherever it is."""
+    weights = {"0_0": 5, "0_1": 5, "0_2": 5}
+    pair = (member("A", released="0_0"), member("B", released="0_1 0_2"))
+    plan = planned(group(*pair, weights=weights, mode="eager"))
+    assert active(plan, "A") == "0_0"
+    assert active(plan, "B") == "0_1 0_2"
+
+
+def test_subtopologies_are_spread_when_loads_are_alike() -> None:
+    plan = planned(
+        group(member("A", active="0_0"), member("B", active="1_0"), tasks="0_1 1_1", **COLD)
+    )
+    assert active(plan, "A") == "0_0 1_1"
+    assert active(plan, "B") == "0_1 1_0"
