@@ -60,7 +60,8 @@ class Checks:
         self.permute_every = 1
         self._plans = 0
         self._committed: dict[TopicPartition, tuple[int, int]] = {}  # offset, epoch
-        self._given_ready: dict[tuple[TaskId, str], bool] = {}
+        #: Tasks given to a copy that was not ready while their owner lived, by task and member id.
+        self._given_cold: dict[tuple[TaskId, str], bool] = {}
 
     def note(
         self, rule: str, text: str, tasks: Iterable[TaskId] = (), members: Iterable[str] = ()
@@ -81,13 +82,19 @@ class Checks:
         self._plans += 1
         for one in violations:
             self.note(one.rule, one.text, one.tasks, self._world.names_of(one.members))
+        self._note_cold(state, plan)
+        return violations
+
+    def _note_cold(self, state: GroupState, plan: Plan) -> None:
+        """Remember which tasks go to copies that are not ready, though their owners live."""
         copies = {member.member_id: member.copies for member in state.members}
         for member_id, part in plan.members.items():
             for task in (*part.active, *part.pending):
                 copy = copies[member_id].get(task)
                 if copy is None or copy.role not in (Role.ACTIVE, Role.PENDING):
-                    self._given_ready[task, member_id] = copy is not None and copy.ready
-        return violations
+                    ready = copy is not None and copy.ready
+                    lives = bool(self._world.of(self.owner.get(task, "")))
+                    self._given_cold[task, member_id] = lives and not ready
 
     # -- members -------------------------------------------------------------------------------
 
@@ -110,9 +117,7 @@ class Checks:
             self.stateless_moves += 1
             return
         self.stateful_moves += 1
-        warm = self._given_ready.get((task, member.machine.member_id), True)
-        if not warm and self._world.of(before or ""):
-            self.cold_moves += 1
+        self.cold_moves += self._given_cold.get((task, member.machine.member_id), False)
 
     def _alone(self, member: SimMember, task: TaskId) -> None:
         """S2. Who was thrown out while it stood still cannot know it yet, but commits nothing."""

@@ -1,0 +1,409 @@
+"""Each rule of the hand-over protocol on one member's side, named as the protocol names it."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from streamlet.assignor.values import Copy, Leaving, Role
+from streamlet.group.commands import CommitOutcome
+from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.handover import Handover
+from streamlet.group.handover_values import (
+    Activate,
+    AskHold,
+    Close,
+    CommitLast,
+    Decision,
+    EndHold,
+    HandoverRules,
+    Leave,
+    PollMarks,
+    Positions,
+    Rejoin,
+    Resume,
+    SetCopies,
+    Stop,
+)
+from streamlet.group.messages import Committed
+from streamlet.group.values import Assignment
+from streamlet.types import StateNumber, TaskId, TopicPartition
+
+T, U = TaskId(0, 0), TaskId(0, 1)
+INPUTS = (TopicPartition("a", 0), TopicPartition("b", 0))
+NOTHING: frozenset[TaskId] = frozenset()
+
+
+def mark(to: str | None, generation: int, *, inputs: int = 2) -> Positions:
+    """Committed positions of two inputs, the first ``inputs`` of them with a mark."""
+    text = CommitMetadata(3, "a", generation, {}, StateNumber(3, 1), to).to_text()
+    texts = [text] * inputs + [""] * (2 - inputs)
+    committed = {tp: Committed(7, said) for tp, said in zip(INPUTS, texts, strict=True)}
+    return Positions.of(INPUTS, committed)
+
+
+@attrs.define
+class By:
+    """A member by hand; each call gives the decisions that follow."""
+
+    rules: Handover
+    now_ms: int = 0
+    generation: int = 0
+
+    def assigned(self, **orders: object) -> list[Decision]:
+        self.generation += 1
+        order = Assignment(**orders)  # type: ignore[arg-type]
+        self.rules.assigned(self.generation, "me", order, self.now_ms)
+        return self.take()
+
+    def take(self) -> list[Decision]:
+        self.rules.check_invariants()
+        return self.rules.take()
+
+    def runs(self, *tasks: TaskId) -> None:
+        for task in tasks:
+            self.rules.running(task, self.now_ms)
+            self.rules.claimed(task, self.now_ms)
+        self.take()
+
+    def fetched(self, positions: Positions | None, task: TaskId = T) -> list[Decision]:
+        self.rules.fetched(task, positions, self.now_ms)
+        return self.take()
+
+    def later(self, ms: int) -> list[Decision]:
+        self.now_ms += ms
+        self.rules.tick(self.now_ms)
+        return self.take()
+
+    def hold(self, token: int, granted: bool = True) -> list[Decision]:
+        self.rules.hold(token, granted, self.now_ms)
+        return self.take()
+
+    def committed(self, token: int, outcome: CommitOutcome) -> list[Decision]:
+        self.rules.committed(token, outcome, self.now_ms)
+        return self.take()
+
+    def progress(self, task: TaskId, lag: int) -> list[Decision]:
+        self.rules.progress(task, lag, self.now_ms)
+        return self.take()
+
+    def says(self, task: TaskId = T) -> Copy | None:
+        return self.rules.view({}).get(task)
+
+
+def member(**rules: object) -> By:
+    return By(Handover(HandoverRules(**rules)))  # type: ignore[arg-type]
+
+
+def owner(*tasks: TaskId, **rules: object) -> By:
+    """A member that runs tasks since generation 1."""
+    by = member(**rules)
+    by.assigned(active=frozenset(tasks))
+    by.runs(*tasks)
+    return by
+
+
+def waiting(**rules: object) -> By:
+    """A member that waits for T by an order of generation 1."""
+    by = member(**rules)
+    by.assigned(pending={T: "a"})
+    return by
+
+
+# -- claims ----------------------------------------------------------------------------------------
+
+
+def test_m1_who_loses_its_member_id_stops_everything_writes_nothing_and_claims_nothing() -> None:
+    by = owner(T)
+    by.assigned(active=frozenset({T}), pending={U: "a"})
+    by.rules.lost()
+    assert by.take()[0] == Close(T)
+    assert by.says(T) is None
+    assert by.says(U) == Copy(Role.LEARNER)
+
+
+def test_m3_a_new_owner_reads_the_positions_first_and_one_that_stays_does_nothing() -> None:
+    by = member()
+    assert by.assigned(active=frozenset({T}))[0] == Activate(T)
+    by.runs(T)
+    assert by.assigned(active=frozenset({T})) == []
+    assert by.says() == Copy(Role.ACTIVE, 2)
+
+
+def test_m4_a_task_is_not_given_up_before_its_claim_stands() -> None:
+    by = member()
+    by.assigned(active=frozenset({T}))
+    by.rules.running(T, 0)
+    assert by.assigned(release={T: "b"}) == []
+    by.rules.claimed(T, 0)
+    assert by.take() == [AskHold(1, 2)]
+
+
+def test_l5_a_task_that_was_given_away_is_dropped_without_a_commit() -> None:
+    by = owner(T)
+    assert by.assigned() == [Close(T)]
+
+
+# -- releasing -------------------------------------------------------------------------------------
+
+
+def test_m5_a_release_is_one_unit_hold_stop_commit_release() -> None:
+    by = owner(T, U)
+    (ask,) = by.assigned(release={T: "b"}, active=frozenset({U}))
+    assert ask == AskHold(1, 2)
+    assert by.says() == Copy(Role.ACTIVE, 2), "nothing has begun"
+    assert by.hold(1) == [Stop((T,)), CommitLast(1, (T,), {T: "b"}, 2)]
+    assert by.committed(1, CommitOutcome.ACCEPTED) == [Close(T), EndHold(1)]
+    assert by.says() == Copy(Role.RELEASED, ready=True, lag=0)
+    assert by.says(U) == Copy(Role.ACTIVE, 2)
+
+
+def test_m5_a_unit_that_may_not_begin_leaves_the_task_running_and_is_asked_for_again() -> None:
+    by = owner(T)
+    by.assigned(release={T: "b"})
+    assert by.hold(1, granted=False) == []
+    assert by.says() == Copy(Role.ACTIVE, 2)
+    assert by.later(1) == []
+    assert by.later(50) == [AskHold(2, 2)]
+
+
+def test_m5_an_order_that_was_replaced_ends_its_hold_unused() -> None:
+    by = owner(T)
+    by.assigned(release={T: "b"})
+    assert by.assigned(active=frozenset({T})) == []
+    assert by.hold(1) == [EndHold(1)]
+
+
+@pytest.mark.parametrize("outcome", [CommitOutcome.GATED, CommitOutcome.SWITCHED])
+def test_m5_a_mark_that_was_turned_away_lets_the_task_go_on(outcome: CommitOutcome) -> None:
+    by = owner(T)
+    by.assigned(release={T: "b"})
+    by.hold(1)
+    assert by.committed(1, outcome) == [Resume(T), EndHold(1)]
+    assert by.says() == Copy(Role.ACTIVE, 2)
+
+
+def test_m6_a_mark_whose_outcome_is_unknown_counts_as_released() -> None:
+    """V5: it may have arrived, or may arrive yet; said to be active the task could run twice."""
+    by = owner(T)
+    by.assigned(release={T: "b"})
+    by.hold(1)
+    assert by.committed(1, CommitOutcome.UNKNOWN) == [Close(T), EndHold(1)]
+    assert by.says() == Copy(Role.RELEASED, ready=True, lag=0)
+
+
+def test_a_revoked_task_is_committed_without_a_mark_and_then_everybody_plans_again() -> None:
+    by = owner(T)
+    by.assigned(revoke=frozenset({T}))
+    assert by.hold(1)[1] == CommitLast(1, (T,), {}, 2)
+    closed, rejoin, end = by.committed(1, CommitOutcome.ACCEPTED)
+    assert (closed, end) == (Close(T), EndHold(1))
+    assert isinstance(rejoin, Rejoin), "before the hold ends: one join does for both"
+
+
+def test_a_revoked_task_that_never_ran_has_nothing_to_commit() -> None:
+    by = member()
+    by.assigned(active=frozenset({T}))
+    assert by.assigned(revoke=frozenset({T}))[0] == Close(T)
+
+
+def test_a_released_copy_can_stay_as_a_standby() -> None:
+    by = owner(T)
+    by.assigned(release={T: "b"}, standby=frozenset({T}))
+    by.hold(1)
+    assert SetCopies(NOTHING, frozenset({T})) in by.committed(1, CommitOutcome.ACCEPTED)
+    by.assigned(standby=frozenset({T}))
+    assert by.says() == Copy(Role.STANDBY)
+
+
+# -- taking over -----------------------------------------------------------------------------------
+
+
+def test_m7_the_mark_of_the_order_held_is_waited_for_and_activates_in_place() -> None:
+    by = member()
+    decisions = by.assigned(pending={T: "a"})
+    assert decisions == [SetCopies(frozenset({T}), NOTHING), PollMarks((T,))]
+    assert by.fetched(None) == []
+    assert by.later(5) == [PollMarks((T,))]
+    found = mark("me", 1)
+    assert by.fetched(found) == [SetCopies(NOTHING, NOTHING), Activate(T, found)]
+    assert by.says() == Copy(Role.ACTIVE, 1)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [mark("me", 2), mark("other", 1), mark(None, 1), mark("me", 1, inputs=1), mark("me", 0)],
+    ids=["V1 a newer order's", "for somebody else", "no mark", "not on every input", "V4 an old"],
+)
+def test_m7_no_other_mark_counts(found: Positions) -> None:
+    by = waiting()
+    assert by.fetched(found) == []
+    assert by.says() == Copy(Role.PENDING, 1)
+
+
+def test_m7_a_newer_assignment_replaces_the_order() -> None:
+    by = waiting()
+    by.assigned(pending={T: "a"})
+    assert by.fetched(mark("me", 1)) == [], "the mark of the old order"
+    by.later(5)
+    assert by.fetched(mark("me", 2))[-1] == Activate(T, mark("me", 2))
+
+
+def test_m7_an_order_that_was_taken_back_is_never_acted_upon() -> None:
+    by = waiting()
+    by.assigned(learner=frozenset({T}))
+    assert by.fetched(mark("me", 1)) == []
+    assert by.fetched(mark("me", 2)) == []
+    assert by.says() == Copy(Role.LEARNER)
+
+
+def test_m7_a_join_under_way_changes_nothing_the_mark_may_come_meanwhile() -> None:
+    """V2: what was described as pending binds the leader, so it may be acted upon."""
+    by = waiting()
+    assert by.rules.describe({})[T] == Copy(Role.PENDING, 1)
+    assert by.fetched(mark("me", 1))[-1] == Activate(T, mark("me", 1))
+    by.runs(T)
+    assert by.assigned(active=frozenset({T})) == []
+
+
+def test_l2_a_task_given_outright_to_who_waits_is_opened_from_its_committed_positions() -> None:
+    by = waiting()
+    assert Activate(T) in by.assigned(active=frozenset({T}))
+
+
+def test_m8_who_cannot_open_the_task_joins_without_the_claim_and_never_acts_on_it_again() -> None:
+    by = waiting()
+    by.fetched(mark("me", 1))
+    by.rules.failed(T, "no room")
+    assert Rejoin("cannot take over 0_0: no room") in by.take()
+    assert by.says() is None
+    assert by.fetched(mark("me", 1)) == []
+
+
+def test_m8_a_hand_over_that_does_not_proceed_is_given_back() -> None:
+    by = waiting(timeout_ms=1_000)
+    assert not [d for d in by.later(999) if isinstance(d, Rejoin)]
+    assert [d for d in by.later(1) if isinstance(d, Rejoin)]
+    assert by.says() == Copy(Role.LEARNER)
+    assert by.fetched(mark("me", 1)) == []
+
+
+def test_the_longer_a_mark_does_not_come_the_less_often_it_is_looked_for() -> None:
+    by = waiting(timeout_ms=100_000)
+    by.now_ms = 1_600
+    by.fetched(None)
+    due_ms = by.rules.due_ms()
+    assert due_ms is not None
+    assert 5 < due_ms - by.now_ms <= 250
+
+
+# -- giving up at joins ----------------------------------------------------------------------------
+
+
+def test_l7_an_owner_that_surrenders_commits_what_is_learned_before_it_joins() -> None:
+    by = owner(T, U, gives_up_at_joins=True)
+    by.assigned(active=frozenset({T, U}), being_learned=frozenset({T}))
+    by.rules.join_due(-1, 0)
+    assert by.take() == [Stop((T,)), CommitLast(-1, (T,), {}, 2)]
+    assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), EndHold(-1)]
+    assert by.says() == Copy(Role.RELEASED, ready=True, lag=0)
+    assert by.says(U) == Copy(Role.ACTIVE, 2)
+    assert by.assigned(active=frozenset({T, U}))[0] == Activate(T), "it may get it back"
+
+
+def test_an_owner_with_nothing_to_surrender_lets_the_join_go_on_at_once() -> None:
+    by = owner(T, gives_up_at_joins=True)
+    by.rules.join_due(-1, 0)
+    assert by.take() == [EndHold(-1)]
+
+
+def test_eager_members_stop_everything_at_each_join() -> None:
+    by = owner(T, U, stops_at_joins=True)
+    by.rules.join_due(-1, 0)
+    assert by.take()[0] == Stop((T, U))
+
+
+def test_a_join_that_becomes_due_in_the_middle_of_a_unit_comes_after_it() -> None:
+    by = owner(T, U, stops_at_joins=True)
+    by.assigned(release={T: "b"}, active=frozenset({U}))
+    by.hold(1)
+    by.rules.join_due(-1, 0)
+    assert by.take() == []
+    done = by.committed(1, CommitOutcome.ACCEPTED)
+    assert done[:2] == [Close(T), EndHold(1)]
+    assert done[2:] == [Stop((U,)), CommitLast(-1, (U,), {}, 2)]
+
+
+# -- learning --------------------------------------------------------------------------------------
+
+
+def test_learners_that_become_ready_together_share_a_rebalance() -> None:
+    by = member(linger_ms=50)
+    by.assigned(learner=frozenset({T, U}))
+    assert by.progress(T, 10_000) == []
+    assert by.later(30) == []
+    assert by.progress(U, 0) == []
+    assert [type(d) for d in by.later(20)] == [Rejoin]
+    by.rules.describe({})
+    assert by.later(1_000) == [], "the group knows"
+
+
+def test_without_partial_rebalances_all_learners_must_be_ready() -> None:
+    by = member(partial=False, linger_ms=0)
+    by.assigned(learner=frozenset({T, U}))
+    assert by.progress(T, 0) == []
+    assert [type(d) for d in by.progress(U, 0)] == [Rejoin]
+
+
+def test_a_standby_that_catches_up_is_no_reason_to_rebalance() -> None:
+    by = member(linger_ms=0)
+    by.assigned(standby=frozenset({T}))
+    assert by.progress(T, 0) == []
+    assert by.says() == Copy(Role.STANDBY, ready=True, lag=0)
+
+
+def test_the_next_part_of_a_plan_is_called_for_at_its_time_unless_a_later_plan_overtakes_it() -> (
+    None
+):
+    by = member()
+    by.assigned(follow_up_ms=500)
+    by.assigned(follow_up_ms=900)
+    assert by.later(899) == []
+    assert [type(d) for d in by.later(1)] == [Rejoin]
+
+
+# -- leaving ---------------------------------------------------------------------------------------
+
+
+def leaving(*tasks: TaskId) -> By:
+    """An owner that has told the group that it leaves."""
+    by = owner(*tasks)
+    by.rules.set_leaving(Leaving(0))
+    assert by.take() == [Rejoin("leaving")]
+    by.rules.describe({})
+    return by
+
+
+def test_a_drained_member_leaves_once_an_assignment_without_its_tasks_has_confirmed_it() -> None:
+    by = leaving(T)
+    by.assigned(release={T: "b"})
+    by.hold(1)
+    done = by.committed(1, CommitOutcome.ACCEPTED)
+    assert Rejoin("gave up its last task") in done
+    assert not [d for d in done if isinstance(d, Leave)]
+    assert by.assigned() == [Leave("drained")]
+
+
+def test_at_the_deadline_a_member_leaves_as_soon_as_its_marks_are_acknowledged() -> None:
+    by = leaving(T)
+    by.assigned(release={T: "b"}, leave=True)
+    by.hold(1)
+    assert Leave("its time to leave was up") in by.committed(1, CommitOutcome.ACCEPTED)
+
+
+def test_a_drain_that_was_taken_back_keeps_the_member() -> None:
+    by = leaving(T)
+    by.rules.set_leaving(None)
+    assert by.take() == [Rejoin("stays")]
+    by.rules.describe({})
+    assert by.assigned() == [Close(T)]
