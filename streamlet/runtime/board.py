@@ -37,7 +37,11 @@ class Board:
     # Called by the control thread.
 
     def offer(self, event: SessionEvent) -> None:
-        """Leave an event; an assignment replaces the one before, and a loss voids it."""
+        """Leave an event; an assignment replaces the one before, and a loss voids it.
+
+        A loss is applied to the rules at once: claims go with the member id (M1), and the next
+        description may come before the worker.
+        """
         with self._lock:
             if isinstance(event, Assigned):
                 self._assigned = event
@@ -45,6 +49,7 @@ class Board:
                 self._events.append(event)
             if isinstance(event, Lost):
                 self._assigned = None
+                self._handover.lost()
             self._arrived.set()
 
     def describe(self) -> Mapping[TaskId, Copy]:

@@ -171,8 +171,7 @@ class Orders:
                 done.append(event)
             case Lost(reason=reason):
                 log.warning("lost all tasks: %s", reason)
-                self._hold_wanted = self._last = None
-                rules.lost()
+                self._hold_wanted = self._last = None  # the board has told the rules
             case HoldDone(token=token, granted=granted):
                 rules.hold(token, granted, now)
             case JoinSoon(token=token):

@@ -7,7 +7,7 @@ import threading
 from streamlet.assignor.values import Copy, Role
 from streamlet.group.commands import CommitOutcome
 from streamlet.group.handover import Handover
-from streamlet.group.handover_values import HandoverRules
+from streamlet.group.handover_values import Close, HandoverRules
 from streamlet.group.session import Assigned, CommitDone, Lost
 from streamlet.group.values import Assignment
 from streamlet.runtime.board import Board
@@ -79,6 +79,18 @@ def test_a_loss_voids_the_assignment_before_it_but_not_the_one_after() -> None:
     shared.offer(assigned(2, T1))
     with shared.news() as (_, _, news):
         assert news == assigned(2, T1)
+
+
+def test_a_join_after_a_loss_claims_nothing_though_the_worker_has_not_learnt_of_it() -> None:
+    """It is busy in a user's function, and the control thread joins with a new member id."""
+    shared = board()
+    shared.offer(assigned(1, T0))
+    apply(shared)
+    shared.offer(Lost("gone"))
+    assert shared.describe() == {}
+    with shared.news() as (rules, events, _):
+        assert events == [Lost("gone")]
+        assert Close(T0) in rules.take()
 
 
 def test_state_on_disk_is_described_unless_the_task_is_claimed() -> None:
