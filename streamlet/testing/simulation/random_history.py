@@ -13,6 +13,9 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from streamlet.assignor.assign import assign
+from streamlet.group.leader import Assignor
+from streamlet.testing.simulation.reading import ScenarioError
 from streamlet.testing.simulation.run import Simulation
 from streamlet.testing.simulation.scenario import parse_scenario
 
@@ -46,7 +49,11 @@ class RandomRun:
 
 
 def random_run(
-    seed: int, steps: int, *, progress: Callable[[int], None] = lambda done: None
+    seed: int,
+    steps: int,
+    *,
+    progress: Callable[[int], None] = lambda done: None,
+    assignor: Assignor = assign,
 ) -> RandomRun:
     """Play histories made up from ``seed`` until so many steps were played or one fails.
 
@@ -54,14 +61,14 @@ def random_run(
     """
     played = histories = rebalances = 0
     while played < steps:
-        history = History(f"{seed}.{histories}", most_steps=steps - played)
+        history = History(f"{seed}.{histories}", most_steps=steps - played, assignor=assignor)
         failed = history.live()
         histories += 1
         played += len(history.steps)
         rebalances += len(history.simulation.recorder.rounds)
         progress(played)
         if failed:
-            scenario = shorten(history.scenario, failed[0]["rule"])
+            scenario = shorten(history.scenario, failed[0]["rule"], assignor)
             return RandomRun(seed, played, histories, rebalances, scenario, failed)
     return RandomRun(seed, played, histories, rebalances, None, [])
 
@@ -72,15 +79,18 @@ class History:
     Args:
         seed: everything follows from it.
         most_steps: no more steps than this.
+        assignor: the leaders' brain.
     """
 
-    def __init__(self, seed: str, *, most_steps: int = MOST_STEPS) -> None:
+    def __init__(
+        self, seed: str, *, most_steps: int = MOST_STEPS, assignor: Assignor = assign
+    ) -> None:
         self.dice = random.Random(f"history {seed}")
         self.head = self._head(seed)
         self.steps: list[Json] = []
         self._most_steps = max(most_steps, 1)
         self._added = 0
-        self.simulation = Simulation(parse_scenario(self.scenario))
+        self.simulation = Simulation(parse_scenario(self.scenario), assignor=assignor)
         self.simulation.world.checks.permute_every = 4
 
     @property
@@ -305,7 +315,7 @@ def _some(dice: random.Random, names: list[str]) -> list[str]:
     return dice.sample(names, dice.randint(1, len(names)))
 
 
-def shorten(scenario: Json, rule: str) -> Json:
+def shorten(scenario: Json, rule: str, assignor: Assignor = assign) -> Json:
     """Leave out steps that a failing history does not need to break the same rule."""
     tries = 0
     at = len(scenario["steps"]) - 2
@@ -313,17 +323,15 @@ def shorten(scenario: Json, rule: str) -> Json:
         steps = scenario["steps"]
         shorter = {**scenario, "steps": steps[:at] + steps[at + 1 :]}
         tries += 1
-        if _breaks(shorter, rule):
+        if _breaks(shorter, rule, assignor):
             scenario = shorter
         at -= 1
     return scenario
 
 
-def _breaks(scenario: Json, rule: str) -> bool:
-    from streamlet.errors import ConfigError
-
+def _breaks(scenario: Json, rule: str, assignor: Assignor) -> bool:
     try:
-        result = Simulation(parse_scenario(scenario)).run()
-    except ConfigError:
+        result = Simulation(parse_scenario(scenario), assignor=assignor).run()
+    except ScenarioError:
         return False  # a step speaks of somebody who is no longer there
     return any(broken["rule"] == rule for broken in result["violations"])

@@ -278,6 +278,7 @@ class Simulation:
                 continue
             plan = world.would_plan()
             if self._is_fixpoint(plan):
+                self._check_band(plan)
                 return
             force = not self._wait_for_deadline(plan)
         if world.members:
@@ -309,6 +310,14 @@ class Simulation:
             if not same or part.release or part.pending or part.revoke:
                 return False
         return True
+
+    def _check_band(self, plan: Plan) -> None:
+        """What a settled plan cannot bring into the band it must say so."""
+        instances = self.world.cluster.instances.values()
+        known = {i.spec.name for i in instances if i.process_id in plan.out_of_band}
+        for name, text in self._out_of_band().items():
+            if name not in known and not plan.unassigned:
+                self.world.checks.note("band", f"{text}, and the plan does not say so")
 
     def _wait_for_deadline(self, plan: Plan) -> bool:
         """Let time pass to what the plan waits for; False: there is nothing, so force a round."""
@@ -349,7 +358,8 @@ class Simulation:
         if expect.in_band is not None:
             outside = self._out_of_band()
             if expect.in_band == bool(outside):
-                self._failed("in_band", expect.in_band, f"{outside or 'none'} outside")
+                found = "; ".join(outside.values()) or "all inside"
+                self._failed("in_band", expect.in_band, found)
 
     def _names_of(self, name: str) -> tuple[str, ...]:
         instance = self.world.cluster.instances.get(name)
@@ -370,29 +380,22 @@ class Simulation:
             Broken(f"expect.{key}", f"expected {expected}, found {found}")
         )
 
-    def _out_of_band(self) -> list[str]:
+    def _out_of_band(self) -> dict[str, str]:
         """Instances outside their band, for tasks with and without state apart."""
         cluster = self.world.cluster
         staying = [n for n in self._live() if cluster.instances[n].leaving is None]
         capacity = {n: exact(self.world.of(n)[0].identity.capacity) for n in staying}
-        whole = sum(capacity.values())
-        outside = []
+        imbalance = exact(self.scenario.settings.stream_imbalance_percentage)
+        outside: dict[str, str] = {}
         for stateful in (True, False):
-            loads = {
-                name: sum(
-                    cluster.specs[task].weight
-                    for member in self.world.of(name)
-                    for task in member.tasks(*OURS)
-                    if cluster.is_stateful(task) == stateful
-                )
-                for name in self._live()
-            }
-            total = sum(s.weight for s in cluster.specs.values() if s.stateful == stateful)
-            imbalance = exact(self.scenario.settings.stream_imbalance_percentage)
+            alike = [s for s in cluster.specs.values() if s.stateful == stateful]
+            total = sum(spec.weight for spec in alike)
             for name in staying:
-                band = Band.around(total * capacity[name] / whole, imbalance)
-                if band.excess(loads[name]):
-                    outside.append(f"{name} ({loads[name]} of {band.low} to {band.high})")
+                tasks = {task for m in self.world.of(name) for task in m.tasks(*OURS)}
+                load = sum(spec.weight for spec in alike if spec.task in tasks)
+                band = Band.around(total * capacity[name] / sum(capacity.values()), imbalance)
+                if band.excess(load):
+                    outside[name] = f"{name} carries {load}, its band is {band.low} to {band.high}"
         return outside
 
 

@@ -149,6 +149,7 @@ class _Parser:
                 r.problem(key, f"missing, expected {expected}")
         tasks = self._tasks("tasks", data.get("tasks", {}))
         self._instances = r.each("instances", data.get("instances", {}), self._instance)
+        self._check_members()
         settings = self._settings(data.get("config", {}))
         start = self._start(data.get("start", {}))
         leader = self._leader(data.get("leader"), start)
@@ -219,6 +220,15 @@ class _Parser:
             mode=None if mode is None else r.one_of(f"{where}.mode", mode, _MODES, "mode"),
             learners=r.boolean(f"{where}.learners", given.get("learners", True)),
         )
+
+    def _check_members(self) -> None:
+        """No member may bear the name of another instance or its member."""
+        owner = {name: name for name in self._instances}
+        for spec in self._instances.values():
+            for name in spec.member_names:
+                if owner.setdefault(name, spec.name) != spec.name:
+                    text = f"its member {name} bears the name of an instance"
+                    self._reader.problem(f"instances.{spec.name}.members", text)
 
     def _settings(self, value: object) -> Settings:
         given = self._reader.mapping("config", value)

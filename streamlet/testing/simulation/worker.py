@@ -247,14 +247,17 @@ class SimWorker:
             self._member.wake_worker()
 
     def follow_from_the_start(self) -> None:
-        """Take over the copies that were read before the simulation began; nobody is told."""
+        """Take over the copies that were read before the simulation began.
+
+        Of one that has caught up already the group has yet to hear.
+        """
         handover = self._member.handover
         for task in sorted(handover.copies):
             self._lock(task)
             self.following.add(task)
             self.report(task)
-        handover.told()
-        handover.take()
+        self._wanted = frozenset(handover.copies)
+        self._member.wake_worker()
 
     def report(self, task: TaskId) -> None:
         """Tell how far the copy is."""

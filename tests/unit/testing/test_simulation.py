@@ -1,0 +1,182 @@
+"""The simulator refuses what it cannot play, sees what is broken, and can say it again."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import attrs
+import pytest
+
+from streamlet.assignor.assign import assign
+from streamlet.assignor.values import GroupState, MemberPlan, Plan
+from streamlet.testing.simulation import (
+    ScenarioError,
+    parse_scenario,
+    random_run,
+    simulate,
+)
+from streamlet.testing.simulation.run import Simulation
+
+GOOD: dict[str, Any] = {
+    "name": "two instances",
+    "tasks": {"T1": {}, "T2": {}, "P1": {"stateful": False, "subtopology": 1}},
+    "instances": {"S1": {}, "S2": {}, "S3": {"members": 2}},
+    "start": {"S1": {"active": ["T1", "P1"]}, "S2": {"active": ["T2"]}},
+    "steps": [{"join": ["S3"]}, {"settle": {"max_rounds": 10}}],
+}
+
+
+def changed(**parts: object) -> dict[str, Any]:
+    return {**copy.deepcopy(GOOD), **parts}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "message"),
+    [
+        ([], "the file: expected an object, not a list"),
+        (changed(stepz=[]), "stepz: unknown key, did you mean steps?"),
+        ({"tasks": {}, "instances": {}}, "steps: missing, expected a list"),
+        (changed(seed=-1), "seed: expected a whole number, 0 or more, not -1"),
+        (changed(seed=True), "seed: expected a whole number, 0 or more, not true"),
+        (changed(tasks={"T1": {"weight": 0}}), "tasks.T1.weight: expected a whole number, 1 or"),
+        (changed(tasks={"T1": []}), "tasks.T1: expected an object, not a list"),
+        (changed(instances={"S1": {"capacity": 0}}), "instances.S1.capacity: expected a number"),
+        (changed(instances={"S1": {"mode": "fast"}}), "instances.S1.mode: unknown mode 'fast'"),
+        (
+            changed(instances={"S1": {"members": 2}, "S1-0": {}, "S2": {}, "S3": {}}),
+            "instances.S1.members: its member S1-0 bears the name of an instance",
+        ),
+        (changed(config={"max.learners": 1}), "config.max.learners: unknown setting, did you mean"),
+        (changed(config={"num.standby.replicas": "two"}), "config.num.standby.replicas = 'two'"),
+        (changed(config={"rebalance.timeout.ms": 500}), "config"),
+        (changed(start={"S9": {}}), "start.S9: unknown member 'S9', expected S1, S2, S3"),
+        (
+            changed(start={"S1": {"active": ["T1"]}, "S2": {"active": ["T1"]}}),
+            "start.S2.active: T1 is active in S1 already",
+        ),
+        (
+            changed(start={"S1": {"standby": ["P1"]}}),
+            "start.S1.standby.P1: is stateless, expected a stateful task",
+        ),
+        (changed(start={"S1": {"learner": {"T1": -5}}}), "start.S1.learner.T1: expected a whole"),
+        (changed(leader="S3"), "leader: S3-0 is not in start"),
+        (changed(network={"loss": 2}), "network.loss: expected a chance, 0 to 1, not 2"),
+        (changed(network={"delay_ms": [5]}), "network.delay_ms: expected two whole numbers"),
+        (changed(steps=[{"jion": ["S3"]}]), "steps[0].jion: unknown key, did you mean join?"),
+        (changed(steps=[{"join": "S3"}]), "steps[0].join: expected a list, not 'S3'"),
+        (changed(steps=[{"join": ["S1"]}]), "steps[0].join: S1 is in the group already"),
+        (changed(steps=[{"crash": ["S3"]}]), "steps[0].crash: S3 is not in the group at this step"),
+        (changed(steps=[{"timeout_ms": 5}]), "steps[0].timeout_ms: expected beside drain"),
+        (changed(steps=[{"drain_percent": 0}]), "steps[0].drain_percent: expected a number above"),
+        (changed(steps=[{"settle": True}]), "steps[0].settle: expected an object, not true"),
+        (changed(steps=[{"ready": {"S1": "some"}}]), "steps[0].ready.S1: unknown choice of tasks"),
+        (changed(steps=[{"lag": {"S1": {"T9": 5}}}]), "steps[0].lag.S1.T9: unknown task 'T9'"),
+        (
+            changed(steps=[{"lose": [{"from": "S1", "request": "Fetch"}]}]),
+            "steps[0].lose[0].request: unknown request 'Fetch', expected JoinGroup",
+        ),
+        (changed(steps=[{"add_tasks": {"T1": {}}}]), "steps[0].add_tasks.T1: this task is there"),
+        (
+            changed(expect={"rebalance": 1}),
+            "expect.rebalance: unknown key, did you mean rebalances?",
+        ),
+        (changed(expect={"final": {"S1": ["T7"]}}), "expect.final.S1[0]: unknown task 'T7'"),
+        (changed(expect={"kept": ["T1", "T1"]}), "expect.kept[1]: T1 is there twice"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_with_the_key_and_what_was_expected(
+    scenario: object, message: str
+) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        parse_scenario(scenario)
+    assert any(problem.startswith(message) for problem in refused.value.problems), refused.value
+    assert refused.value.exit_code == 2
+
+
+def test_every_problem_is_named_at_once() -> None:
+    with pytest.raises(ScenarioError) as refused:
+        parse_scenario(changed(seed="x", leader="S9", expect={"in_band": 1}))
+    assert len(refused.value.problems) == 3
+
+
+def test_check_and_keys_that_begin_with_x_are_free() -> None:
+    free = changed(check={"what": "ever"})
+    free["x-why"] = free["tasks"]["x-note"] = free["steps"][0]["x-then"] = "for people"
+    assert parse_scenario(free).steps == parse_scenario(GOOD).steps
+
+
+def test_an_instance_that_was_drained_may_be_gone_or_not() -> None:
+    """When it leaves hangs on its hand-overs, so a later step may speak of it either way."""
+    steps = [{"drain": ["S2"]}, {"settle": {}}, {"crash": ["S2"]}, {"join": ["S2"]}]
+    assert simulate(parse_scenario(changed(steps=steps))).held
+
+
+# -- what is broken is seen ------------------------------------------------------------------------
+
+
+def outright(state: GroupState) -> Plan:
+    """Give every task to the last member, whoever runs it."""
+    heir = max(member.member_id for member in state.members)
+    tasks = frozenset(info.task for info in state.tasks)
+    return Plan(
+        {
+            member.member_id: MemberPlan(active=tasks if member.member_id == heir else frozenset())
+            for member in state.members
+        }
+    )
+
+
+def by_order(state: GroupState) -> Plan:
+    """Lead to another plan when the members come in another order."""
+    return attrs.evolve(assign(state), out_of_band=(state.members[0].instance,))
+
+
+def rules_of(result: dict[str, Any]) -> set[str]:
+    return {broken["rule"] for broken in result["violations"]}
+
+
+def test_a_plan_that_takes_a_task_from_a_live_owner_is_seen() -> None:
+    outcome = simulate(parse_scenario(GOOD), assignor=outright)
+    assert not outcome.held
+    assert "U2" in rules_of(outcome.result)
+    assert any(one["violations"] for one in outcome.result["rounds"])
+
+
+def test_a_plan_that_depends_on_the_order_of_its_input_is_seen() -> None:
+    assert "U8" in rules_of(simulate(parse_scenario(GOOD), assignor=by_order).result)
+
+
+def test_an_assignor_that_raises_is_named_and_ends_the_run() -> None:
+    def broken(state: GroupState) -> Plan:
+        raise LookupError("no such thing")
+
+    result = simulate(parse_scenario(GOOD), assignor=broken).result
+    assert "LookupError: no such thing" in [one["text"] for one in result["violations"]]
+
+
+def test_settling_that_takes_too_many_rounds_is_a_failure() -> None:
+    steps = [{"join": ["S3"]}, {"settle": {"max_rounds": 1}}]
+    assert "settle" in rules_of(simulate(parse_scenario(changed(steps=steps))).result)
+
+
+def test_a_state_that_does_not_fit_its_commit_is_seen() -> None:
+    """S3: were the changelog read without looking at the numbers, this would be the outcome."""
+    simulation = Simulation(parse_scenario(changed(steps=[])))
+    (owner,) = simulation.world.of("S1")
+    log = simulation.world.cluster.logs[min(owner.worker.periods)]
+    log.records.append((log.records[-1][0], 99))
+    for step in parse_scenario(changed(steps=[{"restart": ["S1"]}])).steps:
+        simulation.play(step)
+    assert "S3" in rules_of(simulation.result())
+
+
+def test_a_failing_history_is_a_scenario_that_fails_the_same_way() -> None:
+    run = random_run(1, 40, assignor=outright)
+    assert not run.held
+    again = simulate(parse_scenario(run.scenario), assignor=outright)
+    assert run.violations[0]["rule"] in rules_of(again.result)
+
+
+def test_the_same_seed_makes_up_the_same_histories() -> None:
+    assert random_run(5, 60) == random_run(5, 60)
