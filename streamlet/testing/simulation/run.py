@@ -8,16 +8,14 @@ from typing import Any
 import attrs
 
 from streamlet.assignor.assign import assign
-from streamlet.assignor.loads import Band
-from streamlet.assignor.order import exact
 from streamlet.assignor.values import Leaving, Plan, Role
 from streamlet.group.events import RejoinWanted
 from streamlet.group.handover_values import OURS
 from streamlet.group.leader import Assignor
 from streamlet.group.scale_down import choose_leavers
 from streamlet.testing.simulation import events as ev
-from streamlet.testing.simulation.checks import Broken
 from streamlet.testing.simulation.events import Event, Step
+from streamlet.testing.simulation.expect import compare, out_of_band
 from streamlet.testing.simulation.report import Recorder, as_dict, final_of
 from streamlet.testing.simulation.scenario import Scenario
 from streamlet.testing.simulation.start import begin
@@ -57,7 +55,8 @@ class Simulation:
             if not self.play(step):
                 break
         else:
-            self._expect()
+            broken = self.world.checks.broken
+            broken += compare(self.world, self.scenario.expect, self.result())
         return self.result()
 
     def play(self, step: Step) -> bool:
@@ -315,7 +314,7 @@ class Simulation:
         """What a settled plan cannot bring into the band it must say so."""
         instances = self.world.cluster.instances.values()
         known = {i.spec.name for i in instances if i.process_id in plan.out_of_band}
-        for name, text in self._out_of_band().items():
+        for name, text in out_of_band(self.world).items():
             if name not in known and not plan.unassigned:
                 self.world.checks.note("band", f"{text}, and the plan does not say so")
 
@@ -328,75 +327,6 @@ class Simulation:
             return False
         self.world.run(max(due, min(later)) + 1)
         return True
-
-    # -- expectations --------------------------------------------------------------------------
-
-    def _expect(self) -> None:
-        result, expect = self.result(), self.scenario.expect
-        totals, final = result["totals"], result["final"]
-        for key in ("rebalances", "cold_moves", "stateful_moves", "max_learners"):
-            self._equal(key, getattr(expect, key), totals[key])
-        most = expect.max_rebalances
-        if most is not None and totals["rebalances"] > most:
-            self._failed("max_rebalances", f"at most {most}", totals["rebalances"])
-        loads = sorted(self._load(name) for name in self._live())
-        if expect.final_loads is not None:
-            self._equal("final_loads", list(expect.final_loads), loads)
-        drained = [n for n, i in self.world.cluster.instances.items() if i.drained and i.exited]
-        if expect.exited is not None:
-            self._equal("exited", sorted(expect.exited), sorted(drained))
-        self._equal("exited_count", expect.exited_count, len(drained))
-        for name, labels in expect.final.items():
-            runs = {t for m in self._names_of(name) for t in final.get(m, {}).get("active", [])}
-            if missing := [label for label in labels if label not in runs]:
-                self._failed(f"final.{name}", list(labels), f"{sorted(runs)} without {missing}")
-        by_label = self.world.cluster.by_label
-        for label in expect.kept:
-            if by_label[label].task in self.world.checks.moved:
-                owner = self.world.checks.owner.get(by_label[label].task)
-                self._failed("kept", f"{label} stays where it is", f"it went to {owner}")
-        if expect.in_band is not None:
-            outside = self._out_of_band()
-            if expect.in_band == bool(outside):
-                found = "; ".join(outside.values()) or "all inside"
-                self._failed("in_band", expect.in_band, found)
-
-    def _names_of(self, name: str) -> tuple[str, ...]:
-        instance = self.world.cluster.instances.get(name)
-        return (name,) if instance is None else instance.spec.member_names
-
-    def _live(self) -> list[str]:
-        return [name for name in self.world.cluster.instances if self.world.of(name)]
-
-    def _load(self, name: str) -> int:
-        return sum(len(member.tasks(*OURS)) for member in self.world.of(name))
-
-    def _equal(self, key: str, expected: object, found: object) -> None:
-        if expected is not None and expected != found:
-            self._failed(key, expected, found)
-
-    def _failed(self, key: str, expected: object, found: object) -> None:
-        self.world.checks.broken.append(
-            Broken(f"expect.{key}", f"expected {expected}, found {found}")
-        )
-
-    def _out_of_band(self) -> dict[str, str]:
-        """Instances outside their band, for tasks with and without state apart."""
-        cluster = self.world.cluster
-        staying = [n for n in self._live() if cluster.instances[n].leaving is None]
-        capacity = {n: exact(self.world.of(n)[0].identity.capacity) for n in staying}
-        imbalance = exact(self.scenario.settings.stream_imbalance_percentage)
-        outside: dict[str, str] = {}
-        for stateful in (True, False):
-            alike = [s for s in cluster.specs.values() if s.stateful == stateful]
-            total = sum(spec.weight for spec in alike)
-            for name in staying:
-                tasks = {task for m in self.world.of(name) for task in m.tasks(*OURS)}
-                load = sum(spec.weight for spec in alike if spec.task in tasks)
-                band = Band.around(total * capacity[name] / sum(capacity.values()), imbalance)
-                if band.excess(load):
-                    outside[name] = f"{name} carries {load}, its band is {band.low} to {band.high}"
-        return outside
 
 
 @attrs.frozen

@@ -27,7 +27,7 @@ from streamlet.group.values import Assignment, Subscription
 from streamlet.testing.simulation.cluster import changelog_of, input_of
 from streamlet.testing.simulation.events import Held
 from streamlet.testing.simulation.member import GROUP, SimMember
-from streamlet.testing.simulation.worker import Period
+from streamlet.testing.simulation.periods import Period
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 if TYPE_CHECKING:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, assert_never
 
-import attrs
-
 from streamlet.group.commands import CommitOutcome, CommitResult, FetchOutcome, FetchResult
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.events import (
@@ -38,6 +36,7 @@ from streamlet.group.handover_values import (
     Stop,
 )
 from streamlet.testing.simulation.cluster import changelog_of, input_of
+from streamlet.testing.simulation.periods import Commit, Part, Period
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
 if TYPE_CHECKING:
@@ -47,37 +46,6 @@ if TYPE_CHECKING:
 RESTORE_RATE, RESTORE_MAX_MS = 1_000, 100
 LOCK_RETRY_MS = 5
 RETRY_MS = 20
-
-
-@attrs.define(eq=False)
-class Period:
-    """One active period of a task."""
-
-    task: TaskId
-    running: bool = False
-    epoch: int = 0
-    number: int = 0  # of the last flush
-    claimed: bool = False
-    contained: StateNumber = NO_STATE
-    committed: int = 0
-    position: int = 0
-
-
-@attrs.frozen
-class Part:
-    """One task's share of a commit."""
-
-    offset: int
-    contained: StateNumber
-
-
-@attrs.define
-class Commit:
-    """The one commit under way; ``unit`` where it is the last of some tasks."""
-
-    parts: dict[TaskId, Part]
-    unit: CommitLast | None = None
-    sent: bool = False
 
 
 class SimWorker:
