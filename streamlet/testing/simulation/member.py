@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, assert_never
 import attrs
 
 from streamlet.assignor.values import Copy, MemberState, Role
+from streamlet.config import Settings
 from streamlet.group.commands import (
     Abandon,
     Command,
@@ -61,6 +62,13 @@ GROUP = "simulated"
 _Message: TypeAlias = CommitResult | FetchResult | HoldResult | JoinDue
 
 
+def _heartbeat_ms(settings: Settings) -> int:
+    """As set; else rarely, for whoever must know of a rebalance is told (``World``)."""
+    if "heartbeat.interval.ms" in settings.given:
+        return settings.heartbeat_interval_ms
+    return max(min(settings.session_timeout_ms // 4, 2_500), 1)
+
+
 class SimMember:
     """One process: it never comes back, a restart makes another.
 
@@ -86,7 +94,12 @@ class SimMember:
         config = MembershipConfig.from_settings(
             GROUP, settings, member=number, first_nonce=uid * 1_000, jitter=uid
         )
-        self.config = attrs.evolve(config, instance_id=static, announce_joins=rules.announced_joins)
+        self.config = attrs.evolve(
+            config,
+            instance_id=static,
+            announce_joins=rules.announced_joins,
+            heartbeat_interval_ms=_heartbeat_ms(settings),
+        )
         self.machine = Membership(self.config)
         self.handover = Handover(rules)
         self.identity = self._identity(number, static)

@@ -202,6 +202,7 @@ class History:
             "initial.assignment.delay.ms": [2_000],
             "rack.aware.assignment.tags": ["zone"],
             "session.timeout.ms": [6_000],
+            "heartbeat.interval.ms": [100, 250],
             "handover.timeout.ms": [500, 3_000],
             "commit.interval.ms": [100, 5_000],
             "learner.ready.linger.ms": [0, 500],

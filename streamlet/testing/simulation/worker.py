@@ -85,7 +85,8 @@ class SimWorker:
             return self._retry_at_ms
         if any(period.running and not period.claimed for period in self.periods.values()):
             return self._retry_at_ms
-        return self._next_commit_ms if self.running else None
+        idle = self._next_commit_ms > self._world.input_until_ms
+        return self._next_commit_ms if self.running and not idle else None
 
     # -- decisions -----------------------------------------------------------------------------
 
@@ -275,7 +276,7 @@ class SimWorker:
         parts = {p.task: Part(p.committed, p.contained) for p in live if not p.claimed}
         if parts and now < self._retry_at_ms:
             return
-        if now >= self._next_commit_ms:
+        if now >= self._next_commit_ms and now <= self._world.input_until_ms:
             self._next_commit_ms = now + self._world.settings.commit_interval_ms
             parts |= self._flush(period.task for period in live if period.claimed)
         if parts:

@@ -32,6 +32,9 @@ from streamlet.testing.simulation.scenario import Scenario
 #: How long the coordinator is kept from ending a join phase because somebody has yet to join.
 HOLD_MS = 1_000
 
+#: How long input comes in after a step began; then a long wait costs little.
+INPUT_MS = 30_000
+
 #: How soon a supervisor starts a failed worker again.
 _RESTART_MS = 100
 
@@ -107,6 +110,8 @@ class World:
         self._sequence = 0
         self._uids = 0
         self._hold_until_ms = 0
+        #: Until when there is input to process, see ``INPUT_MS``.
+        self.input_until_ms = 0
         self._held = False
         self._prompted = False
 
@@ -200,6 +205,7 @@ class World:
     def begin_step(self) -> None:
         """Keep join phases open for a while, so that all events of a step come in one round."""
         self._hold_until_ms = self.now_ms + HOLD_MS
+        self.input_until_ms = self.now_ms + INPUT_MS
 
     def _holds(self, group: str) -> bool:
         if self.now_ms >= self._hold_until_ms:
