@@ -61,11 +61,20 @@ class Sheet:
 
 
 def place(sheet: Sheet, tasks: Sequence[int], likes: Likes) -> None:
-    """Give each homeless task a home: where a copy is if there is room, else where it is needed."""
+    """Give each homeless task a home: where a copy is if the band allows, else where it is needed.
+
+    A task may go where it is liked only as long as enough others are left to fill what is missing
+    elsewhere, or a fuller instance would have to give something up for it later.
+    """
+    ledger = sheet.ledger
+    missing = sum(ledger.under(i) for i, stays in enumerate(ledger.stays) if stays)
+    spare = max(sum(sheet.view.tasks[task].weight for task in tasks) - missing, 0)
     for task in tasks:
         weight = sheet.view.tasks[task].weight
         for liked in likes.get(task, ()):
-            if weight <= sheet.ledger.room(liked) and sheet.able(liked, task):
+            wasted = max(weight - ledger.under(liked), 0)
+            if wasted <= spare and weight <= ledger.room(liked) and sheet.able(liked, task):
+                spare -= wasted
                 sheet.put(task, liked)
                 break
     neediest = _Neediest(sheet)
