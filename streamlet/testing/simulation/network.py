@@ -102,13 +102,12 @@ class Network:
         if named or self._dice.random() < self._spec.loss:
             self._lose(sender, send, forever=named)
             return
-        copies = 1
         # Without an id a static join cannot be told from its own double: the second fences it.
         nameless = isinstance(send.request, JoinGroup) and not send.request.member_id
-        if not nameless and self._dice.random() < self._spec.duplicate:
-            copies = 2
-        for copy in range(copies):
-            self._depart(_Flight(sender, send), copy)
+        doubled = not nameless and self._dice.random() < self._spec.duplicate
+        self._depart(_Flight(sender, send))
+        if doubled:  # at the heels of the first, as on one connection nothing comes between
+            self._depart(_Flight(sender, send), copy=1, delay_ms=0)
 
     def _is_named(self, sender: SimMember, send: Send) -> bool:
         kind, lost = type(send.request).__name__, False
@@ -126,7 +125,7 @@ class Network:
         )
         fate = "never" if forever else self._dice.choice(fates)
         if fate == "answer":
-            self._depart(_Flight(sender, send, answer_lost=True), 0)
+            self._depart(_Flight(sender, send, answer_lost=True))
             return
         if fate == "late":
             late = _Flight(sender, send, answer_lost=True, failed=True, counted=False)
@@ -142,11 +141,12 @@ class Network:
         low, high = self._spec.delay_ms
         return self._dice.randint(low, high) if high else 0
 
-    def _depart(self, flight: _Flight, copy: int) -> None:
+    def _depart(self, flight: _Flight, *, copy: int = 0, delay_ms: int | None = None) -> None:
         flight.counted = isinstance(flight.send.request, JoinGroup | SyncGroup | LeaveGroup)
         self.traffic += flight.counted
         key = (flight.sender.uid, flight.send.connection)
-        at_ms = max(self._world.now_ms + self._delay(), self._last_there.get(key, 0))
+        delay_ms = self._delay() if delay_ms is None else delay_ms
+        at_ms = max(self._world.now_ms + delay_ms, self._last_there.get(key, 0))
         self._last_there[key] = at_ms
         number = (flight.sender.uid, flight.send.number, copy)
         self._world.at(at_ms, lambda: self._arrive(flight, number))

@@ -202,7 +202,6 @@ class History:
             "initial.assignment.delay.ms": [2_000],
             "rack.aware.assignment.tags": ["zone"],
             "session.timeout.ms": [6_000],
-            "heartbeat.interval.ms": [100, 250],
             "handover.timeout.ms": [500, 3_000],
             "commit.interval.ms": [100, 5_000],
             "learner.ready.linger.ms": [0, 500],
@@ -210,6 +209,8 @@ class History:
         for key, values in choices.items():
             if dice.random() < 0.12:
                 config[key] = dice.choice(values)
+        if dice.random() < 0.8:  # members learn of a rebalance one by one, by their own heartbeats
+            config["heartbeat.interval.ms"] = dice.choice([100, 250, 1_000])
         if dice.random() < 0.05:
             config["stream.rebalancing.mode"] = "eager"
         return config
