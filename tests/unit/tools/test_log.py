@@ -28,7 +28,7 @@ def as_it_was() -> Iterator[None]:
 def test_bytes_of_requests_are_never_logged(level: str, kafka: str) -> None:
     set_up_logging(level, as_json=False)
     assert logging.getLogger().level == logging.getLevelName(level.upper())
-    heard = logging.getLogger("kafka.net.connection").getEffectiveLevel()
+    heard = logging.getLogger("kafka").getEffectiveLevel()
     assert heard == logging.getLevelName(kafka)
 
 
