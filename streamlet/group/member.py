@@ -230,6 +230,8 @@ class Member:
     def deliver(self, assignment: bytes) -> None:
         """Take the assignment of the newest generation; join again if that was wanted meanwhile."""
         self.generation = self.newest
+        # A static successor may be handed its predecessor's assignment, without a rebalance.
+        self.force = self.force or (self.restarted and self.forced)
         self.join_sent = self.forced = False
         self.backoff.reset()
         self.size_backoff.reset()

@@ -329,7 +329,8 @@ class World:
         plan = self._assign(state)
         violations = self.checks.planned(state, plan, self._assign)
         key = (state.generation, leader.machine.member_id)
-        reason = self.reasons.take()
+        before = self.planned.get(key)  # its SyncGroup was lost, so it plans once more
+        reason = self.reasons.take() or ("" if before is None else before.reason)
         self.planned[key] = Planned(leader, state, plan, tuple(violations), reason)
         return plan
 

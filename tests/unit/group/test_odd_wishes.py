@@ -1,0 +1,37 @@
+"""What is wanted of a membership at an odd moment: a heartbeat now, a rebalance while joining."""
+
+from __future__ import annotations
+
+from streamlet.group.commands import NeedMetadata
+from streamlet.group.events import CoordinatorFound, HeartbeatWanted, RejoinWanted, Start
+from streamlet.group.messages import Heartbeat, JoinGroup, SyncGroup, SyncGroupAnswer
+from tests.unit.group.conftest import join_ok
+
+
+def test_a_member_asked_for_a_heartbeat_sends_it_at_once_but_never_two(by_hand):
+    member = by_hand(heartbeat_interval_ms=1_000).join("a", 4)
+    assert not [r for r in member.requests() if isinstance(r, Heartbeat)]
+    (send,) = member.tell(HeartbeatWanted())
+    assert isinstance(send.request, Heartbeat)
+    assert member.tell(HeartbeatWanted()) == []
+
+
+def test_without_a_membership_there_is_nothing_to_send(by_hand):
+    member = by_hand()
+    member.start()
+    assert member.tell(HeartbeatWanted()) == []
+
+
+def test_a_rebalance_wanted_while_a_static_successor_joins_still_comes(by_hand):
+    """It may be handed what its predecessor was given; nobody else has joined for that."""
+    member = by_hand(instance_id="i")
+    member.tell(Start())
+    member.tell(RejoinWanted("there are other partitions"))
+    member.tell(CoordinatorFound("one"))
+    first = member.need
+    member.describe()
+    member.answer(join_ok("a", 4), JoinGroup)
+    commands = member.answer(SyncGroupAnswer(0, b"x"), SyncGroup)
+    (again,) = [c for c in commands if isinstance(c, NeedMetadata)]
+    assert first is not None
+    assert again.nonce > first.nonce
