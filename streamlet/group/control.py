@@ -22,6 +22,7 @@ from streamlet.errors import FatalGroupError, StreamletError
 from streamlet.group.commands import (
     Abandon,
     Command,
+    CommitOutcome,
     CommitResult,
     Connection,
     Deliver,
@@ -41,6 +42,7 @@ from streamlet.group.events import (
     Answered,
     AssignmentsReady,
     AssignorFailed,
+    CommitWanted,
     CoordinatorFound,
     CoordinatorNotFound,
     Event,
@@ -72,9 +74,18 @@ from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
 
-#: An event for the machine, a refused commit to tell the worker of, an error that ends everything,
-#: or None: close.
-Item: TypeAlias = Event | CommitDone | StreamletError | None
+
+@attrs.frozen
+class WorkersCommit:
+    """A commit, and how many losses of its tasks the worker had seen when it asked for it."""
+
+    wanted: CommitWanted
+    losses_seen: int
+
+
+#: An event for the machine, a commit to look at first, an error that ends everything, or None:
+#: close.
+Item: TypeAlias = Event | WorkersCommit | StreamletError | None
 
 
 @attrs.frozen
@@ -115,8 +126,9 @@ class Control:
         self.view = View()
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._run, name="streamlet-group", daemon=True)
-        #: Set when tasks were lost, cleared by the worker's next round (``GroupSession.progress``).
-        self.loss_unseen = False
+        #: How often tasks were lost, and how many of these losses the worker has seen: written by
+        #: ``GroupSession.progress``.
+        self.losses = self.losses_seen = 0
         self.progressed = False
         self._machine = Membership(config)
         self._next: deque[Event] = deque()
@@ -126,6 +138,11 @@ class Control:
         #: When to give up looking for a coordinator; None once one was found.
         self._give_up_ms: int | None = None
         self._cause: StreamletError = TransportError(FailureKind.TIMEOUT, "no broker answers")
+
+    @property
+    def loss_unseen(self) -> bool:
+        """Whether tasks were lost that the worker still believes to have."""
+        return self.losses != self.losses_seen
 
     def put(self, item: Item) -> None:
         """Queue something, from any thread."""
@@ -159,12 +176,14 @@ class Control:
         except queue.Empty:
             return Tick()
 
-    def _take(self, item: Event | CommitDone | StreamletError) -> None:
+    def _take(self, item: Event | WorkersCommit | StreamletError) -> None:
         if isinstance(item, StreamletError):
             raise item
-        if isinstance(item, CommitDone):
-            self._on_event(item)
-            return
+        if isinstance(item, WorkersCommit):
+            if item.losses_seen != self.losses:
+                self._on_event(CommitDone(item.wanted.token, CommitOutcome.LOST))
+                return
+            item = item.wanted
         if isinstance(item, (Answered, RequestFailed)):
             self._sent.pop(item.number, None)
         elif isinstance(item, CoordinatorFound):
@@ -227,7 +246,7 @@ class Control:
             case LoseTasks(reason):
                 self._publish()  # who learns of the loss must not read the old generation
                 self._on_event(Lost(reason))
-                self.loss_unseen = True  # after the event: see ``GroupSession.progress``
+                self.losses += 1  # after the event: see ``GroupSession.progress``
             case CommitResult(token, outcome, code):
                 self._on_event(CommitDone(token, outcome, code))
             case FetchResult(token, fetched, committed, code):
@@ -288,7 +307,7 @@ class Control:
         """Tell the worker that this is the end; the machine may not know it."""
         if self._machine.generation >= 0:
             self._on_event(Lost(str(error)))
-        self.loss_unseen = True
+        self.losses += 1
         self.view = attrs.evolve(self.view, state=State.FAILED, member_id="", generation=-1)
         self._on_event(Failed(error))
         self.ended.set()

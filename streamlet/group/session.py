@@ -24,9 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from streamlet.assignor.values import Copy
 from streamlet.clock import Clock
-from streamlet.group.commands import CommitOutcome
 from streamlet.group.committed import fetch_committed
-from streamlet.group.control import Control
+from streamlet.group.control import Control, WorkersCommit
 from streamlet.group.events import (
     CommitWanted,
     FetchWanted,
@@ -145,7 +144,9 @@ class GroupSession:
 
     @property
     def gated(self) -> bool:
-        """Whether a commit would be turned away because a join is under way."""
+        """Whether a commit would be turned away: a join is under way, or the tasks were lost."""
+        if self._control.loss_unseen:
+            return True
         view, after_ms = self._control.view, self._config.parked_commit_after_ms
         if view.join_sent_ms is not None and after_ms is not None:
             return self._clock.now_ms() - view.join_sent_ms < after_ms
@@ -154,8 +155,12 @@ class GroupSession:
     def alive(self) -> bool:
         """Whether the group has heard of us within the session timeout; if not, we try once more.
 
-        Blocks for at most half a session timeout, and only if the last sign of life is too old.
+        False too after a loss that the worker has not seen: the group may know us by a new id, but
+        not as the owner of what the worker has. Blocks for at most half a session timeout, and only
+        if the last sign of life is too old.
         """
+        if self._control.loss_unseen:
+            return False
         timeout_ms = self._config.session_timeout_ms
         if self._clock.now_ms() - self.last_heartbeat_ms < timeout_ms:
             return self.generation >= 0
@@ -219,10 +224,10 @@ class GroupSession:
 
         ``hold`` is the token of the granted hold this commit belongs to.
         """
-        if self._control.loss_unseen:
-            self._control.put(CommitDone(token, CommitOutcome.LOST))
-        else:
-            self._control.put(CommitWanted(token, dict(offsets), hold))
+        wanted = CommitWanted(token, dict(offsets), hold)
+        # Whether it still counts is decided where losses happen, not here: between a look and the
+        # sending the membership may be lost and had again under another id.
+        self._control.put(WorkersCommit(wanted, self._control.losses_seen))
 
     def fetch(self, token: int, partitions: Sequence[TopicPartition]) -> None:
         """Read committed positions once; one ``FetchDone`` with the token follows."""
@@ -240,11 +245,11 @@ class GroupSession:
         self._control.put(HoldEnded(token))
 
     def progress(self) -> None:
-        """The worker's loop went round: it has taken, or will now take, all events up to here.
+        """The worker's loop went round and takes now all events up to here, before anything else.
 
         Without this for ``max.poll.interval.ms`` the member leaves the group by itself.
         """
-        self._control.loss_unseen = False
+        self._control.losses_seen = self._control.losses
         self._control.progressed = True
         if self._control.view.state is State.STALLED:
             self._control.put(Tick())

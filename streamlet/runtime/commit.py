@@ -47,7 +47,7 @@ class CommitGroup(Protocol):
 
     @property
     def gated(self) -> bool:
-        """Whether a commit would be turned away because a join is under way."""
+        """Whether a commit would be turned away: a join is under way, or the tasks were lost."""
         ...
 
     def commit(

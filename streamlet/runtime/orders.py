@@ -146,10 +146,11 @@ class Orders:
             self.generation = assigned.generation
             self._hold_wanted = self._last = None  # they answered orders that are replaced
             log.info("generation %d: %s", assigned.generation, _summary(assigned.assignment))
-        if any(isinstance(event, Lost) for event in events):
+        lost = any(isinstance(event, Lost) for event in events)
+        if lost:
             self._commit.forget_queued()
         for commit in done:
-            self._commit_done(commit)
+            self._commit_done(commit, lost=lost)
         self._perform(decisions)
         if self._copies is not None:
             self._copies.prefer(awaited)
@@ -191,14 +192,15 @@ class Orders:
             positions = Positions.of(self._inputs(task), event.committed) if good else None
             rules.fetched(task, positions, now)
 
-    def _commit_done(self, event: CommitDone) -> None:
+    def _commit_done(self, event: CommitDone, *, lost: bool) -> None:
+        """Take what became of a commit; ``lost``: of tasks that are not ours any more."""
         settled = self._commit.done(event.token, event.outcome, event.code)
         if settled is None:
             return
         self._settled(settled)
         with self._board.rules() as rules:
             now = self._clock.now_ms()
-            if settled.outcome is CommitOutcome.ACCEPTED:
+            if settled.outcome is CommitOutcome.ACCEPTED and not lost:
                 for part in settled.parts:
                     rules.claimed(part.active.task, now)
             if settled.hold is not None:

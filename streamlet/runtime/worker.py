@@ -68,7 +68,7 @@ class WorkerGroup(CommitGroup, OrdersGroup, Protocol):
         ...
 
     def progress(self) -> None:
-        """The loop went round."""
+        """The loop went round, and takes all events now."""
         ...
 
     def leave(self, reason: str, timeout_ms: int, *, quietly: bool | None = None) -> bool:
@@ -210,6 +210,7 @@ class Worker:
 
     def run_once(self) -> None:
         """One round: orders, restoring, a batch, perhaps a commit."""
+        self._group.progress()  # before taking: what is lost from now on is seen in the next round
         self._orders.take()
         self._activate()
         try:
@@ -217,7 +218,6 @@ class Worker:
             self._commit_step()
         except UndeliveredError as error:
             self._lose(error)  # the broker was away, or we were, for about as long as our session
-        self._group.progress()
 
     def stop(self) -> None:
         """Commit what was processed, give up all tasks and leave the group.

@@ -209,6 +209,42 @@ def test_a_commit_made_before_the_loss_was_seen_is_not_sent_under_the_new_id(
     assert a.session.fetch_committed([T0], 1_000)[T0].offset == 6
 
 
+def test_a_commit_asked_for_before_the_loss_is_not_sent_however_late_it_arrives(
+    cluster: FakeCluster, enter: Callable[..., Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker's thread stood still between looking and sending."""
+    a = enter()
+    before = a.assigned(2)
+    put, late = a.session._control.put, []
+    monkeypatch.setattr(a.session._control, "put", late.append)
+    a.session.commit(1, {T0: (5, "stale")})
+    monkeypatch.setattr(a.session._control, "put", put)
+    cluster.coordinator.expire("g", before.member_id, CLOCK.now_ms())
+    a.assigned(2)
+    a.session.progress()
+
+    put(late[0])
+
+    assert a.outcome(1) is CommitOutcome.LOST
+    assert a.session.fetch_committed([T0], 1_000)[T0].offset == -1
+
+
+def test_nothing_is_written_between_a_loss_and_the_workers_next_round(
+    cluster: FakeCluster, enter: Callable[..., Member]
+) -> None:
+    """The session is alive by its new id, but not for what the worker has of the old one."""
+    a = enter()
+    before = a.assigned(2)
+    assert (a.session.alive(), a.session.gated) == (True, False)
+    cluster.coordinator.expire("g", before.member_id, CLOCK.now_ms())
+    a.assigned(2)
+
+    assert (a.session.alive(), a.session.gated) == (False, True)
+
+    a.session.progress()
+    assert (a.session.alive(), a.session.gated) == (True, False)
+
+
 def test_a_worker_without_progress_leaves_and_comes_back_when_it_goes_on(
     enter: Callable[..., Member],
 ) -> None:

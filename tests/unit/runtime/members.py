@@ -160,7 +160,7 @@ class Member:
         admin, sink = MemoryAdmin(group.log), MemorySink(group.log)
         catalog = Catalog(group.topology, admin, settings)
         catalog.prepare()
-        session = self._session(board, catalog)
+        session = self.session = self._session(board, catalog)
         copies = Copies(
             group.topology,
             directory=self.directory,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from streamlet.group.committed import fetch_committed
+from streamlet.group.states import State
 from streamlet.state.task_state import TaskState
-from streamlet.types import TaskId
-from tests.unit.runtime.members import PARTITIONS, Group, wait_for
+from streamlet.types import TaskId, TopicPartition
+from tests.unit.runtime.members import CLOCK, PARTITIONS, Group, Member, wait_for
 
 
 @contextmanager
@@ -104,3 +107,46 @@ def test_a_standby_takes_over_in_place(tmp_path: Path) -> None:
         wait_for(lambda: group.put_out == 200, "all counts")
         group.end()
     assert_exact(group, 5)
+
+
+def committed(group: Group) -> dict[TopicPartition, int]:
+    """The group's positions, read by somebody outside of it."""
+    found = fetch_committed(
+        group.cluster.transport("reader"),
+        "app",
+        [TopicPartition("words", p) for p in range(PARTITIONS)],
+        timeout_ms=5_000,
+        clock=CLOCK,
+        pause=threading.Event().wait,
+    )
+    return {partition: position.offset for partition, position in found.items()}
+
+
+def test_a_worker_told_to_stop_after_a_loss_it_has_not_seen_commits_nothing(tmp_path: Path) -> None:
+    """Its member was expired and had joined anew while the worker's last round was busy."""
+    with running(Group(tmp_path, commit_interval_ms="60000")) as group:
+        group.produce(1)
+        member = Member(group, "a")
+        group.members.append(member)
+        session, commit_step = member.session, member.worker._commit_step
+        positions: list[dict[TopicPartition, int]] = []
+
+        def last_round() -> None:
+            if group.put_out < 40:
+                commit_step()
+                return
+            positions.append(committed(group))
+            before = session.member_id
+            group.cluster.coordinator.expire("app", before, CLOCK.now_ms())
+            wait_for(
+                lambda: session.member_id not in ("", before) and session.state is State.STABLE,
+                "the member is back",
+            )
+            member.told.set()
+
+        member.worker._commit_step = last_round  # type: ignore[method-assign]
+        member.thread.start()
+        member.thread.join(60)
+
+        assert member.failed is None
+        assert positions == [committed(group)]
