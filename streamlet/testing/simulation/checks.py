@@ -106,7 +106,8 @@ class Checks:
 
     def started(self, member: SimMember, task: TaskId) -> None:
         """S2, and where the task is now."""
-        self._alone(member, task)
+        if self._world.accepts(member):
+            self._alone(member, task)
         here = member.instance.spec.name
         before = self.owner.get(task)
         self.owner[task] = here
@@ -121,8 +122,6 @@ class Checks:
 
     def _alone(self, member: SimMember, task: TaskId) -> None:
         """S2. Who was thrown out while it stood still cannot know it yet, but commits nothing."""
-        if not self._world.accepts(member):
-            return
         others = [
             other.name
             for other in self._world.members

@@ -122,7 +122,8 @@ class SimMember:
         self._feeding = False
         self._inbox: list[_Message] = []
         self._slot: tuple[Deliver, Assignment] | None = None
-        self._loss_unseen = False
+        #: Tasks were lost and the worker has not come round since: nothing is committed for it.
+        self.loss_unseen = False
         self._backlog: list[Callable[[], None]] = []
         self._tick_at_ms = 0
         self._alarm_ms: int | None = None
@@ -216,7 +217,7 @@ class SimMember:
 
     def feed(self, event: Event) -> None:
         """Hand the machine an event and do what it says, until it wants nothing more."""
-        if isinstance(event, CommitWanted) and self._loss_unseen:
+        if isinstance(event, CommitWanted) and self.loss_unseen:
             self._tell(CommitResult(event.token, CommitOutcome.LOST))
             return
         self._next.append(event)
@@ -253,7 +254,7 @@ class SimMember:
                 self.wake_worker()
             case LoseTasks():
                 self._slot = None
-                self._loss_unseen = True
+                self.loss_unseen = True
                 self.handover.lost()
                 self.wake_worker()
             case CommitResult() | FetchResult() | HoldResult() | JoinDue():
@@ -319,7 +320,7 @@ class SimMember:
 
     def _work(self) -> None:
         """One round of the worker's loop."""
-        self._loss_unseen = False
+        self.loss_unseen = False
         self.feed(ProgressMade())
         inbox, self._inbox = self._inbox, []
         for message in inbox:

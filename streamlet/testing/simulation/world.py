@@ -316,7 +316,9 @@ class World:
         return found if found in self.members else None
 
     def accepts(self, member: SimMember) -> bool:
-        """Whether the coordinator would take a commit of the member as it is now."""
+        """Whether a commit of the member's worker would be taken now."""
+        if member.loss_unseen:
+            return False  # it is turned away before it is sent, whatever id the member has by now
         view = self.coordinator.view(GROUP)
         machine = member.machine
         known = view is not None and machine.member_id in view.members

@@ -10,13 +10,18 @@ import pytest
 
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, MemberPlan, Plan
+from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer
 from streamlet.testing.simulation import (
     ScenarioError,
     parse_scenario,
     random_run,
     simulate,
 )
+from streamlet.testing.simulation.cluster import input_of
+from streamlet.testing.simulation.periods import Period
 from streamlet.testing.simulation.run import Simulation
+from streamlet.types import NO_STATE
 
 GOOD: dict[str, Any] = {
     "name": "two instances",
@@ -169,6 +174,33 @@ def test_a_state_that_does_not_fit_its_commit_is_seen() -> None:
     for step in parse_scenario(changed(steps=[{"restart": ["S1"]}])).steps:
         simulation.play(step)
     assert "S3" in rules_of(simulation.result())
+
+
+def thrown_out_and_back() -> Simulation:
+    """S1 lost its tasks and has joined again; its worker has not come round since."""
+    simulation = Simulation(parse_scenario(GOOD))
+    (old,), (new,) = simulation.world.of("S1"), simulation.world.of("S2")
+    task = min(old.worker.periods)
+    old.loss_unseen = True
+    new.worker.periods[task] = Period(task, running=True)
+    simulation.world.checks.started(new, task)
+    return simulation
+
+
+def test_a_worker_that_has_not_seen_its_loss_does_no_harm_beside_the_new_owner() -> None:
+    simulation = thrown_out_and_back()
+    assert simulation.result()["violations"] == []
+
+
+def test_a_commit_of_a_worker_that_has_not_seen_its_loss_is_seen_beside_the_new_owner() -> None:
+    """Were it sent, the coordinator would take it: the member's new id is good."""
+    simulation = thrown_out_and_back()
+    (old,) = simulation.world.of("S1")
+    task = min(old.worker.periods)
+    text = CommitMetadata(9, old.machine.member_id, 1, {}, NO_STATE).to_text()
+    request = OffsetCommit("g", 1, old.machine.member_id, None, {input_of(task): (9, text)})
+    simulation.world.checks.committed(old, request, OffsetCommitAnswer({input_of(task): 0}))
+    assert rules_of(simulation.result()) == {"S2"}
 
 
 def test_a_failing_history_is_a_scenario_that_fails_the_same_way() -> None:
