@@ -14,6 +14,7 @@ import attrs
 from streamlet.assignor.assign import assign
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
+from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
 from streamlet.errors import ConfigError
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import HandoverRules
@@ -81,7 +82,31 @@ def check_topics(topology: Topology, settings: Settings) -> None:
         BrokerError: the broker does not answer, or lacks a topic.
         TopologyError: the topology does not fit the topics.
     """
-    Catalog(topology, admin_for(settings), settings).prepare()
+    admin = admin_for(settings)
+    Catalog(topology, admin, settings).prepare()
+    prepare_control(admin, topology.application, replication=settings.replication_factor)
+
+
+def open_control(application: str, settings: Settings, clock: Clock | None = None) -> ControlTopic:
+    """The control topic of an application, to read and to write; close it, or use it in ``with``.
+
+    Nothing is created: the topic is there as soon as an instance has started.
+    """
+    topic = control_topic_name(application)
+    # A fetch that waits long costs an idle cluster little, and returns when there is something.
+    consumer = {"fetch.wait.max.ms": 500, **settings.client_config("consumer")}
+    return ControlTopic(
+        application,
+        KafkaSource(settings.bootstrap_servers, consumer, name=topic),
+        KafkaSink(
+            settings.bootstrap_servers,
+            settings.client_config("producer"),
+            delivery_timeout_ms=settings.session_timeout_ms,
+            name=topic,
+        ),
+        admin_for(settings),
+        clock or SystemClock(),
+    )
 
 
 def open_worker(

@@ -1,4 +1,4 @@
-"""The ports over confluent-kafka; the only file that imports it.
+"""The ports over confluent-kafka; with ``codes`` the only file that imports it.
 
 Two things decide the speed here and are easy to undo by accident. ``fetch.queue.backoff.ms`` must
 stay small: with librdkafka's second a fast consumer idles most of the time. And nothing per record
@@ -22,7 +22,11 @@ from confluent_kafka import (
     TopicCollection,
 )
 from confluent_kafka import TopicPartition as RawPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    OffsetSpec,
+)
 from confluent_kafka.admin import NewTopic as RawTopic  # type: ignore[attr-defined]
 
 from streamlet.clock import Clock, SystemClock
@@ -35,6 +39,7 @@ from streamlet.errors import (
     UndeliveredError,
     UnreachableError,
 )
+from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, PASSING, STALE_LEADER
 from streamlet.kafka.log import Repeats
 from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch, TopicInfo
 from streamlet.kafka.split import split
@@ -51,36 +56,6 @@ _value = Message.value
 _timestamp = Message.timestamp
 _headers = Message.headers
 
-#: Consumer errors that librdkafka mends by itself; everything else is ours to raise.
-_PASSING = frozenset(
-    {
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._PARTITION_EOF,
-        KafkaError._RESOLVE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-    }
-)
-
-#: There was no answer.
-_NO_ANSWER = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
-
-#: Answers to a request that went out by old metadata.
-_STALE_LEADER = frozenset(
-    {
-        KafkaError._NOENT,  # no leader known
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-    }
-)
-
-
-_NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _TOO_LARGE = "; larger ones need producer.message.max.bytes and the topic's max.message.bytes"
 
 #: What is written for a timestamp of 0, which the client takes for "now".
@@ -246,7 +221,7 @@ def _good(messages: list[Message]) -> list[Message]:
     """The records among what consume() returned; an error that will not pass is raised."""
     for message in messages:
         error = message.error()
-        if error is not None and error.code() not in _PASSING:
+        if error is not None and error.code() not in PASSING:
             where = f"{message.topic()}-{message.partition()}"
             raise BrokerError(f"reading {where}: {error.str()} ({error.name()})")
     return [m for m in messages if m.error() is None]
@@ -405,7 +380,7 @@ class KafkaSink:
             self._failed.clear()
             where, why = failed[0]
             late = all(error.code() == KafkaError._MSG_TIMED_OUT for _, error in failed)
-            advice = "; create the topic" if why.code() in _NO_TOPIC else ""
+            advice = "; create the topic" if why.code() in NO_TOPIC else ""
             raise (UndeliveredError if late else DeliveryError)(
                 f"{len(failed)} records not delivered, first to {where}: {why.str()}{advice}"
             )
@@ -419,7 +394,7 @@ def _refused(topic: str, index: int, error: KafkaException) -> RecordRefusedErro
 
 def _broker_error(error: KafkaException) -> BrokerError:
     cause = error.args[0]
-    kind = UnreachableError if cause.code() in _NO_ANSWER else BrokerError
+    kind = UnreachableError if cause.code() in NO_ANSWER else BrokerError
     return kind(f"{cause.str()} ({cause.name()})")
 
 
@@ -473,6 +448,15 @@ class KafkaAdmin:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise self._failed(f"describing topic {name}", error) from error
         return ids
+
+    def topic_config(self, name: str) -> dict[str, str]:
+        """All settings of a topic that exists, defaults included."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        found = self._client.describe_configs([resource], request_timeout=self._timeout)
+        try:
+            return {key: str(entry.value) for key, entry in found[resource].result().items()}
+        except KafkaException as error:
+            raise self._failed(f"settings of topic {name}", error) from error
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create what is missing and wait until every partition has a leader."""
@@ -560,7 +544,7 @@ class KafkaAdmin:
                 found[TopicPartition(raw.topic, raw.partition)] = int(future.result().offset)
             except KafkaException as error:
                 failed = self._failed(f"offsets of {raw.topic}-{raw.partition}", error)
-                if error.args[0].code() not in _STALE_LEADER:
+                if error.args[0].code() not in STALE_LEADER:
                     raise failed from error
                 stale = failed
         return stale
@@ -586,6 +570,6 @@ class KafkaAdmin:
 
     def _failed(self, what: str, error: KafkaException) -> BrokerError:
         cause = error.args[0]
-        if cause.code() in _NO_ANSWER:
+        if cause.code() in NO_ANSWER:
             return self._unreachable(error)
         return BrokerError(f"{what}: {cause.str()} ({cause.name()})")

@@ -153,6 +153,10 @@ class Admin(Protocol):
         """The id of each of these topics that exists; a topic made anew has another."""
         ...
 
+    def topic_config(self, name: str) -> dict[str, str]:
+        """All settings of a topic that exists, as the broker prints them."""
+        ...
+
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create and wait until each has leaders; one that exists already is left as it is."""
         ...

@@ -328,6 +328,10 @@ class MemoryAdmin:
         infos = self._log.infos()
         return {name: infos[name].topic_id for name in names if name in infos}
 
+    def topic_config(self, name: str) -> dict[str, str]:
+        """The settings a topic was created with; no defaults."""
+        return self._log.config(name)
+
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create what is missing."""
         for topic in topics:

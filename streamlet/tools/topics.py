@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import attrs
 import typer
 
 from streamlet.errors import RefusedError
@@ -58,17 +59,25 @@ def create(
 def list_(
     common: Common,
     internal: Annotated[
-        bool, typer.Option("--internal", help="Also topics that Kafka keeps for itself.")
+        bool,
+        typer.Option(
+            "--internal", help="Also topics that Kafka, or an application, keeps for itself."
+        ),
     ] = False,
 ) -> None:
     """List topics and how many partitions each has."""
+    from streamlet.control.topic import is_control_topic
     from streamlet.kafka.client import KafkaAdmin
 
     admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
     try:
-        found = [topic for topic in admin.topics().values() if internal or not topic.internal]
+        known = [
+            attrs.evolve(topic, internal=topic.internal or is_control_topic(topic.name))
+            for topic in admin.topics().values()
+        ]
     finally:
         admin.close()
+    found = [topic for topic in known if internal or not topic.internal]
     common.output.answer(
         {
             "topics": [

@@ -1,0 +1,171 @@
+"""The control topic on its broker: made, read to the end, followed, written. Over the ports.
+
+One compacted partition per application. Its members read it for as long as they run, commands read
+it once.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from streamlet.clock import Clock
+from streamlet.control.records import Place, encode_key, encode_value, place_of
+from streamlet.control.values import Entry
+from streamlet.control.view import ControlView
+from streamlet.errors import TimedOutError, TopologyError
+from streamlet.kafka.ports import Admin, NewTopic, RecordSink, RecordSource
+from streamlet.types import TopicPartition
+
+SUFFIX = "-streamlet-control"
+
+#: Small segments, cleaned early: whoever starts reads all that is there.
+CONFIG = (
+    ("cleanup.policy", "compact"),
+    ("segment.bytes", "1048576"),
+    ("min.cleanable.dirty.ratio", "0.1"),
+    ("delete.retention.ms", "3600000"),
+)
+
+#: Records of one poll, and how long one waits while there must be more.
+POLL_RECORDS = 1_000
+POLL_MS = 20
+
+
+def control_topic_name(application: str) -> str:
+    """The control topic of an application."""
+    return f"{application}{SUFFIX}"
+
+
+def is_control_topic(name: str) -> bool:
+    """Whether a topic is some application's control topic."""
+    return name.endswith(SUFFIX)
+
+
+def prepare_control(admin: Admin, application: str, *, replication: int = -1) -> str:
+    """Make the control topic if it is missing, and look whether it is as it must be; its name.
+
+    Raises:
+        TopologyError: there is a topic of this name that cannot serve.
+        BrokerError: the broker does not answer, or refuses.
+    """
+    name = control_topic_name(application)
+    found = admin.topics().get(name)
+    if found is None:
+        admin.create_topics([NewTopic(name, 1, replication, CONFIG)])
+        return name
+    problems = []
+    if found.partitions != 1:
+        problems.append(f"{found.partitions} partitions, not 1")
+    policy = admin.topic_config(name).get("cleanup.policy", "")
+    if "compact" not in policy.split(","):
+        problems.append(f"cleanup.policy={policy}, not compact")
+    if problems:
+        raise TopologyError(
+            f"topic {name} is there with {' and '.join(problems)}: it cannot be the control topic "
+            f"of {application}. Delete it, it is made anew; it holds nothing that lasts"
+        )
+    return name
+
+
+class ControlTopic:
+    """Reads and writes one control topic; for one thread.
+
+    Args:
+        application: its name.
+        source: a consumer of its own.
+        sink: a producer of its own.
+        admin: knows where the topic begins and ends.
+        clock: for time limits.
+    """
+
+    def __init__(
+        self,
+        application: str,
+        source: RecordSource,
+        sink: RecordSink,
+        admin: Admin,
+        clock: Clock,
+    ) -> None:
+        self.name = control_topic_name(application)
+        #: What holds after all records read so far.
+        self.view = ControlView()
+        self._partition = TopicPartition(self.name, 0)
+        self._source = source
+        self._sink = sink
+        self._admin = admin
+        self._clock = clock
+
+    def read(self, timeout_ms: int = 15_000) -> ControlView:
+        """Read from the beginning to what is the end now; nothing if the topic does not exist.
+
+        Raises:
+            TimedOutError: the end was not reached in time.
+            BrokerError: the broker does not answer.
+        """
+        self.view = ControlView()
+        if self.name not in self._admin.topics():
+            return self.view
+        deadline = self._clock.now_ms() + timeout_ms
+        start = self._admin.start_offsets([self._partition])[self._partition]
+        end = self._admin.end_offsets([self._partition])[self._partition]
+        self._source.assign({self._partition: start})
+        while start < end and self._position(start) < end:
+            if self._clock.now_ms() > deadline:
+                raise TimedOutError(f"{self.name} was not read to its end in {timeout_ms} ms")
+            self.follow(POLL_MS)
+        return self.view
+
+    def follow(self, timeout_ms: int) -> bool:
+        """Take what has come since, waiting for the first record; whether the view changed.
+
+        ``read`` comes first, and again after an error.
+
+        Raises:
+            BrokerError: what the client reports as fatal, or the topic was cut off or made anew.
+        """
+        before = self.view
+        batches = self._source.poll(1, timeout_ms)
+        if batches:
+            batches += self._source.poll(POLL_RECORDS, 0)
+        for batch in batches:
+            self.view = self.view.apply_all(zip(batch.keys, batch.values, strict=True))
+        return self.view is not before
+
+    def _position(self, start: int) -> int:
+        return self._source.positions([self._partition]).get(self._partition, start)
+
+    def write(self, *entries: Entry) -> None:
+        """Queue entries; ``flush`` waits until they are delivered."""
+        keys = [encode_key(place_of(entry)) for entry in entries]
+        self._sink.send(self.name, keys, [encode_value(entry) for entry in entries], None, 0)
+
+    def remove(self, *places: Place) -> None:
+        """Queue that there are no entries at these places any more."""
+        keys = [encode_key(place) for place in places]
+        self._sink.send(self.name, keys, [None] * len(keys), None, 0)
+
+    def flush(self, timeout_ms: int = 15_000) -> None:
+        """Wait until everything written is delivered.
+
+        Raises:
+            DeliveryError: it was not.
+        """
+        self._sink.flush(timeout_ms)
+
+    def close(self) -> None:
+        """Free the clients; what was not flushed is lost."""
+        self._source.close()
+        self._sink.close()
+        self._admin.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

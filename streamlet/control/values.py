@@ -1,0 +1,112 @@
+"""What an application's control topic says; values only.
+
+Times are wall-clock ms. An instance is named by its process id, which is kept with its state folder
+and outlives restarts, because several instances may bear one ``--name``.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+
+@attrs.frozen(order=True)
+class MemberKey:
+    """A member for as long as its instance has this state folder, whatever its member ids are."""
+
+    instance: str  # process id
+    number: int
+
+
+@attrs.frozen
+class Mark:
+    """An instance is to leave: it hands its tasks over, then ends.
+
+    ``deadline_ms`` None: as the instance's own ``scale.down.timeout.ms`` has it. A mark holds until
+    it is removed, and never for an instance that started after it was set.
+    """
+
+    instance: str
+    since_ms: int
+    deadline_ms: int | None = None
+    name: str = ""  # what people call the instance
+
+    @property
+    def key(self) -> str:
+        """What it is kept by."""
+        return self.instance
+
+
+@attrs.frozen
+class TaskProgress:
+    """One task as its member has it right now.
+
+    ``role`` is active, learner, standby, pending or released. ``stage`` of a copy is ``learning``,
+    ``ready`` or (pending) ``waiting`` for its owner's mark; of an active task ``restoring``,
+    ``running`` or ``stopped``; else ``released``. ``lag`` counts changelog records that a copy has
+    still to read, or input records that an active task has. ``restored`` and ``end`` are offsets
+    summed over the changelogs, ``rate`` is in records per second; None: not known. ``generation``
+    is that of the assignment an active or pending task comes from.
+    """
+
+    task: str  # as printed, 0_3
+    role: str
+    stage: str
+    lag: int | None = None
+    restored: int | None = None
+    end: int | None = None
+    rate: float | None = None
+    eta_s: float | None = None
+    generation: int = -1
+
+
+@attrs.frozen
+class MemberProgress:
+    """What a member does, as of ``at_ms``."""
+
+    instance: str
+    number: int
+    member: str  # what people call it, h1-0
+    member_id: str
+    at_ms: int
+    state: str = ""  # of the worker, as Kafka Streams calls it
+    generation: int = -1
+    leaving: bool = False
+    tasks: tuple[TaskProgress, ...] = ()
+
+    @property
+    def key(self) -> MemberKey:
+        """What it is kept by."""
+        return MemberKey(self.instance, self.number)
+
+    def task(self, task: str) -> TaskProgress | None:
+        """What the member says of a task."""
+        return next((one for one in self.tasks if one.task == task), None)
+
+
+@attrs.frozen
+class Endpoint:
+    """Where a member answers over HTTP: metrics and health."""
+
+    instance: str
+    number: int
+    member: str
+    host: str
+    port: int
+
+    @property
+    def key(self) -> MemberKey:
+        """What it is kept by."""
+        return MemberKey(self.instance, self.number)
+
+
+@attrs.frozen
+class ResetEpoch:
+    """How often the application was reset; state from before the last time counts for nothing."""
+
+    epoch: int
+    at_ms: int = 0
+
+
+Entry: TypeAlias = Mark | MemberProgress | Endpoint | ResetEpoch

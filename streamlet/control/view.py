@@ -1,0 +1,60 @@
+"""The control topic folded up: what holds after all of its records. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import attrs
+
+from streamlet.control.records import Place, decode
+from streamlet.control.values import Endpoint, Mark, MemberKey, MemberProgress, ResetEpoch
+
+_FIELDS = {Mark: "marks", MemberProgress: "progress", Endpoint: "endpoints"}
+
+
+@attrs.frozen
+class ControlView:
+    """All entries there are; never changed, so that any thread may read it.
+
+    ``marks`` go by the instance's process id, ``progress`` and ``endpoints`` by member.
+    """
+
+    marks: dict[str, Mark] = attrs.field(factory=dict)
+    progress: dict[MemberKey, MemberProgress] = attrs.field(factory=dict)
+    endpoints: dict[MemberKey, Endpoint] = attrs.field(factory=dict)
+    reset: ResetEpoch = attrs.field(factory=lambda: ResetEpoch(0))
+
+    def apply(self, key: bytes | None, value: bytes | None) -> Self:
+        """The view after one more record."""
+        return self.apply_all([(key, value)])
+
+    def apply_all(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> Self:
+        """The view after more records, in their order; itself if they say nothing new."""
+        found: dict[str, dict[Any, Any]] = {}
+        reset = self.reset
+        for key, value in records:
+            change = decode(key, value)
+            if change is None:
+                continue
+            kind, whose = change.place
+            if kind is ResetEpoch:
+                reset = change.entry if isinstance(change.entry, ResetEpoch) else ResetEpoch(0)
+                continue
+            field = _FIELDS[kind]
+            entries = found.setdefault(field, dict(getattr(self, field)))
+            if change.entry is None:
+                entries.pop(whose, None)
+            else:
+                entries[whose] = change.entry
+        view = attrs.evolve(self, reset=reset, **found)
+        return self if view == self else view
+
+    def progress_of(self, member_id: str) -> MemberProgress | None:
+        """What the member of this id does, as it said last; None if it said nothing yet."""
+        return next((p for p in self.progress.values() if p.member_id == member_id), None)
+
+    def places_of(self, member: MemberKey) -> list[Place]:
+        """Where there is something of a member."""
+        kinds = ((MemberProgress, self.progress), (Endpoint, self.endpoints))
+        return [(kind, member) for kind, entries in kinds if member in entries]

@@ -1,0 +1,69 @@
+"""Making, reading and writing the control topic, over a log in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamlet.clock import ManualClock
+from streamlet.control.records import place_of
+from streamlet.control.topic import (
+    CONFIG,
+    ControlTopic,
+    control_topic_name,
+    is_control_topic,
+    prepare_control,
+)
+from streamlet.control.values import Mark, ResetEpoch
+from streamlet.errors import TopologyError
+from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
+from streamlet.types import TopicPartition
+
+APP = "flights"
+TOPIC = "flights-streamlet-control"
+
+
+def opened(log: MemoryLog) -> ControlTopic:
+    return ControlTopic(APP, MemorySource(log), MemorySink(log), MemoryAdmin(log), ManualClock())
+
+
+def test_the_topic_is_made_once_and_known_by_its_name() -> None:
+    log = MemoryLog()
+    assert prepare_control(MemoryAdmin(log), APP) == prepare_control(MemoryAdmin(log), APP) == TOPIC
+    assert (log.infos()[TOPIC].partitions, log.config(TOPIC)) == (1, dict(CONFIG))
+    assert is_control_topic(control_topic_name("x"))
+    assert not is_control_topic("flights-counts-changelog")
+
+
+@pytest.mark.parametrize(
+    ("partitions", "policy", "said"),
+    [(2, "compact", "2 partitions"), (1, "delete", "cleanup.policy=delete"), (3, "", "and")],
+)
+def test_a_topic_of_another_shape_is_refused(partitions: int, policy: str, said: str) -> None:
+    log = MemoryLog()
+    log.create(TOPIC, partitions, {"cleanup.policy": policy})
+    with pytest.raises(TopologyError, match=said):
+        prepare_control(MemoryAdmin(log), APP)
+
+
+def test_reading_goes_to_the_end_and_over_gaps() -> None:
+    log = MemoryLog()
+    prepare_control(MemoryAdmin(log), APP)
+    with opened(log) as writer:
+        writer.write(Mark("p1", 1), Mark("p2", 2))
+        writer.remove(place_of(Mark("p1", 1)))
+        writer.flush()
+    log.gap(TopicPartition(TOPIC, 0), 3)
+    log.compact(TopicPartition(TOPIC, 0))
+    with opened(log) as reader:
+        assert reader.read().marks == {"p2": Mark("p2", 2)}
+        assert not reader.follow(0)
+        with opened(log) as writer:
+            writer.write(ResetEpoch(1))
+            writer.flush()
+        assert reader.follow(0)
+        assert reader.view.reset == ResetEpoch(1)
+
+
+def test_reading_a_topic_that_is_not_there_finds_nothing() -> None:
+    with opened(MemoryLog()) as reader:
+        assert reader.read().marks == {}

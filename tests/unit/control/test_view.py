@@ -1,0 +1,114 @@
+"""The control topic's records and what they add up to."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamlet.control.records import Place, decode, encode_key, encode_value, place_of
+from streamlet.control.values import (
+    Endpoint,
+    Entry,
+    Mark,
+    MemberKey,
+    MemberProgress,
+    ResetEpoch,
+    TaskProgress,
+)
+from streamlet.control.view import ControlView
+
+LEARNING = TaskProgress("0_3", "learner", "learning", 5, 10, 15, 2.5, 2.0)
+ENTRIES: tuple[Entry, ...] = (
+    Mark("p1", 100, 200, "h1"),
+    MemberProgress("p1", 0, "h1-0", "id-1", 7, "RUNNING", 3, True, (LEARNING,)),
+    Endpoint("p1", 1, "h1-1", "localhost", 9_100),
+    ResetEpoch(4, 9),
+)
+
+
+def record(entry: Entry) -> tuple[bytes, bytes]:
+    return encode_key(place_of(entry)), encode_value(entry)
+
+
+def removal(place: Place) -> tuple[bytes, None]:
+    return encode_key(place), None
+
+
+def folded(*entries: Entry) -> ControlView:
+    return ControlView().apply_all([record(entry) for entry in entries])
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_an_entry_comes_back_from_its_record(entry: Entry) -> None:
+    change = decode(*record(entry))
+    assert change is not None
+    assert (change.place, change.entry) == (place_of(entry), entry)
+
+
+def test_the_keys_are_these_bytes_for_ever() -> None:
+    """Compaction goes by them: other bytes for the same entry would leave the old one behind."""
+    assert [encode_key(place_of(entry)) for entry in ENTRIES] == [
+        b'{"kind":"mark","instance":"p1"}',
+        b'{"kind":"progress","instance":"p1","number":0}',
+        b'{"kind":"endpoint","instance":"p1","number":1}',
+        b'{"kind":"reset"}',
+    ]
+
+
+def test_a_later_record_replaces_and_a_tombstone_removes() -> None:
+    mark, other = Mark("p1", 1), Mark("p2", 2)
+    view = folded(mark, other, Mark("p1", 3, 4))
+    assert view.marks == {"p1": Mark("p1", 3, 4), "p2": other}
+    view = view.apply(*removal(place_of(mark))).apply(*removal(place_of(mark)))
+    assert view.marks == {"p2": other}
+
+
+def test_members_are_found_by_key_and_by_member_id() -> None:
+    view = folded(*ENTRIES)
+    key = MemberKey("p1", 0)
+    assert view.progress[key].task("0_3") == LEARNING
+    assert view.progress[key].task("0_4") is None
+    assert view.progress_of("id-1") == view.progress[key]
+    assert view.progress_of("id-2") is None
+    assert view.places_of(key) == [(MemberProgress, key)]
+    assert view.places_of(MemberKey("p1", 1)) == [(Endpoint, MemberKey("p1", 1))]
+    assert view.reset == ResetEpoch(4, 9)
+    assert view.apply(*removal(place_of(ResetEpoch(0)))).reset == ResetEpoch(0)
+
+
+def test_fields_that_a_later_version_adds_are_passed_over() -> None:
+    key, value = record(Mark("p1", 1))
+    later = json.dumps({**json.loads(value), "why": {"ticket": 7}}).encode()
+    later_key = json.dumps({**json.loads(key), "more": 1}).encode()
+    assert ControlView().apply(later_key, later).marks == {"p1": Mark("p1", 1)}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b"{}"),
+        (b"", None),
+        (b"not json", b"{}"),
+        (b"[1]", b"{}"),
+        (b'{"kind":"weather"}', b'{"rain":true}'),
+        (b'{"kind":"mark"}', b'{"instance":"p1","since_ms":1}'),
+        (b'{"kind":"progress","instance":"p1"}', b"{}"),
+        (b'{"kind":"mark","instance":"p1"}', b'{"instance":"p1"}'),
+        (b'{"kind":"mark","instance":"p1"}', b"\xff"),
+    ],
+)
+def test_what_is_not_understood_changes_nothing(key: bytes | None, value: bytes | None) -> None:
+    view = folded(*ENTRIES)
+    assert view.apply(key, value) is view
+
+
+@given(st.lists(st.tuples(st.sampled_from(ENTRIES), st.booleans()), max_size=20))
+def test_how_records_are_batched_makes_no_difference(steps: list[tuple[Entry, bool]]) -> None:
+    records = [record(e) if keep else removal(place_of(e)) for e, keep in steps]
+    one_by_one = ControlView()
+    for key, value in records:
+        one_by_one = one_by_one.apply(key, value)
+    assert one_by_one == ControlView().apply_all(records)
