@@ -16,6 +16,7 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
 from streamlet.errors import ConfigError
+from streamlet.group.envelope import Envelope
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import HandoverRules
 from streamlet.group.member_config import MembershipConfig
@@ -66,10 +67,9 @@ def check_supported(settings: Settings) -> None:
             f"processing.guarantee: {settings.processing_guarantee} is not supported by this "
             "version; use at_least_once"
         )
-    if settings.stream_rebalancing_mode != "incremental":
+    if settings.stream_rebalancing_mode == "upgrading":
         problems.append(
-            f"stream.rebalancing.mode: {settings.stream_rebalancing_mode} is not supported by this "
-            "version; use incremental"
+            "stream.rebalancing.mode: upgrading is not supported by this version; use incremental"
         )
     if problems:
         raise ConfigError(problems)
@@ -224,7 +224,8 @@ def _session(
         stateful=frozenset(part.id for part in topology.subtopologies if part.stateful),
         instance_id=config.instance_id,
         tags=dict(settings.instance_tags),
-        learners=True,
+        learners=settings.stream_rebalancing_mode != "eager",
+        mode=settings.stream_rebalancing_mode,
     )
     protocol = TasksProtocol(
         identity,
@@ -233,6 +234,9 @@ def _session(
         tasks=catalog.tasks,
         wall_ms=clock.wall_ms,
         rejoin=lambda reason: session.rejoin(reason),
+        envelope=Envelope(
+            {part.id: tuple(sorted(part.input_topics)) for part in topology.subtopologies}
+        ),
     )
     transport = Transport(
         settings.bootstrap_servers, settings.client_config("group"), client_id=member.name

@@ -23,6 +23,8 @@ from streamlet.assignor.values import (
 )
 from streamlet.group import wire
 from streamlet.group.commands import RunAssignor
+from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_subscription
+from streamlet.group.messages import JoinedMember
 from streamlet.group.values import Assignment, AssignmentError, Subscription
 from streamlet.types import TaskId
 
@@ -35,6 +37,7 @@ class View:
 
     ``tasks`` are all there are, ``subtopologies`` the hashes of its own topology. ``wall_ms`` is
     wall-clock time. ``leader`` is its member id and ``reason`` why it joined, for people.
+    ``protocol_type`` is the group's; in "consumer" everybody's bytes travel in ``envelope``.
     """
 
     tasks: tuple[TaskInfo, ...]
@@ -43,15 +46,22 @@ class View:
     wall_ms: int
     leader: str
     reason: str
+    protocol_type: str = STREAM
+    envelope: Envelope = attrs.field(factory=Envelope)
 
 
 @attrs.frozen
 class _Read:
-    """A description as far as it could be read; ``head`` is None where even that is garbage."""
+    """A description as far as it could be read; ``head`` is None where even that is garbage.
+
+    ``layout`` is the version of what is around it.
+    """
 
     member_id: str
     said: Subscription | None
     head: wire.Head | None
+    layout: int = 0
+    eager: bool = False
 
 
 def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
@@ -63,18 +73,23 @@ def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
     Raises:
         Exception: whatever the assignor raises.
     """
-    read = [_read(member.member_id, member.metadata) for member in run.members]
+    read = [_read(member, view.protocol_type) for member in run.members]
     said = {r.member_id: r.said for r in read if r.said is not None}
     if len(said) == len(read):
-        decided = assign(_group_state(run, view, said))
+        eager = any(r.eager for r in read)
+        decided = assign(_group_state(run, view, said, eager=eager))
     else:
         decided = _keep_claims(said)
     return {r.member_id: _answer(run, view, decided, r) for r in read}
 
 
-def _group_state(run: RunAssignor, view: View, said: Mapping[str, Subscription]) -> GroupState:
-    # The last resort against a group too large to store: a standby is named in two places.
-    rules = view.rules if run.reduced < 2 else attrs.evolve(view.rules, standbys=0)
+def _group_state(
+    run: RunAssignor, view: View, said: Mapping[str, Subscription], *, eager: bool
+) -> GroupState:
+    """``eager``: somebody stops everything at each join, and can do nothing else."""
+    rules = attrs.evolve(view.rules, mode="eager" if eager else "incremental")
+    if run.reduced >= 2:  # the last resort against a group too large to store
+        rules = attrs.evolve(rules, standbys=0)  # each is named in two places
     members = tuple(_member_state(m, said[m], view.subtopologies) for m in sorted(said))
     return GroupState(view.tasks, members, run.generation, view.wall_ms, rules)
 
@@ -98,14 +113,17 @@ def _member_state(member_id: str, said: Subscription, ours: tuple[bytes, ...]) -
     )
 
 
-def _read(member_id: str, metadata: bytes) -> _Read:
+def _read(member: JoinedMember, protocol_type: str) -> _Read:
+    unread = _Read(member.member_id, None, None)
     try:
-        head = wire.read_head(metadata)
-        return _Read(member_id, wire.decode_subscription(metadata), head)
-    except wire.TooNewError as error:
-        return _Read(member_id, None, error.head)
+        opened = open_subscription(member.metadata, protocol_type)
+        unread = attrs.evolve(unread, layout=max(opened.version, 0), eager=opened.eager)
+        unread = attrs.evolve(unread, head=wire.read_head(opened.data))
+        return attrs.evolve(unread, said=wire.decode_subscription(opened.data))
+    except wire.TooNewError:
+        return unread
     except wire.WireError:
-        return _Read(member_id, None, None)
+        return attrs.evolve(unread, head=None)
 
 
 #: A claim that holds nevertheless where nobody has the better one (L2, L4).
@@ -135,11 +153,19 @@ def _follow_up(plan: Plan, wall_ms: int) -> int | None:
 
 def _answer(run: RunAssignor, view: View, decided: Plan, read: _Read) -> bytes:
     """Encode one member's part at a version it reads."""
+    answer = _part(run, view, decided, read)
+    version = wire.VERSION if read.head is None else read.head.common
+    data = wire.encode_assignment(answer, version)
+    if view.protocol_type == CONSUMER:
+        data = view.envelope.assignment(answer, data, read.layout)
+    return data
+
+
+def _part(run: RunAssignor, view: View, decided: Plan, read: _Read) -> Assignment:
     if read.head is None:
-        return wire.encode_assignment(Assignment(error=AssignmentError.UNREADABLE))
-    version = read.head.common
+        return Assignment(error=AssignmentError.UNREADABLE)
     if read.said is None:
-        return wire.encode_assignment(Assignment(error=AssignmentError.TOO_NEW), version)
+        return Assignment(error=AssignmentError.TOO_NEW)
     part = decided.members.get(read.member_id, MemberPlan())
     answer = Assignment(
         active=part.active,
@@ -156,7 +182,7 @@ def _answer(run: RunAssignor, view: View, decided: Plan, read: _Read) -> bytes:
     )
     if read.member_id == view.leader:
         answer = _signed(answer, run, view, _follow_up(decided, view.wall_ms))
-    return wire.encode_assignment(answer, version)
+    return answer
 
 
 def _signed(

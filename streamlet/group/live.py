@@ -22,6 +22,7 @@ from streamlet.assignor.values import (
     TaskInfo,
 )
 from streamlet.group.describe import GroupDescription, MemberDescription
+from streamlet.group.envelope import open_assignment, open_subscription
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import WireError, decode_assignment, decode_subscription
 from streamlet.types import TaskId
@@ -36,6 +37,7 @@ class LiveMember:
     described: MemberDescription
     subscription: Subscription | None
     assignment: Assignment | None
+    eager: bool = False  # stops everything at each join
 
     @property
     def said(self) -> Subscription:
@@ -86,6 +88,11 @@ class LiveGroup:
         return self.described.state == "Stable"
 
     @property
+    def eager(self) -> bool:
+        """Whether somebody stops everything at each join, so that nothing is handed over warm."""
+        return any(member.eager for member in self.members)
+
+    @property
     def metadata_bytes(self) -> int:
         """Size of all subscriptions and assignments, which the broker keeps in one record."""
         members = self.described.members
@@ -100,15 +107,18 @@ class LiveGroup:
 
 def read(described: GroupDescription) -> LiveGroup:
     """Read every member's bytes; what is not ours, or too new for us, is left out."""
-    members = [
-        LiveMember(
-            member,
-            _read(decode_subscription, member.metadata),
-            _read(decode_assignment, member.assignment),
-        )
-        for member in described.members
-    ]
+    members = [_member(member, described.protocol_type) for member in described.members]
     return LiveGroup(described, tuple(sorted(members, key=_order)))
+
+
+def _member(described: MemberDescription, protocol_type: str) -> LiveMember:
+    try:
+        opened = open_subscription(described.metadata, protocol_type)
+        told = open_assignment(described.assignment, protocol_type)
+    except WireError:
+        return LiveMember(described, None, None)
+    said = _read(decode_subscription, opened.data)
+    return LiveMember(described, said, _read(decode_assignment, told), opened.eager)
 
 
 def _order(member: LiveMember) -> tuple[str, int, str]:
@@ -164,7 +174,11 @@ def last_round(group: LiveGroup, rules: Rules, now_ms: int) -> tuple[GroupState,
         members=tuple(_member_state(member, _leaders_hashes(group)) for member in group.members),
         generation=newest.generation,
         now_ms=now_ms if newest.made_ms is None else newest.made_ms,
-        rules=attrs.evolve(rules, learners=any(m.said.learners for m in group.members)),
+        rules=attrs.evolve(
+            rules,
+            learners=any(m.said.learners for m in group.members),
+            mode="eager" if group.eager else "incremental",
+        ),
     )
     given = {task for member in group.members for task, role in member.tasks if role in _GIVEN}
     deadlines = [m.told.deferral_deadline_ms for m in group.members]

@@ -28,6 +28,7 @@ import attrs
 from streamlet.assignor.values import Copy
 from streamlet.errors import FatalGroupError
 from streamlet.group.commands import NeedMetadata, RunAssignor
+from streamlet.group.consumer_protocol import ConsumerProtocolError
 from streamlet.group.partitions_leader import plan, read
 from streamlet.group.partitions_sticky import PartitionAssignor, sticky
 from streamlet.group.partitions_wire import (
@@ -35,7 +36,6 @@ from streamlet.group.partitions_wire import (
     V1_COOPERATIVE,
     Assignment,
     PartitionsError,
-    PartitionsWireError,
     Subscription,
     decode_assignment,
     encode_assignment,
@@ -161,7 +161,7 @@ class PartitionsProtocol:
         """Read our assignment, check it, and claim what it gives us; raises as ``decode``."""
         try:
             given = decode_assignment(data)
-        except PartitionsWireError as error:
+        except ConsumerProtocolError as error:
             raise FatalGroupError(
                 f"the group's leader sent what is no assignment: {error}"
             ) from error

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
+from streamlet.group.consumer_protocol import ConsumerProtocolError
 from streamlet.group.messages import JoinedMember
 from streamlet.group.partitions_sticky import ConsumerMember, PartitionAssignor
 from streamlet.group.partitions_wire import (
@@ -25,7 +26,6 @@ from streamlet.group.partitions_wire import (
     V1_COOPERATIVE,
     Assignment,
     PartitionsError,
-    PartitionsWireError,
     Subscription,
     decode_subscription,
 )
@@ -47,7 +47,7 @@ def read(members: Iterable[JoinedMember]) -> list[Described]:
     for member in members:
         try:
             said = decode_subscription(member.metadata)
-        except PartitionsWireError:
+        except ConsumerProtocolError:
             said = None
         found.append(Described(member.member_id, member.instance_id, said))
     return sorted(found, key=lambda m: (m.instance_id or "", m.member_id))

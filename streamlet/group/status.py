@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamlet.assignor.values import Copy, Role, Violation
+from streamlet.group.envelope import STREAM
 from streamlet.group.live import LiveGroup, LiveMember, tasks
 from streamlet.types import TaskId, TopicPartition
 
@@ -56,13 +57,14 @@ def _group_part(group: LiveGroup) -> dict[str, Any]:
 
 
 def mode(group: LiveGroup) -> str | None:
-    """The rebalancing mode the group acts in; None while nobody is in it."""
+    """The rebalancing mode the group acts in; None while nobody can be read."""
     if not group.members:
         return None
-    if group.described.protocol_type == "stream":
+    if group.eager:
+        return "eager"
+    if group.described.protocol_type == STREAM:
         return "incremental"
-    hopes = any(m.subscription and m.subscription.wants_type == "stream" for m in group.members)
-    return "upgrading" if hopes else "eager"
+    return "upgrading" if any(member.subscription for member in group.members) else None
 
 
 def _names(group: LiveGroup) -> dict[str, str]:

@@ -27,13 +27,16 @@ from streamlet.config import Settings
 from streamlet.errors import FatalGroupError
 from streamlet.group import wire
 from streamlet.group.commands import NeedMetadata, RunAssignor
+from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_assignment
 from streamlet.group.leader import Assignor, View, plan
 from streamlet.group.values import Assignment, AssignmentError, Subscription
 from streamlet.types import TaskId
 
-#: Names of the protocol and of its type; a group has members of one type only.
+#: Name of the protocol, in groups of either type.
 PROTOCOL = "streamlet-v1"
-PROTOCOL_TYPE = "stream"
+
+#: The type of the group a member wants to be in, by its ``stream.rebalancing.mode``.
+TYPES = {"eager": CONSUMER, "upgrading": CONSUMER, "incremental": STREAM}
 
 #: Roles that claim a task; they outlive every reduction of a description.
 _CLAIMS = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
@@ -41,7 +44,10 @@ _CLAIMS = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
 
 @attrs.frozen
 class Identity:
-    """What a member says of itself in every description; fields as in ``Subscription``."""
+    """What a member says of itself in every description; fields as in ``Subscription``.
+
+    ``mode`` is its ``stream.rebalancing.mode``.
+    """
 
     instance: str
     name: str
@@ -53,6 +59,7 @@ class Identity:
     instance_id: str | None = None
     tags: dict[str, str] = attrs.field(factory=dict)
     learners: bool = True
+    mode: str = "incremental"
 
 
 @attrs.frozen
@@ -94,9 +101,8 @@ class TasksProtocol:
         tasks: every task there is, by our own view of topics and topology; asked when we lead.
         wall_ms: wall-clock time, for deadlines.
         rejoin: called with a reason when an assignment read calls for another rebalance.
+        envelope: what goes around our bytes in a group of type "consumer".
     """
-
-    protocol_type = PROTOCOL_TYPE
 
     def __init__(
         self,
@@ -107,13 +113,17 @@ class TasksProtocol:
         tasks: Callable[[], Sequence[TaskInfo]],
         wall_ms: Callable[[], int],
         rejoin: Callable[[str], None],
+        envelope: Envelope | None = None,
     ) -> None:
+        #: What groups of ours are of; all members have to join as the same.
+        self.protocol_type = TYPES[identity.mode]
         self._identity = identity
         self._rules = rules
         self._assign = assign
         self._tasks = tasks
         self._wall_ms = wall_ms
         self._rejoin = rejoin
+        self._envelope = envelope or Envelope()
         #: Says that this member is on its way out, in every description from now on.
         self.leaving: Leaving | None = None
         #: Version to write at; lower than ours while the leader is older.
@@ -149,12 +159,17 @@ class TasksProtocol:
             tags=who.tags,
             joined_generation=self._joined_generation,
             nonce=need.nonce,
-            wants_type=PROTOCOL_TYPE,
+            wants_type=TYPES[who.mode],
             learners=who.learners,
             stateful=who.stateful,
         )
         self._said = _reduced(said, need.reduced)
-        return ((PROTOCOL, wire.encode_subscription(self._said, self._version)),)
+        data = wire.encode_subscription(self._said, self._version)
+        if self.protocol_type == CONSUMER:
+            data = self._envelope.subscription(
+                self._said, data, eager=who.mode == "eager", generation=need.generation
+            )
+        return ((PROTOCOL, data),)
 
     def assign(self, run: RunAssignor) -> dict[str, bytes]:
         """Plan as the leader; see ``leader.plan``."""
@@ -165,6 +180,8 @@ class TasksProtocol:
             self._wall_ms(),
             run.member_id,
             self._reason,
+            self.protocol_type,
+            self._envelope,
         )
         return plan(run, view, self._assign)
 
@@ -182,6 +199,7 @@ class TasksProtocol:
 
     def receive(self, data: bytes) -> Received:
         """Read our own assignment; raises as ``decode``."""
+        data = open_assignment(data, self.protocol_type)
         assignment = wire.decode_assignment(data)
         if assignment.error == AssignmentError.UNREADABLE:
             raise FatalGroupError(

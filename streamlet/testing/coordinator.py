@@ -60,6 +60,7 @@ class Round:
     members: tuple[tuple[str, str | None, bytes], ...]  # member id, static id, metadata
     assignments: Mapping[str, bytes]
     now_ms: int
+    protocol_type: str = "stream"
 
 
 @attrs.frozen
@@ -282,6 +283,7 @@ class FakeCoordinator:
                     ),
                     {m.member_id: m.assignment for m in group.roster},
                     self._now_ms,
+                    group.protocol_type or "",
                 )
             )
         self._stored[group.name] = _copy(group, self)

@@ -89,8 +89,9 @@ class SimMember:
         self.ended: Command | None = None
         settings, spec = world.settings, instance.spec
         static = None if spec.instance_id is None else f"{spec.instance_id}-{number}"
-        mode = spec.mode or settings.stream_rebalancing_mode
-        rules = attrs.evolve(HandoverRules.from_settings(settings), stops_at_joins=mode == "eager")
+        self.mode = spec.mode or settings.stream_rebalancing_mode
+        rules = HandoverRules.from_settings(settings)
+        rules = attrs.evolve(rules, stops_at_joins=self.mode == "eager")
         config = MembershipConfig.from_settings(
             GROUP, settings, member=number, first_nonce=uid * 1_000, jitter=uid
         )
@@ -103,10 +104,7 @@ class SimMember:
         self.machine = Membership(self.config)
         self.handover = Handover(rules)
         self.identity = self._identity(number, static)
-        self.plan_rules = attrs.evolve(
-            rules_from(settings, learners=True),
-            mode="eager" if mode == "eager" else "incremental",
-        )
+        self.plan_rules = rules_from(settings, learners=True)
         self.protocol = TasksProtocol(
             self.identity,
             self.plan_rules,
@@ -114,6 +112,7 @@ class SimMember:
             tasks=lambda: world.cluster.infos,
             wall_ms=lambda: world.now_ms,
             rejoin=lambda reason: self._next.append(RejoinWanted(reason)),
+            envelope=world.envelope,
         )
         self.worker = SimWorker(self)
         #: Tasks given up for the join that was last described.
@@ -141,7 +140,8 @@ class SimMember:
             subtopologies=self.world.subtopologies,
             instance_id=static,
             tags={**settings.instance_tags, **spec.tags},
-            learners=spec.learners,
+            learners=spec.learners and self.mode != "eager",
+            mode=self.mode,
         )
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ import attrs
 from streamlet.assignor.validate import MOST_METADATA_BYTES
 from streamlet.assignor.values import Plan, Role
 from streamlet.group import wire
+from streamlet.group.envelope import open_assignment, open_subscription
 from streamlet.group.handover_values import OURS
 from streamlet.group.values import Assignment, Subscription
 from streamlet.testing.coordinator import Round
@@ -53,8 +54,15 @@ class Recorder:
     def _record(self, step: int, finished: Round) -> dict[str, Any]:
         world = self._world
         planned = world.planned.get((finished.generation, finished.leader))
-        said = {i: wire.decode_subscription(data) for i, _, data in finished.members}
-        given = {i: wire.decode_assignment(data) for i, data in finished.assignments.items()}
+        kind = finished.protocol_type
+        said = {
+            i: wire.decode_subscription(open_subscription(data, kind).data)
+            for i, _, data in finished.members
+        }
+        given = {
+            i: wire.decode_assignment(open_assignment(data, kind))
+            for i, data in finished.assignments.items()
+        }
         self._count(finished, given)
         if planned is not None:
             self.last_plan = planned.plan

@@ -13,6 +13,7 @@ import attrs
 from streamlet.group import wire
 from streamlet.group.commands import Command, Deliver, NeedMetadata, Send, WakeAt
 from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.envelope import CONSUMER, STREAM, open_subscription
 from streamlet.group.events import Answered, CoordinatorFound, Event, MetadataReady, Start
 from streamlet.group.handover_values import Stage
 from streamlet.group.messages import (
@@ -22,7 +23,7 @@ from streamlet.group.messages import (
     OffsetCommitAnswer,
     SyncGroupAnswer,
 )
-from streamlet.group.tasks import PROTOCOL, PROTOCOL_TYPE
+from streamlet.group.tasks import PROTOCOL
 from streamlet.group.values import Assignment, Subscription
 from streamlet.testing.simulation.cluster import changelog_of, input_of
 from streamlet.testing.simulation.events import Held
@@ -49,6 +50,9 @@ def begin(world: World) -> None:
                 instance.starts = 1
                 members.append(world.new_member(instance, number))
     members.sort(key=lambda member: names.index(member.name))
+    kinds = {member.protocol.protocol_type for member in members}
+    for member in members:  # who wants "stream" makes do with what the others have
+        member.protocol.protocol_type = STREAM if kinds == {STREAM} else CONSUMER
     learned = {label for held in scenario.start.values() for label in held.learner}
     leader = ""
     joins: list[tuple[JoinGroup, bytes]] = []
@@ -69,14 +73,19 @@ def _join(
 ) -> tuple[JoinGroup, bytes]:
     """Lead one member through its join; its request and what it was assigned."""
     member_id, leader = ids
+    kind = member.protocol.protocol_type
     _tell(member, Start())
     need = _only(NeedMetadata, _tell(member, CoordinatorFound("coordinator")))
     protocols = member.protocol.subscribe(need, {})
-    join = _only(Send, _tell(member, MetadataReady(need.request, PROTOCOL_TYPE, protocols)))
-    answer = JoinGroupAnswer(0, GENERATION, PROTOCOL_TYPE, PROTOCOL, leader, member_id, True)
+    join = _only(Send, _tell(member, MetadataReady(need.request, kind, protocols)))
+    answer = JoinGroupAnswer(0, GENERATION, kind, PROTOCOL, leader, member_id, True)
     sync = _only(Send, _tell(member, Answered(join.number, answer)))
-    said = wire.decode_subscription(protocols[0][1])
-    assignment = wire.encode_assignment(_orders(world, held, said, learned))
+    opened = open_subscription(protocols[0][1], kind)
+    said = wire.decode_subscription(opened.data)
+    orders = _orders(world, held, said, learned)
+    assignment = wire.encode_assignment(orders)
+    if kind == CONSUMER:
+        assignment = world.envelope.assignment(orders, assignment, opened.version)
     synced = _tell(member, Answered(sync.number, SyncGroupAnswer(0, assignment)))
     delivered = _only(Deliver, synced)
     orders = member.protocol.decode(delivered.assignment)

@@ -17,6 +17,7 @@ from streamlet.assignor.values import GroupState, Plan, Violation
 from streamlet.clock import ManualClock
 from streamlet.errors import FencedError
 from streamlet.group.commands import Fail
+from streamlet.group.envelope import Envelope
 from streamlet.group.events import HeartbeatWanted
 from streamlet.group.leader import Assignor
 from streamlet.group.messages import LeaveGroup
@@ -24,10 +25,11 @@ from streamlet.group.wire import short_hash
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.coordinator_desk import BrokerRules, State
 from streamlet.testing.simulation.checks import Checks
-from streamlet.testing.simulation.cluster import Cluster, Instance
+from streamlet.testing.simulation.cluster import Cluster, Instance, input_of
 from streamlet.testing.simulation.member import GROUP, SimMember
 from streamlet.testing.simulation.network import Network
 from streamlet.testing.simulation.scenario import Scenario
+from streamlet.types import TaskId
 
 #: How long the coordinator is kept from ending a join phase because somebody has yet to join.
 HOLD_MS = 1_000
@@ -89,6 +91,8 @@ class World:
         self.cluster = Cluster(scenario.tasks, scenario.instances, seed)
         numbers = 1 + max((spec.task.subtopology for spec in scenario.all_tasks), default=0)
         self.subtopologies = tuple(short_hash(b"%d" % number) for number in range(numbers))
+        #: What is around the members' bytes in a group of type "consumer".
+        self.envelope = Envelope({n: (input_of(TaskId(n, 0)).topic,) for n in range(numbers)})
         lowest_ms = min(6_000, self.settings.session_timeout_ms)
         highest_ms = max(1_800_000, self.settings.session_timeout_ms)
         rules = BrokerRules(min_session_timeout_ms=lowest_ms, max_session_timeout_ms=highest_ms)
@@ -340,7 +344,8 @@ class World:
         """What a leader would answer if everybody joined now."""
         leader = self.leader() or self.members[0]
         states = tuple(m.state() for m in self.members if not m.paused and m.machine.member_id)
-        rules = leader.plan_rules
+        eager = any(member.mode == "eager" for member in self.members)
+        rules = attrs.evolve(leader.plan_rules, mode="eager" if eager else "incremental")
         view = self.coordinator.view(GROUP)
         generation = 1 + (0 if view is None else view.generation)
         return self._assign(

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamlet.group.consumer_protocol import ConsumerProtocolError
 from streamlet.group.partitions_wire import (
     V0_EAGER,
     V1_COOPERATIVE,
     Assignment,
-    PartitionsWireError,
     Subscription,
     decode_assignment,
     decode_subscription,
@@ -109,11 +109,11 @@ def test_no_bytes_are_an_empty_assignment() -> None:
 def test_bytes_cut_short_are_refused_not_misread(said: Subscription, data: st.DataObject) -> None:
     whole = encode_subscription(said)
     cut = data.draw(st.integers(0, len(whole) - 1))
-    with pytest.raises(PartitionsWireError):
+    with pytest.raises(ConsumerProtocolError):
         decode_subscription(whole[:cut])
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\xff\xff", b"\x00\x01\x00\x00\x00\x01\x00\x02\xff\xfe"])
 def test_garbage_is_refused(garbage: bytes) -> None:
-    with pytest.raises(PartitionsWireError):
+    with pytest.raises(ConsumerProtocolError):
         decode_subscription(garbage)

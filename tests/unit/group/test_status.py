@@ -9,6 +9,7 @@ import attrs
 from streamlet.assignor.validate import validate
 from streamlet.assignor.values import Copy, Leaving, MemberPlan, Role, Rules, TaskInfo, Violation
 from streamlet.group.describe import GroupDescription, MemberDescription
+from streamlet.group.envelope import Envelope
 from streamlet.group.live import LiveGroup, last_round, read, tasks
 from streamlet.group.status import document
 from streamlet.group.values import Assignment, Subscription
@@ -29,9 +30,13 @@ def member(
     number: int = 0,
     copies: dict[str, Copy] | None = None,
     said: dict[str, Any] | None = None,
+    eager: bool | None = None,
     **told: Any,
 ) -> MemberDescription:
-    """A member ``h1-0`` with member id ``id-h1-0`` of instance ``process-h1``."""
+    """A member ``h1-0`` with member id ``id-h1-0`` of instance ``process-h1``.
+
+    ``eager``: how it joins a group of type "consumer".
+    """
     subscription = Subscription(
         f"process-{name}",
         name,
@@ -43,13 +48,18 @@ def member(
         **{"subtopologies": (), **(said or {})},
     )
     assignment = Assignment(**_signature(name), **told)
+    metadata, assigned = encode_subscription(subscription), encode_assignment(assignment)
+    if eager is not None:
+        around = Envelope({0: ("flights",)})
+        metadata = around.subscription(subscription, metadata, eager=eager, generation=3)
+        assigned = around.assignment(assignment, assigned, 0 if eager else 3)
     return MemberDescription(
         f"id-{name}-{number}",
         subscription.instance_id,
         f"client-{name}",
         "localhost",
-        encode_subscription(subscription),
-        encode_assignment(assignment),
+        metadata,
+        assigned,
     )
 
 
@@ -178,10 +188,14 @@ def test_an_empty_group_has_no_mode_and_no_instances() -> None:
     assert found["instances"] == []
 
 
-def test_members_that_want_more_than_their_type_are_upgrading() -> None:
-    assert document(group(member("h1"), kind="consumer"), {})["group"]["mode"] == "upgrading"
-    old = member("h1", said={"wants_type": "consumer"})
-    assert document(group(old, kind="consumer"), {})["group"]["mode"] == "eager"
+def test_in_a_group_that_every_tool_reads_the_slowest_member_makes_the_mode() -> None:
+    new = member("h1", eager=False, active=ids("0_1"))
+    live = group(new, kind="consumer")
+    assert document(live, {})["group"]["mode"] == "upgrading"
+    assert live.members[0].told.active == ids("0_1")
+    mixed = group(new, member("h2", eager=True), kind="consumer")
+    assert document(mixed, {})["group"]["mode"] == "eager"
+    assert last_round(mixed, Rules(), now_ms=0)[0].rules.mode == "eager"
 
 
 def test_bytes_of_others_are_left_out() -> None:

@@ -19,6 +19,7 @@ from streamlet.config import Settings
 from streamlet.errors import FatalGroupError
 from streamlet.group import wire
 from streamlet.group.commands import NeedMetadata, RunAssignor
+from streamlet.group.envelope import open_subscription
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.messages import JoinedMember
 from streamlet.group.orders import Orders
@@ -373,3 +374,34 @@ def test_exactly_once_keeps_the_gate_shut_and_no_static_id_is_none():
     config = MembershipConfig.from_settings("app", settings)
     assert config.parked_commit_after_ms is None
     assert config.instance_id is None
+
+
+# -- groups of type "consumer" -----------------------------------------------------------------
+
+
+def test_an_eager_member_says_what_it_gave_up_at_v0_and_is_answered_at_v0():
+    bench = Bench(mode="eager", learners=False)
+    assert bench.protocol.protocol_type == "consumer"
+    data = bench.say({T00: Copy(Role.RELEASED)})
+    opened = open_subscription(data, "consumer")
+    assert (opened.version, opened.eager) == (0, True)
+    said = wire.decode_subscription(opened.data)
+    assert (said.copies, said.wants_type) == ({T00: Copy(Role.RELEASED)}, "consumer")
+    bench.answer = Plan({"a": MemberPlan(active=frozenset({T00}))})
+    answers = bench.protocol.assign(RunAssignor(5, (JoinedMember("a", None, data),), 0, "a"))
+    assert answers["a"][:2] == b"\0\0"
+    assert bench.protocol.decode(answers["a"]).active == {T00}
+
+
+def test_a_leader_plans_as_eager_as_its_members_are():
+    bench = Bench(mode="eager")
+    bench.protocol.assign(RunAssignor(5, (JoinedMember("a", None, bench.say()),), 0, "a"))
+    assert bench.asked[-1].rules.mode == "eager"
+
+
+def test_what_is_no_subscription_of_a_consumer_is_answered_as_unreadable():
+    bench = Bench(mode="eager")
+    members = (JoinedMember("a", None, bench.say()), JoinedMember("b", None, b"\xff"))
+    answers = bench.protocol.assign(RunAssignor(5, members, 0, "a"))
+    with pytest.raises(FatalGroupError, match="another program"):
+        bench.protocol.decode(answers["b"])
