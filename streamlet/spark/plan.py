@@ -131,13 +131,36 @@ def _levels(topology: Topology, inside: frozenset[str], mapped: frozenset[int]) 
     while waiting:
         ready = [number for number in waiting if writers[number] <= levels.keys()]
         if not ready:
-            raise TopologyError(
-                f"{topology.application}: subtopologies {', '.join(map(str, waiting))} write to "
-                "themselves or each other through repartition topics; one Spark query cannot do "
-                "that: send the records through a topic of your own (to(), then stream()), or run "
-                "natively"
-            )
+            raise TopologyError(_circle(topology, inside, waiting))
         for number in ready:
             levels[number] = 1 + max((levels[writer] for writer in writers[number]), default=-1)
             waiting.remove(number)
     return {number: level for number, level in levels.items() if level >= 0}
+
+
+def _circle(topology: Topology, inside: frozenset[str], waiting: list[int]) -> str:
+    parts = [part for part in topology.subtopologies if part.id in waiting]
+    topics = sorted(
+        {topic for part in parts for topic in part.output_topics}
+        & {topic for part in parts for topic in part.input_topics}
+        & inside
+    )
+    operators = ", ".join(_operators_below(parts, topics))
+    return (
+        f"{topology.application}: what {operators} reads through {', '.join(topics)} comes from "
+        "what it writes itself. One Spark query has no way back: --engine native can do this, or "
+        "send the records through a topic of your own (to(), then stream())"
+    )
+
+
+def _operators_below(parts: list[Subtopology], topics: list[str]) -> list[str]:
+    """The operators that read these topics first."""
+    return sorted(
+        {
+            child
+            for part in parts
+            for source in part.sources
+            if set(topics).intersection(source.topics)
+            for child in part.children(source.name)
+        }
+    )

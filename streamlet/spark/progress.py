@@ -47,8 +47,12 @@ class BatchProgress:
 
 
 def batches(query: StreamingQuery, after: int = -1) -> list[BatchProgress]:
-    """The batches behind this one that Spark still remembers (about a hundred), oldest first."""
-    found = [BatchProgress.of(json.loads(one.json)) for one in query.recentProgress]
+    """The batches behind this one that Spark still remembers (about a hundred), oldest first.
+
+    Spark reports now and then that there was nothing to do; those are no batches.
+    """
+    reports = [json.loads(one.json) for one in query.recentProgress]
+    found = [BatchProgress.of(one) for one in reports if "addBatch" in one["durationMs"]]
     return [one for one in found if one.batch > after]
 
 
@@ -56,13 +60,16 @@ def follow(
     query: StreamingQuery,
     on_batch: Callable[[BatchProgress], None] = lambda _: None,
     *,
-    every_s: int = 1,
+    keep_going: Callable[[], bool] = lambda: True,
+    every_s: float = 0.5,
 ) -> None:
     """Wait for a query's end, telling of each batch.
 
     Args:
         query: one that runs.
         on_batch: called once for each batch, in order, soon after it.
+        keep_going: asked between looks at the query; when it says no, the micro-batch under way is
+            finished and the query stopped.
         every_s: how often Spark is asked, seconds.
 
     Raises:
@@ -71,15 +78,25 @@ def follow(
     """
     from pyspark.errors import StreamingQueryException
 
-    shown, ended = -1, False
+    shown, ended, last = -1, False, False
     while not ended:
         try:
             ended = bool(query.awaitTermination(every_s))
         except StreamingQueryException as error:
             raise StreamletError(f"the Spark query failed: {_reason(str(error))}") from error
-        for one in batches(query, shown):
+        new = batches(query, shown)
+        if last and not ended and (new or not query.status["isTriggerActive"]):
+            query.stop()  # what has begun behind that batch counts for nothing
+            ended = True
+        for one in new:
             shown = one.batch
             on_batch(one)
+        if not last and not keep_going():
+            last, every_s = True, _LAST_LOOKS_S
+
+
+#: How often Spark is asked while a last batch is awaited, seconds: the next one begins soon.
+_LAST_LOOKS_S = 0.05
 
 
 def _reason(message: str) -> str:

@@ -16,6 +16,7 @@ from streamlet.spark import topics
 from streamlet.spark.placement import shuffle_partitions as shuffle_partitions_for
 from streamlet.spark.plan import Plan, plan
 from streamlet.spark.reference import Application, reference_of, resolve
+from streamlet.spark.security import java_settings
 from streamlet.spark.session import PROVIDER_SETTING, ROCKSDB_PROVIDER, require_pyspark
 from streamlet.topology.graph import Topology
 
@@ -71,7 +72,8 @@ def to_dataframe(
         partitions: partitions of the source topics; asked of the broker if not given.
         bootstrap_servers: over the settings.
         settings: in place of the application's.
-        kafka: settings of the Java client, such as ``security.protocol``.
+        kafka: settings of the Java client, such as ``security.protocol``, in place of those that
+            follow from the application's.
         max_records_per_batch: read from Kafka's streams; None for all there are.
         output: ``updates`` for every record, as natively; ``latest`` for the last per topic, key
             and micro-batch of each task, which is enough where a topic is read as a table.
@@ -116,7 +118,7 @@ def start(
             what is there and end.
         bootstrap_servers: over the settings.
         settings: in place of the application's.
-        kafka: settings of the Java clients, such as ``security.protocol``.
+        kafka: as of ``to_dataframe``.
         max_records_per_batch: read from Kafka's streams; None for all there are.
         output: see ``to_dataframe``.
         name: of the query; unique in the session.
@@ -180,7 +182,8 @@ def _prepare(
     found = resolve(reference)
     topology, chosen = found.topology(), settings or found.settings
     _check_settings(chosen)
-    client = {"bootstrap.servers": bootstrap_servers or chosen.bootstrap_servers, **(kafka or {})}
+    client = {"bootstrap.servers": bootstrap_servers or chosen.bootstrap_servers}
+    client |= kafka if kafka is not None else java_settings(chosen.security)
     if partitions is None:
         if source is not None:
             raise ConfigError(["partitions: needed where the records do not come from Kafka"])
@@ -240,8 +243,8 @@ def _check_settings(settings: Settings) -> None:
     guarantee = settings.processing_guarantee
     if guarantee != "at_least_once":
         problems.append(
-            f"processing.guarantee: Spark's Kafka sink cannot do {guarantee}; use "
-            "at_least_once, or run natively. State is exact in either case"
+            f"processing.guarantee: Spark's Kafka sink cannot do {guarantee}; --engine native "
+            "can, or use at_least_once: state is exact in either case"
         )
     if settings.auto_offset_reset == "none":
         problems.append(

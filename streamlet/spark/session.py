@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlet.errors import StreamletError
+from streamlet.spark.gateway import start_jvm
 from streamlet.spark.java import java_home
 
 if TYPE_CHECKING:
@@ -71,8 +72,7 @@ def session(
         config: settings of Spark's, over those chosen here.
 
     Raises:
-        StreamletError: PySpark is not installed.
-        BrokerError: there is no Java.
+        StreamletError: PySpark is not installed, there is no Java, or Spark does not start on it.
     """
     require_pyspark()
     from pyspark.sql import SparkSession
@@ -88,6 +88,7 @@ def session(
         options = f"-Dlog4j2.configurationFile={file} "
         options += settings.get("spark.driver.extraJavaOptions", "")
         settings["spark.driver.extraJavaOptions"] = options.strip()
+        start_jvm({**settings, "spark.master": master, "spark.app.name": name})
         builder = SparkSession.builder.master(master).appName(name)
         for key, value in sorted(settings.items()):
             builder = builder.config(key, value)

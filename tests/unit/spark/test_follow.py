@@ -1,0 +1,78 @@
+"""A query is followed to its end, or stopped behind a batch."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streamlet.errors import StreamletError
+from streamlet.spark.progress import BatchProgress, follow
+
+pytest.importorskip("pyspark")
+
+
+class Scripted:
+    """A query that gets on by one entry of its script each time it is waited for.
+
+    An entry is the batch that has ended by then, or None where none has, and whether one is under
+    way. Behind the script the query has ended.
+    """
+
+    def __init__(self, *script: tuple[int | None, bool], error: str = "") -> None:
+        self._script, self._error = list(script), error
+        self.recentProgress: list[Any] = []
+        self.status = {"isTriggerActive": False}
+        self.stopped = False
+
+    def awaitTermination(self, _: float) -> bool:
+        if not self._script:
+            if self._error:
+                from pyspark.errors import StreamingQueryException
+
+                raise StreamingQueryException(self._error)
+            return True
+        batch, busy = self._script.pop(0)
+        if batch is not None:
+            durations = {"addBatch": 1, "triggerExecution": 2}
+            report = {"batchId": batch, "numInputRows": 5, "durationMs": durations}
+            said = json.dumps(report | {"sources": [], "stateOperators": []})
+            self.recentProgress.append(SimpleNamespace(json=said))
+        self.status["isTriggerActive"] = busy
+        return False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def told(query: Any, answers: list[bool] | None = None) -> list[int]:
+    batches: list[BatchProgress] = []
+    left = answers or []
+    follow(query, batches.append, keep_going=lambda: left.pop(0) if left else answers is None)
+    return [one.batch for one in batches]
+
+
+def test_every_batch_is_told_once() -> None:
+    query = Scripted((None, True), (0, True), (1, False), (None, False))
+    assert told(query) == [0, 1]
+    assert not query.stopped
+
+
+def test_asked_to_stop_it_finishes_the_batch_under_way_and_no_other() -> None:
+    query = Scripted((0, True), (None, True), (None, True), (1, True), (2, True))
+    assert told(query, [False]) == [0, 1]
+    assert query.stopped
+
+
+def test_asked_to_stop_between_batches_it_stops() -> None:
+    query = Scripted((0, False), (None, False), (None, False), (1, True))
+    assert told(query, [True, False]) == [0]
+    assert query.stopped
+
+
+def test_of_a_failure_our_own_error_is_told() -> None:
+    message = "trace\norg.apache...\nstreamlet.errors.ProcessingError: a record failed at t-0\n"
+    with pytest.raises(StreamletError, match=r"query failed: a record failed at t-0$"):
+        told(Scripted((0, True), error=message))

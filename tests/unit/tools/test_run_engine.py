@@ -1,0 +1,53 @@
+"""``streamlet run`` takes the options of the engine that runs, and says what is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from streamlet.spark.progress import BatchProgress
+from streamlet.tools.main import build
+from streamlet.tools.run_spark import line
+
+
+@pytest.mark.parametrize(
+    ("engine", "option", "other"),
+    [
+        ("spark", "--processes=2", "native"),
+        ("spark", "--name=n", "native"),
+        ("spark", "--capacity=2", "native"),
+        ("native", "--trigger=1s", "spark"),
+        ("native", "--checkpoint=c", "spark"),
+        ("native", "--master=local", "spark"),
+    ],
+)
+def test_an_option_of_the_other_engine_is_refused(engine: str, option: str, other: str) -> None:
+    words = ["run", "examples.wordcount:app", "--engine", engine, option]
+    result = CliRunner().invoke(build(), words)
+    assert result.exit_code == 2
+    name = option.partition("=")[0]
+    said = f"{name} means nothing to --engine {engine}; it is one of --engine {other}"
+    assert said in result.stderr
+
+
+def test_without_pyspark_the_extra_is_named() -> None:
+    """In a process of its own, where importing PySpark fails."""
+    code = """
+import sys
+sys.modules.update(dict.fromkeys(["pyspark", "py4j", "pyarrow", "pandas", "numpy"]))
+sys.argv = ["streamlet", "run", "examples.wordcount:app", "--engine", "spark"]
+from streamlet.tools.main import main
+main()
+"""
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "pip install 'streamlet[spark]'" in ended.stderr
+
+
+def test_a_batch_is_a_line() -> None:
+    one = BatchProgress(batch=3, records=12_000, took_ms=500, lag=1_200, state_bytes=3 << 19)
+    assert line(one) == "batch 3: 12,000 records in 0.5 s (24,000/s), lag 1,200, state 1.5 MiB"
