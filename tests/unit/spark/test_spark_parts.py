@@ -133,7 +133,7 @@ def test_settings_of_security_are_said_in_the_java_clients_words() -> None:
 
 
 def test_what_the_java_client_has_no_words_for_is_refused() -> None:
-    with pytest.raises(ConfigError, match="ssl.crl.location: Spark's Kafka client is Java's"):
+    with pytest.raises(ConfigError, match=r"ssl\.crl\.location: Spark's Kafka client is Java's"):
         java_settings({"ssl.crl.location": "/crl", "security.protocol": "ssl"})
 
 
