@@ -11,6 +11,7 @@ import re
 import sys
 import threading
 from collections.abc import Mapping
+from typing import Any
 
 from streamlet.errors import StreamletError
 
@@ -32,6 +33,7 @@ def start_jvm(settings: Mapping[str, str]) -> None:
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
+    launch: Any = launch_gateway
     with SparkContext._lock:
         if SparkContext._gateway is not None:
             return
@@ -39,7 +41,7 @@ def start_jvm(settings: Mapping[str, str]) -> None:
         reader, writer = os.pipe()
         threading.Thread(target=_pass_on, args=(reader,), daemon=True, name="spark-stderr").start()
         try:
-            gateway = launch_gateway(conf, {"stderr": writer})
+            gateway = launch(conf, {"stderr": writer})
         except PySparkRuntimeError as error:
             raise StreamletError(
                 f"Spark's JVM did not start on {os.environ.get('JAVA_HOME')}: {error}"

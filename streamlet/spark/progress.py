@@ -81,7 +81,8 @@ def follow(
     shown, ended, last = -1, False, False
     while not ended:
         try:
-            ended = bool(query.awaitTermination(every_s))
+            # PySpark takes fractions too, whatever it says.
+            ended = bool(query.awaitTermination(every_s))  # type: ignore[arg-type]
         except StreamingQueryException as error:
             raise StreamletError(f"the Spark query failed: {_reason(str(error))}") from error
         new = batches(query, shown)
