@@ -30,6 +30,44 @@ class Engine(StrEnum):
 
 _SPARK = "With --engine spark"
 
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="Folder or URL where Spark keeps positions and state. [default: below state.dir]",
+        rich_help_panel=_SPARK,
+    ),
+]
+Trigger = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Time from micro-batch to micro-batch, as 1s or 500ms; or available-now: process "
+        "what is there and end. [default: 1s]",
+        rich_help_panel=_SPARK,
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where Spark runs, as spark://host:7077. [default: local[*]]",
+        rich_help_panel=_SPARK,
+    ),
+]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option(metavar="K=V", help="A tag of this instance (instance.tags); repeatable."),
+]
+Capacity = Annotated[
+    float | None,
+    typer.Option(metavar="X", help="Share of work it takes (instance.capacity)."),
+]
+InstanceId = Annotated[
+    str | None,
+    typer.Option(metavar="ID", help="Static id of this instance (group.instance.id)."),
+]
+
 
 @command("run")
 def run(
@@ -48,46 +86,15 @@ def run(
     state_dir: Annotated[
         Path | None, typer.Option(metavar="D", help="Where state is kept (state.dir).")
     ] = None,
-    instance_id: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Static id of this instance (group.instance.id)."),
-    ] = None,
-    capacity: Annotated[
-        float | None,
-        typer.Option(metavar="X", help="Share of work it takes (instance.capacity)."),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(metavar="K=V", help="A tag of this instance (instance.tags); repeatable."),
-    ] = None,
+    instance_id: InstanceId = None,
+    capacity: Capacity = None,
+    tag: Tags = None,
     engine: Annotated[
         Engine, typer.Option(help="What runs the tasks: this process, or Spark.")
     ] = Engine.NATIVE,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder or URL where Spark keeps positions and state. [default: below state.dir]",
-            rich_help_panel=_SPARK,
-        ),
-    ] = None,
-    trigger: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Time from micro-batch to micro-batch, as 1s or 500ms; or available-now: process "
-            "what is there and end. [default: 1s]",
-            rich_help_panel=_SPARK,
-        ),
-    ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Where Spark runs, as spark://host:7077. [default: local[*]]",
-            rich_help_panel=_SPARK,
-        ),
-    ] = None,
+    checkpoint: Checkpoint = None,
+    trigger: Trigger = None,
+    master: Master = None,
 ) -> None:
     """Run one instance of an application until Ctrl-C: once is graceful, twice is now.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,6 @@ from streamlet.errors import StreamletError
 from streamlet.tools.output import Output
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
-
     from streamlet.app import App
     from streamlet.config import Settings
     from streamlet.spark.progress import BatchProgress
@@ -123,7 +122,7 @@ def _query(
         follow(query, told.batch, keep_going=_until_asked(stop, told.output, query))
 
 
-def _until_asked(stop: Any, output: Output, query: StreamingQuery) -> Any:
+def _until_asked(stop: Any, output: Output, query: Any) -> Callable[[], bool]:
     said = False
 
     def keep_going() -> bool:
