@@ -30,6 +30,7 @@ from streamlet.serdes import SerdeLike
 from streamlet.topology.graph import Topology
 
 if TYPE_CHECKING:
+    from streamlet.group.leader import Assignor
     from streamlet.running import Result, Run
 
 K = TypeVar("K")
@@ -46,7 +47,9 @@ class App:
         name: the application's id; its group and its internal topics are called by it.
         bootstrap_servers: brokers to ask first; the same as ``bootstrap.servers`` in ``config``.
         config: settings by their dotted names, durations in ms or as ``timedelta``.
-        assignor: a function from ``GroupState`` to ``Plan`` in place of streamlet's own.
+        assignor: a function from ``GroupState`` to ``Plan`` (``streamlet.assignor.values``), asked
+            before streamlet's own, which takes over where its plan breaks a rule or it raises. All
+            instances should have the same: whoever leads the group asks it for all.
         on_error: what becomes of a record that a serde or a user function fails on: ``"fail"``,
             ``"skip"`` or ``("dead_letter", topic)``.
 
@@ -60,12 +63,16 @@ class App:
         *,
         bootstrap_servers: str | None = None,
         config: Mapping[str, object] | None = None,
-        assignor: Any = None,
+        assignor: Assignor | None = None,
         on_error: ErrorPolicy | Literal["fail", "skip"] | tuple[str, str] = "fail",
     ) -> None:
         if not _NAME.fullmatch(name) or name in (".", ".."):
             raise ConfigError(
                 [f"App name {name!r}: expected 1 to 150 letters, digits, dots, dashes, underscores"]
+            )
+        if assignor is not None and not callable(assignor):
+            raise ConfigError(
+                [f"assignor: expected a function from GroupState to Plan, not {assignor!r}"]
             )
         self.name = name
         self.assignor = assignor

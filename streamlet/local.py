@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
 
 import attrs
 
@@ -16,9 +15,11 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
 from streamlet.errors import ConfigError
+from streamlet.group.custom_assignor import CustomAssignor
 from streamlet.group.envelope import Envelope
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import HandoverRules
+from streamlet.group.leader import Assignor
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.session import GroupSession
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from
@@ -114,7 +115,7 @@ def open_worker(
     settings: Settings,
     member: MemberIdentity,
     *,
-    assignor: Any = None,
+    assignor: Assignor | None = None,
     policy: ErrorPolicy,
     observer: Observer,
     clock: Clock | None = None,
@@ -203,7 +204,7 @@ def _session(
     catalog: Catalog,
     board: Board,
     rules: HandoverRules,
-    assignor: Any,
+    assignor: Assignor | None,
     clock: Clock,
 ) -> GroupSession:
     config = MembershipConfig.from_settings(
@@ -230,7 +231,7 @@ def _session(
     protocol = TasksProtocol(
         identity,
         rules_from(settings, learners=True),
-        assignor or assign,
+        assign if assignor is None else CustomAssignor(assignor),
         tasks=catalog.tasks,
         wall_ms=clock.wall_ms,
         rejoin=lambda reason: session.rejoin(reason),

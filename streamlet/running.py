@@ -16,6 +16,7 @@ import attrs
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
+from streamlet.group.leader import Assignor
 from streamlet.local import MemberIdentity, open_worker
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore import RestoreProgress
@@ -103,7 +104,7 @@ class Run:
     def run(
         self,
         *,
-        assignor: Any,
+        assignor: Assignor | None,
         policy: ErrorPolicy,
         count: int | None,
         timeout_ms: int | None,

@@ -30,16 +30,21 @@ from streamlet.types import TaskId
 MOST_METADATA_BYTES = 1_000_000
 
 
-def validate(group: GroupState, plan: Plan, *, metadata_bytes: int = 0) -> list[Violation]:
+def validate(
+    group: GroupState, plan: Plan, *, metadata_bytes: int = 0, custom: bool = False
+) -> list[Violation]:
     """Name every rule that the plan breaks for this group; none means it may be carried out.
 
     ``metadata_bytes`` is the encoded size of all subscriptions and assignments, if it is known.
+    ``custom``: an application's own assignor made the plan. Where tasks are to end is then its own
+    affair, and with it which learners are useful (that half of U6).
     """
     strange = list(_strange(group, plan))
     if strange:  # what follows looks tasks and members up
         return strange
     facts = Facts.of(group, plan)
-    violations = [violation for check in _CHECKS for violation in check(facts)]
+    checks = (*_CHECKS, _learners_can) if custom else (*_CHECKS, _learners_can, _learners_kept)
+    violations = [violation for check in checks for violation in check(facts)]
     if metadata_bytes >= MOST_METADATA_BYTES:
         violations.append(Violation("U12", f"{metadata_bytes} bytes of metadata are too many"))
     return violations
@@ -140,12 +145,16 @@ def _warm(facts: Facts) -> Iterator[Violation]:
                 yield Violation("U5", text, (task,), (member, owner))
 
 
-def _learners_kept(facts: Facts) -> Iterator[Violation]:
-    """U6."""
+def _learners_can(facts: Facts) -> Iterator[Violation]:
+    """U6, the half about members."""
     for member, part in facts.parts():
         if not facts.state(member).learners and (part.learner or part.pending):
             wrong = tuple(sorted({*part.learner, *part.pending}))
             yield Violation("U6", f"{member} does not know how to learn", wrong, (member,))
+
+
+def _learners_kept(facts: Facts) -> Iterator[Violation]:
+    """U6, the half about tasks."""
     for task, member in useful_learners(facts):
         part = facts.part(member)
         if task not in {*part.learner, *part.pending, *part.active}:
@@ -245,7 +254,6 @@ _CHECKS: tuple[Callable[[Facts], Iterator[Violation]], ...] = (
     _one_copy,
     _stateless_plain,
     _warm,
-    _learners_kept,
     _leavers_gain_nothing,
     _settled_is_silent,
     _within_budgets,

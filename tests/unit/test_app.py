@@ -114,3 +114,8 @@ def test_the_package_offers_what_it_lists_and_nothing_else() -> None:
 def test_closing_an_application_that_does_not_run_does_nothing() -> None:
     with App("a") as app:
         app.close()
+
+
+def test_an_assignor_that_is_no_function_is_refused() -> None:
+    with pytest.raises(ConfigError, match="assignor: expected a function from GroupState to Plan"):
+        App("app", assignor="canary")  # type: ignore[arg-type]
