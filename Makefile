@@ -30,8 +30,10 @@ demo: $(VENV)/.setup-demo
 demo-spark: $(VENV)/.setup-spark
 	$(BIN)/python -m examples.flights.demo_spark
 
+# Side by side: most of a broker test is waiting for time-outs. See tests/conftest.py for the order.
+WORKERS ?= 3
 test: $(VENV)/.setup-all
-	@$(BIN)/python -m pytest -ra --durations=15
+	@$(BIN)/python -m pytest -ra --durations=15 -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 lint: $(VENV)/.setup-all
 	$(BIN)/ruff format --check $(CHECKED)

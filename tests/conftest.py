@@ -17,3 +17,23 @@ def pytest_configure(config: pytest.Config) -> None:
     """Load our fixtures also where the package is on the path but not installed."""
     if not config.pluginmanager.hasplugin("streamlet"):
         config.pluginmanager.import_plugin("streamlet.testing.plugin")
+
+
+#: The suites in the order in which they begin: what takes longest must not begin last.
+_LONGEST_FIRST = ("spark", "chaos", "simulation", "integration")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Longest suites first; one process for each file, and one for all of Spark (one session)."""
+    items.sort(key=_turn)  # stable: inside a suite and a file the order stays
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            group = "spark" if item.get_closest_marker("spark") else item.nodeid.partition("::")[0]
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _turn(item: pytest.Item) -> int:
+    for turn, marker in enumerate(_LONGEST_FIRST):
+        if item.get_closest_marker(marker):
+            return turn
+    return len(_LONGEST_FIRST)
