@@ -209,6 +209,7 @@ class Restorer:
         for part in run.parts:
             part.end = ends[part.tp]
         self._stop([part for part in run.parts if part.position >= part.end])
+        self._read_on(run.parts)  # the topic of a table was read to an earlier commit
         return True
 
     def prefer(self, tasks: frozenset[TaskId]) -> None:
@@ -233,13 +234,11 @@ class Restorer:
     def extend(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> None:
         """Let a followed task read source topics of its tables up to these offsets."""
         run = self._runs.get(task)
-        for part in () if run is None else run.parts:
-            if part.tp in ends and isinstance(part.reader, PlainReader):
-                part.end = max(part.end, ends[part.tp])
-                if part.position < part.end and part.tp not in self._open:
-                    self._open[part.tp] = part
-                    self._source.assign({part.tp: part.position})
-        self._pause_others()
+        parts = () if run is None else run.parts
+        tables = [p for p in parts if p.tp in ends and isinstance(p.reader, PlainReader)]
+        for part in tables:
+            part.end = max(part.end, ends[part.tp])
+        self._read_on(tables)
 
     def lags(self) -> dict[TaskId, int]:
         """Records that the changelog furthest behind has still to read, by task begun."""
@@ -312,17 +311,21 @@ class Restorer:
             for store, tp in sorted(state.changelogs.items())
         ]
         self._runs[run.job.task] = run
-        behind = {part.tp: part for part in run.parts if part.position < part.end}
-        if behind:
-            self._open.update(behind)
-            self._source.assign({tp: part.position for tp, part in behind.items()})
-            self._pause_others()
+        self._read_on(run.parts)
 
     def _begin_again(self, run: _Run, reason: str) -> None:
         log.warning("task %s starts over: %s", run.job.task, reason)
         self._stop(run.parts)
         run.job.state.wipe()
         self._begin(run, self._admin.start_offsets([part.tp for part in run.parts]))
+
+    def _read_on(self, parts: Sequence[_Partition]) -> None:
+        """Have the consumer read those that are behind their end."""
+        behind = {p.tp: p for p in parts if p.position < p.end and p.tp not in self._open}
+        if behind:
+            self._open.update(behind)
+            self._source.assign({tp: part.position for tp, part in behind.items()})
+            self._pause_others()
 
     def _stop(self, parts: Sequence[_Partition]) -> None:
         reading = [part.tp for part in parts if self._open.pop(part.tp, None) is not None]

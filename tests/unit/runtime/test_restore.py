@@ -438,3 +438,19 @@ def test_a_task_that_is_promoted_before_it_was_begun_is_restored_like_any_other(
     assert world.restorer.step(10) == [T0]
     assert dict(state.stores["s"].range()) == {"a": 1}
     assert not world.restorer.promote(T1, None, {})
+
+
+def test_a_promoted_table_over_a_source_topic_is_read_to_the_commit_it_is_promoted_to() -> None:
+    """It was read to an earlier commit: nothing was left to read until the order to promote."""
+    world = World()
+    source = TopicPartition("input", 0)
+    world.log.create("input", 1)
+    world.log.append(source, [b"a", b"b"], [number(1), number(2)])
+    spec = Spec("s", source_topic="input")
+    state = TaskState.open(None, [spec], 1 << 20, {"s": source})
+    world.restorer.add(RestoreJob(T0, state, {source: 0}, None, follow=True))
+    assert world.restorer.step(10) == []
+    assert world.restorer.lags() == {T0: 0}
+    assert world.restorer.promote(T0, StateNumber(1, 1), {source: 2})
+    assert world.restorer.step(10) == [T0]
+    assert world.entries(state) == {"a": 1, "b": 2}
