@@ -212,6 +212,8 @@ class App:
         timeout: timedelta | float | None = None,
         settings: Settings | None = None,
         name: str | None = None,
+        metrics_port: int | None = None,
+        metrics_host: str = "0.0.0.0",
     ) -> list[Result]:
         """Run one worker in this thread until ``close``, Ctrl-C, or what is said here.
 
@@ -222,6 +224,9 @@ class App:
             timeout: stop after this time, seconds or a ``timedelta``.
             settings: in place of the program's with ``STREAMLET_…`` variables over them.
             name: of the instance; the host's name if none is given.
+            metrics_port: serve ``/metrics``, ``/health`` and ``/ready`` meanwhile; 0 takes any free
+                port, ``metrics_url`` tells which.
+            metrics_host: interface to serve them on.
 
         Returns:
             The records written, decoded, at most the newest 100,000; none if neither ``count`` nor
@@ -243,9 +248,17 @@ class App:
                 count=count,
                 timeout_ms=None if timeout is None else _ms(timeout),
                 name=name,
+                metrics_port=metrics_port,
+                metrics_host=metrics_host,
             )
         finally:
             self._run = None
+
+    @property
+    def metrics_url(self) -> str | None:
+        """``http://host:port`` that a run serves its metrics on; None while it serves none."""
+        run = self._run
+        return None if run is None else run.metrics_url
 
     def close(self) -> None:
         """Stop a run gracefully and wait for its end; nothing if none is under way."""

@@ -6,7 +6,7 @@ The one place that knows which implementation stands behind each port.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import attrs
 
@@ -31,9 +31,11 @@ from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.copies import Copies
 from streamlet.runtime.dormant import dormant_copies
+from streamlet.runtime.metrics.meters import Meters
+from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
-from streamlet.runtime.restore import Restorer
+from streamlet.runtime.restore import RestoreProgress, Restorer
 from streamlet.runtime.worker import Observer, Worker
 from streamlet.state.directory import StateDirectory
 from streamlet.topology.graph import Topology
@@ -118,9 +120,12 @@ def open_worker(
     assignor: Assignor | None = None,
     policy: ErrorPolicy,
     observer: Observer,
+    measured: Callable[[Snapshot], None] | None = None,
     clock: Clock | None = None,
 ) -> Worker:
     """A worker that is ready to run; topics are checked, and created where they are ours.
+
+    ``measured`` is given what the worker measures, once a second, on the worker's thread.
 
     Raises:
         ConfigError: settings that cannot be carried out.
@@ -129,6 +134,7 @@ def open_worker(
     """
     check_supported(settings)
     clock = clock or SystemClock()
+    meters = Meters(clock)
     admin = admin_for(settings)
     catalog = Catalog(topology, admin, settings)
     catalog.prepare()
@@ -138,14 +144,7 @@ def open_worker(
     board.add_dormant(dormant_copies(directory, admin))
     session = _session(topology, settings, member, catalog, board, rules, assignor, clock)
     copies = _copies(topology, settings, session, directory, clock)
-    sink = KafkaSink(
-        settings.bootstrap_servers,
-        settings.client_config("producer"),
-        delivery_timeout_ms=settings.session_timeout_ms,
-        name=f"{topology.application}-{member.name}-{member.number}",
-    )
-    outputs = {node.topic for part in topology.subtopologies for node in part.sinks}
-    sink.introduce(outputs | set(_changelogs(topology)))
+    sink = _sink(topology, settings, f"{topology.application}-{member.name}-{member.number}")
     return Worker(
         settings,
         group=session,
@@ -157,7 +156,14 @@ def open_worker(
         ),
         sink=sink,
         activation=_activation(
-            topology, settings, session, copies, catalog, policy, clock, observer
+            topology,
+            settings,
+            session,
+            copies,
+            catalog,
+            policy,
+            clock,
+            meters.telling(observer.restoring),
         ),
         copies=copies,
         commit=AtLeastOnceCommit(
@@ -173,7 +179,22 @@ def open_worker(
         clock=clock,
         policy=policy,
         observer=observer,
+        meters=meters,
+        measured=measured,
     )
+
+
+def _sink(topology: Topology, settings: Settings, name: str) -> KafkaSink:
+    """A producer that knows its topics already."""
+    sink = KafkaSink(
+        settings.bootstrap_servers,
+        settings.client_config("producer"),
+        delivery_timeout_ms=settings.session_timeout_ms,
+        name=name,
+    )
+    outputs = {node.topic for part in topology.subtopologies for node in part.sinks}
+    sink.introduce(outputs | set(_changelogs(topology)))
+    return sink
 
 
 def _source(
@@ -254,7 +275,7 @@ def _activation(
     catalog: Catalog,
     policy: ErrorPolicy,
     clock: Clock,
-    observer: Observer,
+    restoring: Callable[[RestoreProgress], None],
 ) -> Activation:
     admin = admin_for(settings)
     source = _source(
@@ -266,7 +287,7 @@ def _activation(
     return Activation(
         topology,
         directory=StateDirectory(settings.state_dir, topology.application),
-        restorer=Restorer(source, admin, clock, observer.restoring, positions=source.positions),
+        restorer=Restorer(source, admin, clock, restoring, positions=source.positions),
         copies=copies,
         positions=session,
         admin=admin,

@@ -19,6 +19,7 @@ from streamlet.app import App, load_app
 from streamlet.config import Settings
 from streamlet.errors import StreamletError
 from streamlet.local import MemberIdentity, open_worker
+from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.restore import RestoreProgress
 from streamlet.runtime.task import Output
 from streamlet.tools.log import set_up_logging
@@ -37,7 +38,9 @@ class PipeObserver:
     def tell(self, **event: Any) -> None:
         """Write one event; a supervisor that is gone is noticed on standard input."""
         try:
-            os.write(self._fd, json.dumps(event).encode() + b"\n")
+            left = json.dumps(event).encode() + b"\n"
+            while left:  # a signal may cut a long write short
+                left = left[os.write(self._fd, left) :]
         except BrokenPipeError:
             log.debug("nobody reads events any more")
 
@@ -51,6 +54,10 @@ class PipeObserver:
 
     def produced(self, outputs: list[Output]) -> None:
         """Outputs are nobody's business here."""
+
+    def measured(self, snapshot: Snapshot) -> None:
+        """This is what the worker is like now."""
+        self.tell(**snapshot.to_event())
 
 
 class Orders:
@@ -121,6 +128,7 @@ def _work(orders: Orders, observer: PipeObserver) -> None:
         assignor=app.assignor,
         policy=app.policy,
         observer=observer,
+        measured=observer.measured if first.get("measures") else None,
     )
     worker.run(orders.keep_going)
     observer.tell(**ended_event(worker.counters))

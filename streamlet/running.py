@@ -6,10 +6,12 @@ supervisor is missing.
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import attrs
@@ -18,6 +20,7 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.group.leader import Assignor
 from streamlet.local import MemberIdentity, open_worker
+from streamlet.runtime.metrics.server import ANY_HOST, serving
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore import RestoreProgress
 from streamlet.runtime.signals import GracefulStop
@@ -25,6 +28,8 @@ from streamlet.runtime.task import Output
 from streamlet.state.directory import StateDirectory
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
+
+log = logging.getLogger(__name__)
 
 #: Results kept for the caller; older ones make room.
 MOST_RESULTS = 100_000
@@ -100,6 +105,8 @@ class Run:
         self._stop = threading.Event()
         self._ended = threading.Event()
         self._thread = threading.get_ident()
+        #: Where metrics are served, while they are.
+        self.metrics_url: str | None = None
 
     def run(
         self,
@@ -109,6 +116,8 @@ class Run:
         count: int | None,
         timeout_ms: int | None,
         name: str | None,
+        metrics_port: int | None = None,
+        metrics_host: str = ANY_HOST,
     ) -> list[Result]:
         """Work until stopped, or ``count`` results or ``timeout_ms`` are reached; the results.
 
@@ -129,8 +138,17 @@ class Run:
         application = self._topology.application
         process_id, lock = StateDirectory(self._settings.state_dir, application).lock_instance()
         try:
-            with lock, _interrupts() as interrupts:
-                member = MemberIdentity(process_id, name or socket.gethostname())
+            member = MemberIdentity(process_id, name or socket.gethostname())
+            served = serving(
+                application,
+                member.name,
+                1,
+                self._settings,
+                metrics_port,
+                host=metrics_host,
+                told=self._serving,
+            )
+            with lock, served as exposition, _interrupts() as interrupts:
                 worker = open_worker(
                     self._topology,
                     self._settings,
@@ -138,12 +156,18 @@ class Run:
                     assignor=assignor,
                     policy=policy,
                     observer=results,
+                    measured=None if exposition is None else partial(exposition.take, 0),
                     clock=self._clock,
                 )
                 worker.run(keep_going)
         finally:
             self._ended.set()
+            self.metrics_url = None
         return results.decoded()
+
+    def _serving(self, url: str) -> None:
+        self.metrics_url = url
+        log.info("metrics on %s/metrics", url)
 
     def stop(self) -> None:
         """Ask for a graceful stop and, from another thread, wait until it is done."""

@@ -98,6 +98,7 @@ class View:
     last_heartbeat_ms: int = 0
     last_problem: str = ""
     join_sent_ms: int | None = None  # of the JoinGroup that is not answered yet
+    linked: bool = False  # the group coordinator can be reached
 
 
 class Control:
@@ -218,6 +219,7 @@ class Control:
             machine.last_heartbeat_ms,
             machine.last_problem,
             None if self._join_sent is None else self._join_sent[1],
+            machine.linked,
         )
         if view != self.view:
             with self.changed:

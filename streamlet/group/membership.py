@@ -107,6 +107,11 @@ class Membership:
         return self._member.last_heartbeat_ms
 
     @property
+    def linked(self) -> bool:
+        """Whether the coordinator is known and answers, as far as we know."""
+        return self._member.linked()
+
+    @property
     def last_problem(self) -> str:
         """The last thing that went wrong, for people."""
         return self._member.last_problem

@@ -138,6 +138,11 @@ class GroupSession:
         return self._control.view.last_heartbeat_ms
 
     @property
+    def linked(self) -> bool:
+        """Whether the group coordinator can be reached, as far as we know."""
+        return self._control.view.linked
+
+    @property
     def joining(self) -> bool:
         """Whether a join is under way or due."""
         return self._control.view.state is State.PREPARING or self._control.view.state in BETWEEN

@@ -72,7 +72,8 @@ class Instance:
         orders: what each worker is told first, a JSON object; ``member`` is added.
         count: how many workers.
         clock: for restarts.
-        on_event: gets ``(member, event)`` for everything a worker reports.
+        on_event: gets ``(member, event)`` for everything a worker reports, and an event ``exited``
+            of ours with its ``exit_code`` when its process ended.
         restart: when to give up.
         stop_timeout_ms: how long a graceful stop may take before the workers are killed.
     """
@@ -238,6 +239,7 @@ class Instance:
                 continue
             _close_stdin(process)
             worker.process = None
+            self._on_event(worker.member, {"event": "exited", "exit_code": process.returncode})
             self._ended(worker, process.returncode)
 
     def _ended(self, worker: WorkerProcess, code: int) -> None:

@@ -47,6 +47,7 @@ from streamlet.runtime.board import Board
 from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.copies import Copies, CopyEvent, CopyFailed, Lag, Promoted
 from streamlet.runtime.holdings import Holdings
+from streamlet.runtime.metrics.meters import Meters
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ class Orders:
         commit: the commit port.
         clock: the time.
         settled: told of each accepted commit.
+        meters: counts moves.
     """
 
     def __init__(
@@ -97,8 +99,10 @@ class Orders:
         commit: AtLeastOnceCommit,
         clock: Clock,
         settled: Callable[[Settled], None],
+        meters: Meters,
     ) -> None:
         self._board = board
+        self._meters = meters
         self._group = group
         self._holdings = holdings
         self._activation = activation
@@ -144,6 +148,7 @@ class Orders:
             awaited = _awaited(rules)
         if assigned is not None and assigned.generation != self.generation:
             self.generation = assigned.generation
+            self._meters.rebalanced()
             self._hold_wanted = self._last = None  # they answered orders that are replaced
             log.info("generation %d: %s", assigned.generation, _summary(assigned.assignment))
         lost = any(isinstance(event, Lost) for event in events)
@@ -172,6 +177,7 @@ class Orders:
                 done.append(event)
             case Lost(reason=reason):
                 log.warning("lost all tasks: %s", reason)
+                self._meters.lost += 1
                 self._hold_wanted = self._last = None  # the board has told the rules
             case HoldDone(token=token, granted=granted):
                 rules.hold(token, granted, now)
@@ -226,6 +232,7 @@ class Orders:
         """Let a task that is ready process, and say so."""
         self._holdings.add(active)
         self._holdings.resume(active)
+        self._meters.running(active.task)
         with self._board.rules() as rules:
             rules.running(active.task, self._clock.now_ms())
             decisions = rules.take()
@@ -299,8 +306,10 @@ class Orders:
         log.debug("%s", decision)
         match decision:
             case Activate(task=task, positions=positions):
+                self._meters.activating(task, marked=positions is not None)
                 self._activation.want(task, positions)
             case Stop(tasks=tasks):
+                self._meters.stopping(tasks)
                 for task in tasks:
                     self._holdings.stop(self._holdings.tasks[task])
             case Resume(task=task):
@@ -330,6 +339,7 @@ class Orders:
             self._last = None  # its unit was overdue
         active = self._holdings.tasks.get(task)
         if active is None:
+            self._meters.forget(task)
             self._activation.cancel(task)
         else:
             self._drop(active)

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 @attrs.define
 class Sending:
-    """Counts what the producer refused in ``skipped``.
+    """Counts what the producer refused in ``skipped``, and its dead letters among them.
 
     Args:
         sink: the producer.
@@ -28,6 +28,7 @@ class Sending:
     policy: ErrorPolicy
     application: str
     skipped: int = 0
+    dead_lettered: int = 0
 
     def send(self, output: Output) -> None:
         """Queue records in order.
@@ -60,6 +61,7 @@ class Sending:
         self.skipped += 1
         if self.policy.topic is not None:
             error.__cause__ = refused
+            self.dead_lettered += 1
             self._dead_letter(self.policy.topic, output, refused.index, error)
 
     def _dead_letter(self, topic: str, output: Output, index: int, error: ProcessingError) -> None:

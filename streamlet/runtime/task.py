@@ -106,6 +106,7 @@ class TaskCounters:
     records: int = 0
     dropped: int = 0  # by rule: null keys, negative timestamps
     skipped: int = 0  # by error policy, dead letters included
+    dead_lettered: int = 0
 
 
 class Task:
@@ -411,6 +412,7 @@ class Task:
             raise error
         self.counters.skipped += 1
         if self._policy.topic is not None:
+            self.counters.dead_lettered += 1
             key, value, time = self._as_read(where, offset)
             letter = reason_headers(error, self.application)
             origin = (1, where, [offset])

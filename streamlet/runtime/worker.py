@@ -36,6 +36,9 @@ from streamlet.runtime.closing import Closer
 from streamlet.runtime.commit import AtLeastOnceCommit, CommitGroup, Settled
 from streamlet.runtime.copies import Copies
 from streamlet.runtime.holdings import Holdings
+from streamlet.runtime.metrics.measure import Member, Standing, lags_of, measure, roles_of
+from streamlet.runtime.metrics.meters import Meters
+from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.orders import Orders, OrdersGroup
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
@@ -59,8 +62,11 @@ RESTORE_ALONE_MS = 100
 #: How long a worker that failed tries to leave the group, ms.
 FAREWELL_MS = 1_000
 
+#: How often a worker tells what it measured, ms.
+MEASURE_MS = 1_000
 
-class WorkerGroup(CommitGroup, OrdersGroup, Protocol):
+
+class WorkerGroup(CommitGroup, OrdersGroup, Standing, Protocol):
     """What the worker asks of its membership (``group.session``)."""
 
     def start(self) -> None:
@@ -103,6 +109,7 @@ class WorkerCounters:
     records: int = 0
     dropped: int = 0  # by rule: null keys, negative timestamps
     skipped: int = 0  # by error policy, dead letters included
+    dead_lettered: int = 0
 
 
 class Worker:
@@ -122,6 +129,8 @@ class Worker:
         clock: the time.
         policy: what becomes of records that fail.
         observer: is told what happens.
+        meters: counts beside the work; its own if none is given.
+        measured: is given a snapshot once a second and at every change of state; None: nobody asks.
     """
 
     def __init__(
@@ -140,8 +149,13 @@ class Worker:
         clock: Clock,
         policy: ErrorPolicy,
         observer: Observer,
+        meters: Meters | None = None,
+        measured: Callable[[Snapshot], None] | None = None,
     ) -> None:
         self._settings = settings
+        self.meters = meters or Meters(clock)
+        self._measured = measured
+        self._next_measure_ms = 0
         self._group = group
         self._board = board
         self._source = source
@@ -171,6 +185,7 @@ class Worker:
             commit=commit,
             clock=clock,
             settled=self._settled,
+            meters=self.meters,
         )
         #: Of the tasks given up so far, all of them once ``run`` has returned.
         self.counters = WorkerCounters()
@@ -218,6 +233,8 @@ class Worker:
             self._commit_step()
         except UndeliveredError as error:
             self._lose(error)  # the broker was away, or we were, for about as long as our session
+        if self._measured is not None and self._clock.now_ms() >= self._next_measure_ms:
+            self._tell_measures()
 
     def stop(self) -> None:
         """Commit what was processed, give up all tasks and leave the group.
@@ -252,12 +269,17 @@ class Worker:
     # Records.
 
     def _process(self) -> None:
+        began = self._clock.now_ns()
         batches = self._source.poll(*self._poll_bounds())
+        polled = self._clock.now_ns()
+        self.meters.poll.add_ns(polled - began)
         now = self._clock.now_ms()
         for batch in batches:
             active = self.holdings.by_partition.get(TopicPartition(batch.topic, batch.partition))
             if active is not None:
                 self._process_batch(active, batch, now)
+        if batches:
+            self.meters.process.add_ns(self._clock.now_ns() - polled)
         for active in self.holdings.of_stage(Stage.RUNNING):
             self._process_waiting(active, now)
 
@@ -310,8 +332,11 @@ class Worker:
         """A task is about to be closed."""
         self._commit.forget(active)
         if active.processor is not None:
-            self.counters.dropped += active.processor.counters.dropped
-            self.counters.skipped += active.processor.counters.skipped
+            counted = active.processor.counters
+            self.counters.dropped += counted.dropped
+            self.counters.skipped += counted.skipped
+            self.counters.dead_lettered += counted.dead_lettered
+            self.meters.gone(active.task, counted.records)
 
     # Commits.
 
@@ -337,7 +362,7 @@ class Worker:
 
     def _try(self, commit: Callable[[], None]) -> None:
         try:
-            commit()
+            self._timed(commit)
         except TaskMigratedError as error:
             self._lose(error)
         except DeliveryError:
@@ -345,12 +370,22 @@ class Worker:
         except BrokerError as error:
             log.warning("commit postponed: %s", error)
 
+    def _timed(self, commit: Callable[[], None]) -> None:
+        began = self._clock.now_ns()
+        try:
+            commit()
+        finally:
+            if self._commit.under_way:
+                self.meters.committing(began)
+
     def _lose(self, error: StreamletError) -> None:
         log.warning("lost all tasks: %s", error)
+        self.meters.lost += 1
         self._orders.lose_all()
         self._group.rejoin("membership was lost")
 
     def _settled(self, settled: Settled) -> None:
+        self.meters.settled(settled)
         if settled.outcome is CommitOutcome.ACCEPTED:
             for part in settled.parts:
                 self._purge.committed(part.active)
@@ -374,7 +409,7 @@ class Worker:
                 raise TimedOutError("no answer to the last commit")
             if not self._commit.sent:
                 try:
-                    self._begin_commit()
+                    self._timed(self._begin_commit)
                 except DeliveryError:
                     raise
                 except BrokerError as error:
@@ -389,9 +424,38 @@ class Worker:
         if (state, running) != (self.state, self._told):
             self.state, self._told = state, running
             self._observer.state_changed(state, running)
+            if self._measured is not None:
+                self._tell_measures()
+
+    def _tell_measures(self) -> None:
+        """Take a snapshot of everything worth knowing, for whoever asked for it."""
+        assert self._measured is not None
+        self._next_measure_ms = self._clock.now_ms() + MEASURE_MS
+        live = [one.processor.counters for one in self.holdings.tasks.values() if one.processor]
+        with self._board.rules() as rules:
+            roles, lags = roles_of(rules), lags_of(rules)
+        member = Member(
+            state=self.state,
+            mode=self._settings.stream_rebalancing_mode,
+            polled=self.counters.records,
+            dropped=self.counters.dropped + sum(one.dropped for one in live),
+            skipped=self.counters.skipped
+            + self._sending.skipped
+            + sum(one.skipped for one in live),
+            dead_lettered=self.counters.dead_lettered
+            + self._sending.dead_lettered
+            + sum(one.dead_lettered for one in live),
+            flush_ns=self._commit.flush_ns,
+            tasks=self.holdings.tasks,
+            roles=roles,
+            lags=lags,
+            waiting=tuple(sorted(self._activation.tasks)),
+        )
+        self._measured(measure(member, self.meters, self._group, self._source))
 
     def _close(self) -> None:
         self.counters.skipped += self._sending.skipped
+        self.counters.dead_lettered += self._sending.dead_lettered
         closers = [
             self._activation.close,
             self._closer.finish,

@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from streamlet.tools.settings import key_values
 if TYPE_CHECKING:
     from streamlet.app import App
     from streamlet.config import Settings
+    from streamlet.runtime.metrics.exposition import Exposition
     from streamlet.tools.run_progress import RunProgress
 
 
@@ -67,22 +69,31 @@ InstanceId = Annotated[
     str | None,
     typer.Option(metavar="ID", help="Static id of this instance (group.instance.id)."),
 ]
+Name = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="Name of this instance. [default: the host's name]"),
+]
+Processes = Annotated[
+    int,
+    typer.Option(
+        min=0, help="Worker processes; 0 runs one worker in this very process (debuggers)."
+    ),
+]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        metavar="P", min=0, max=65535, help="Serve /metrics, /health, /ready; 0: any free port."
+    ),
+]
+MetricsHost = Annotated[str, typer.Option(metavar="H", help="Interface to serve them on.")]
 
 
 @command("run")
 def run(
     common: Common,
     app: Annotated[str, typer.Argument(metavar="APP", help="module:attribute of the App.")],
-    name: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Name of this instance. [default: the host's name]"),
-    ] = None,
-    processes: Annotated[
-        int,
-        typer.Option(
-            min=0, help="Worker processes; 0 runs one worker in this very process (debuggers)."
-        ),
-    ] = 1,
+    name: Name = None,
+    processes: Processes = 1,
     state_dir: Annotated[
         Path | None, typer.Option(metavar="D", help="Where state is kept (state.dir).")
     ] = None,
@@ -95,6 +106,8 @@ def run(
     checkpoint: Checkpoint = None,
     trigger: Trigger = None,
     master: Master = None,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = "0.0.0.0",
 ) -> None:
     """Run one instance of an application until Ctrl-C: once is graceful, twice is now.
 
@@ -113,6 +126,7 @@ def run(
         "--instance-id": instance_id,
         "--capacity": capacity,
         "--tag": tag,
+        "--metrics-port": None if metrics_port is None else str(metrics_port),
     }
     spark = {"checkpoint": checkpoint, "trigger": trigger, "master": master}
     _check_engine(engine, native, {f"--{option}": value for option, value in spark.items()})
@@ -137,7 +151,8 @@ def run(
         run_on_spark(common.output, app, application, settings, SparkOptions(**told))
         return
     check_supported(settings)
-    _run(common, application, settings, _orders(app, name, processes, overrides))
+    orders = _orders(app, name, processes, overrides)
+    _run(common, application, settings, orders, (metrics_port, metrics_host))
 
 
 def _check_engine(engine: Engine, native: dict[str, Any], spark: dict[str, Any]) -> None:
@@ -164,8 +179,15 @@ def _orders(app: str, name: str | None, processes: int, overrides: list[str]) ->
     }
 
 
-def _run(common: Common, app: App, settings: Settings, orders: dict[str, Any]) -> None:
+def _run(
+    common: Common,
+    app: App,
+    settings: Settings,
+    orders: dict[str, Any],
+    metrics: tuple[int | None, str],
+) -> None:
     from streamlet.local import check_topics
+    from streamlet.runtime.metrics.server import serving
     from streamlet.state.directory import StateDirectory
     from streamlet.tools.run_progress import RunProgress
 
@@ -173,18 +195,28 @@ def _run(common: Common, app: App, settings: Settings, orders: dict[str, Any]) -
     check_topics(topology, settings)
     progress = RunProgress(common.output, app.name, orders["name"])
     process_id, lock = StateDirectory(settings.state_dir, app.name).lock_instance()
-    with lock:
+    port, host = metrics
+    served = serving(
+        app.name,
+        orders["name"],
+        orders["members"],
+        settings,
+        port,
+        host=host,
+        told=lambda url: common.output.note(f"metrics on {url}/metrics"),
+    )
+    with lock, served as exposition:
         orders["process_id"] = process_id
         if orders["members"]:
-            code = _supervise(orders, progress)
+            code = _supervise(orders, progress, exposition)
         else:
-            code = _run_here(app, settings, orders, progress)
+            code = _run_here(app, settings, orders, progress, exposition)
     progress.ended(code)
     if code:
         raise typer.Exit(code)
 
 
-def _supervise(orders: dict[str, Any], progress: RunProgress) -> int:
+def _supervise(orders: dict[str, Any], progress: RunProgress, exposition: Exposition | None) -> int:
     import logging
 
     from streamlet.clock import SystemClock
@@ -194,17 +226,29 @@ def _supervise(orders: dict[str, Any], progress: RunProgress) -> int:
     orders["log_level"] = logging.getLevelName(logging.getLogger().level).lower()
     orders["log_json"] = is_json()
     orders["path"] = [entry for entry in sys.path if entry]
+    orders["measures"] = exposition is not None
+
+    def on_event(member: int, event: dict[str, Any]) -> None:
+        if exposition is None or not exposition.event(member, event):
+            progress.event(member, event)
+
     instance = Instance(
         worker_command(),
         orders,
         orders["members"],
         clock=SystemClock(),
-        on_event=progress.event,
+        on_event=on_event,
     )
     return instance.run()
 
 
-def _run_here(app: App, settings: Settings, orders: dict[str, Any], progress: RunProgress) -> int:
+def _run_here(
+    app: App,
+    settings: Settings,
+    orders: dict[str, Any],
+    progress: RunProgress,
+    exposition: Exposition | None,
+) -> int:
     from streamlet.local import MemberIdentity, open_worker
     from streamlet.runtime.signals import GracefulStop
     from streamlet.tools.run_progress import ended_event
@@ -218,6 +262,7 @@ def _run_here(app: App, settings: Settings, orders: dict[str, Any], progress: Ru
             assignor=app.assignor,
             policy=app.policy,
             observer=progress.observer(),
+            measured=None if exposition is None else partial(exposition.take, 0),
         )
         worker.run(lambda: not stop.asked.is_set())
     progress.event(0, ended_event(worker.counters))

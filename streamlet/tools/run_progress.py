@@ -47,6 +47,8 @@ class RunProgress:
             case "failed":
                 self._error = {"type": event["error"], "message": event["message"]}
                 self._output.note(f"{self._who(member)} failed: {event['message']}")
+            case "exited":
+                pass  # what it means for the instance, the supervisor logs
             case unknown:
                 raise AssertionError(f"a worker reported {unknown!r}")
 

@@ -21,6 +21,8 @@ from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.copies import Copies
+from streamlet.runtime.metrics.meters import Meters
+from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.restore import RestoreProgress, Restorer
@@ -130,6 +132,9 @@ class Member:
         self.failed: Exception | None = None
         self.directory = StateDirectory(group.root / name, "app")
         self.rules = Handover(HandoverRules.from_settings(group.settings))
+        #: What it measured, newest last.
+        self.snapshots: list[Snapshot] = []
+        self.meters = Meters(CLOCK)
         self.worker = self._worker(Board(self.rules))
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -173,7 +178,7 @@ class Member:
         activation = Activation(
             group.topology,
             directory=self.directory,
-            restorer=self._restorer(),
+            restorer=self._restorer(self.meters.restoring),
             copies=copies,
             positions=session,
             admin=admin,
@@ -203,11 +208,14 @@ class Member:
             clock=CLOCK,
             policy=ErrorPolicy(),
             observer=Nobody(),
+            meters=self.meters,
+            measured=self.snapshots.append,
         )
 
-    def _restorer(self) -> Restorer:
+    def _restorer(self, told: Callable[[RestoreProgress], None] | None = None) -> Restorer:
         source = MemorySource(self.group.log, headers=True)
-        return Restorer(source, MemoryAdmin(self.group.log), CLOCK, positions=source.positions)
+        admin = MemoryAdmin(self.group.log)
+        return Restorer(source, admin, CLOCK, told, positions=source.positions)
 
     def _session(self, board: Board, catalog: Catalog) -> GroupSession:
         group = self.group

@@ -1,0 +1,157 @@
+"""An instance's metrics and health, made of what its members tell.
+
+The members are processes; the one who serves knows them by their newest ``Snapshot``. Scrapes come
+on threads of the server's: a snapshot is replaced as a whole and never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import attrs
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from streamlet.clock import Clock
+from streamlet.runtime.metrics import health
+from streamlet.runtime.metrics.health import Known, Limits
+from streamlet.runtime.metrics.table import COMMON_LABELS, METRICS, SECONDS, Kind, Metric
+from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
+
+
+@attrs.frozen
+class _Told:
+    snapshot: Snapshot
+    at_ms: int
+
+
+class Exposition(Collector):
+    """What one instance shows; a collector for ``prometheus_client``.
+
+    Args:
+        application: its name.
+        name: of the instance; its members are called by it and their number.
+        members: how many it has.
+        limits: of health.
+        clock: the time.
+    """
+
+    def __init__(
+        self, application: str, name: str, members: int, *, limits: Limits, clock: Clock
+    ) -> None:
+        self._application = application
+        self._name = name
+        self._limits = limits
+        self._clock = clock
+        self._failed = 0
+        starting = _Told(Snapshot(health=health.STARTING), clock.now_ms())
+        #: By number; replaced as a whole.
+        self._told: dict[int, _Told] = dict.fromkeys(range(max(members, 1)), starting)
+
+    # Who runs the members.
+
+    def take(self, member: int, snapshot: Snapshot) -> None:
+        """A member told of itself."""
+        self._told = {**self._told, member: _Told(snapshot, self._clock.now_ms())}
+
+    def ended(self, member: int, *, failed: bool) -> None:
+        """A member's process ended; its values are of the past."""
+        self._failed += failed
+        gone = Snapshot(health=health.RESTARTING if failed else MemberHealth("NOT_RUNNING"))
+        self._told = {**self._told, member: _Told(gone, self._clock.now_ms())}
+
+    def event(self, member: int, event: Mapping[str, Any]) -> bool:
+        """Take a worker process' event if it is for us; whether it was."""
+        match event["event"]:
+            case "measured":
+                self.take(member, Snapshot.from_event(dict(event)))
+            case "exited":
+                self.ended(member, failed=event["exit_code"] != 0)
+            case _:
+                return False
+        return True
+
+    # Who asks.
+
+    def alive(self) -> dict[str, Any]:
+        """The liveness document."""
+        return health.alive(self._known(), self._limits)
+
+    def ready(self) -> dict[str, Any]:
+        """The readiness document."""
+        return health.ready(self._known(), self._limits)
+
+    def registry(self) -> CollectorRegistry:
+        """A registry with nothing but this."""
+        registry = CollectorRegistry()
+        registry.register(self)
+        return registry
+
+    def collect(self) -> Iterable[Family]:
+        """Every metric that any member told of, in the order of the table."""
+        told = self._told
+        by_metric: dict[str, list[tuple[str, Sample]]] = {}
+        for sample in self._of_instance(told):
+            by_metric.setdefault(sample.metric, []).append(("", sample))
+        for number in sorted(told):
+            for sample in told[number].snapshot.samples:
+                by_metric.setdefault(sample.metric, []).append((self._member(number), sample))
+        for metric in METRICS.values():
+            if metric.name in by_metric:
+                yield self._family(metric, by_metric[metric.name])
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing beforehand: what there is depends on the tasks."""
+        return ()
+
+    def _known(self) -> dict[str, Known]:
+        told, now = self._told, self._clock.now_ms()
+        return {
+            self._member(number): Known(one.snapshot.health, now - one.at_ms)
+            for number, one in told.items()
+        }
+
+    def _member(self, number: int) -> str:
+        return f"{self._name}-{number}"
+
+    def _of_instance(self, told: Mapping[int, _Told]) -> Iterator[Sample]:
+        alive = sum(bool(one.snapshot.samples) for one in told.values())
+        yield Sample("streamlet_info", (self._name, version("streamlet")), 1)
+        yield Sample("streamlet_stream_alive_stream_threads", (), alive)
+        yield Sample("streamlet_stream_failed_stream_threads_total", (), self._failed)
+
+    def _family(self, metric: Metric, found: list[tuple[str, Sample]]) -> Family:
+        labels = [*COMMON_LABELS, *metric.labels]
+        family: Any
+        match metric.kind:
+            case Kind.COUNTER:
+                family = CounterMetricFamily(metric.name, metric.help, labels=labels)
+            case Kind.GAUGE:
+                family = GaugeMetricFamily(metric.name, metric.help, labels=labels)
+            case Kind.HISTOGRAM:
+                family = HistogramMetricFamily(metric.name, metric.help, labels=labels)
+        for member, sample in found:
+            values = [self._application, member, *sample.labels]
+            if metric.kind is Kind.HISTOGRAM:
+                assert isinstance(sample.value, list), sample
+                family.add_metric(values, _buckets(sample.value), sample.value[-1])
+            else:
+                family.add_metric(values, sample.value)
+        return family  # type: ignore[no-any-return]
+
+
+def _buckets(value: list[float]) -> list[tuple[str, float]]:
+    """Cumulative buckets, as Prometheus wants them."""
+    found, total = [], 0.0
+    for bound, count in zip([*map(str, SECONDS), "+Inf"], value[:-1], strict=True):
+        total += count
+        found.append((bound, total))
+    return found

@@ -1,0 +1,103 @@
+"""Is an instance alive, is it ready: pure judgement over what its members last told.
+
+Alive: restarting it would not help. Every loop goes round (a user function may take
+``max.poll.interval.ms``, then the member leaves the group anyway) and, as long as the group
+coordinator can be reached, heartbeats are answered. A broker that is away makes nobody unhealthy:
+a restart would not bring it back. A member whose process ended is being started again by the
+supervisor; when that gives up, the instance ends.
+
+Ready: every member is in the group and every active task it was given runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from streamlet.config import Settings
+from streamlet.runtime.metrics.values import MemberHealth
+
+#: A member that told nothing yet, and one whose process ended.
+STARTING = MemberHealth(state="STARTING")
+RESTARTING = MemberHealth(state="RESTARTING")
+
+
+@attrs.frozen
+class Limits:
+    """How old things may be, ms."""
+
+    loop_ms: int
+    heartbeat_ms: int
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Limits:
+        """Take the settings of an application."""
+        return cls(settings.max_poll_interval_ms, settings.session_timeout_ms)
+
+
+@attrs.frozen
+class Known:
+    """What a member told, and how long ago."""
+
+    health: MemberHealth
+    age_ms: int
+
+    @property
+    def heartbeat_age_ms(self) -> int:
+        """How old its last answered heartbeat is by now, at most."""
+        return self.health.heartbeat_age_ms
+
+
+def alive(members: Mapping[str, Known], limits: Limits) -> dict[str, Any]:
+    """The document of the liveness probe; ``ok`` says whether it passes."""
+    return _document(members, lambda known: _dead(known, limits))
+
+
+def ready(members: Mapping[str, Known], limits: Limits) -> dict[str, Any]:
+    """The document of the readiness probe; ``ok`` says whether it passes."""
+    return _document(members, lambda known: _unready(known, limits))
+
+
+def _document(members: Mapping[str, Known], judge: Any) -> dict[str, Any]:
+    told = {name: (known, judge(known)) for name, known in sorted(members.items())}
+    return {
+        "ok": not any(problems for _, problems in told.values()),
+        "members": {
+            name: {
+                "state": known.health.state,
+                "loop_age_s": known.age_ms / 1000,
+                "heartbeat_age_s": known.heartbeat_age_ms / 1000,
+                "problems": problems,
+            }
+            for name, (known, problems) in told.items()
+        },
+    }
+
+
+def _dead(known: Known, limits: Limits) -> list[str]:
+    health, problems = known.health, []
+    if health.state == RESTARTING.state:
+        return []
+    if known.age_ms > limits.loop_ms:
+        problems.append(f"the loop has not gone round for {known.age_ms / 1000:.0f} s")
+    silent = health.heartbeat_age_ms > limits.heartbeat_ms and health.linked
+    if silent and health.state in ("RUNNING", "REBALANCING"):
+        problems.append(f"no heartbeat for {health.heartbeat_age_ms / 1000:.0f} s")
+    return problems
+
+
+def _unready(known: Known, limits: Limits) -> list[str]:
+    health, problems = known.health, []
+    if health.state != "RUNNING":
+        problems.append(f"state {health.state}")
+    if health.generation < 0:
+        problems.append("not in the group")
+    elif health.heartbeat_age_ms > limits.heartbeat_ms:
+        problems.append(f"no heartbeat for {health.heartbeat_age_ms / 1000:.0f} s")
+    if health.waiting:
+        problems.append(f"on their way up: {' '.join(health.waiting)}")
+    if known.age_ms > limits.loop_ms:
+        problems.append(f"the loop has not gone round for {known.age_ms / 1000:.0f} s")
+    return problems

@@ -1,0 +1,211 @@
+"""Turns what a worker has and counted into a ``Snapshot``; reads only, on the worker's thread."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+import attrs
+
+from streamlet.group.handover import Handover
+from streamlet.group.handover_values import OURS, Claim, Stage
+from streamlet.runtime.active import ActiveTask
+from streamlet.runtime.metrics.meters import Meters
+from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
+from streamlet.runtime.restore import RestoreProgress
+from streamlet.types import TaskId, TopicPartition
+
+#: Kafka Streams' states of a thread, as the worker has them.
+STATES = ("CREATED", "REBALANCING", "RUNNING", "PENDING_SHUTDOWN", "NOT_RUNNING", "ERROR")
+
+_T = "streamlet_stream_thread_"
+_K = "streamlet_stream_task_"
+_C = "streamlet_consumer_coordinator_"
+
+
+class Ends(Protocol):
+    """Who knows where partitions end (the worker's consumer)."""
+
+    def known_end(self, partition: TopicPartition) -> int | None:
+        """End as of the last fetch, without asking the broker; None before the first."""
+        ...
+
+
+class Standing(Protocol):
+    """What is asked of the membership (``group.session``)."""
+
+    @property
+    def generation(self) -> int:
+        """The last synced generation, -1 for none."""
+        ...
+
+    @property
+    def last_heartbeat_ms(self) -> int:
+        """When the last heartbeat known to have arrived was sent."""
+        ...
+
+    @property
+    def linked(self) -> bool:
+        """Whether the group coordinator can be reached."""
+        ...
+
+
+@attrs.frozen
+class Member:
+    """Everything a snapshot is made of.
+
+    Args:
+        state: the worker's.
+        mode: ``stream.rebalancing.mode``.
+        polled: records polled.
+        dropped: by all tasks, closed ones included, as are ``skipped`` and ``dead_lettered``.
+        flush_ns: what commits waited for delivery.
+        tasks: active tasks held.
+        roles: role and stage of every task, copies included.
+        lags: of copies, with their roles.
+        waiting: active tasks that do not run yet.
+    """
+
+    state: str
+    mode: str
+    polled: int
+    dropped: int
+    skipped: int
+    dead_lettered: int
+    flush_ns: int
+    tasks: Mapping[TaskId, ActiveTask]
+    roles: Mapping[TaskId, tuple[str, str]]
+    lags: Mapping[TaskId, tuple[str, int]]
+    waiting: tuple[TaskId, ...]
+
+
+def roles_of(rules: Handover) -> dict[TaskId, tuple[str, str]]:
+    """Role and stage of every task that the rules know of; what was given up is left out."""
+    found: dict[TaskId, tuple[str, str]] = {}
+    for task, one in rules.copies.items():
+        stage = ("ready" if one.ready else "learning") if one.role == "learner" else "following"
+        found[task] = (one.role.value, stage)
+    for task, claim in rules.claims.items():
+        role = _role(claim)
+        if role is not None:
+            found[task] = (role, claim.stage.value)
+    return dict(sorted(found.items()))
+
+
+def lags_of(rules: Handover) -> dict[TaskId, tuple[str, int]]:
+    """How far every copy lags, with its role."""
+    roles = roles_of(rules)
+    return {
+        task: (roles[task][0], one.lag)
+        for task, one in sorted(rules.copies.items())
+        if one.lag is not None and roles[task][0] != "active"
+    }
+
+
+def _role(claim: Claim) -> str | None:
+    if claim.stage in OURS:
+        return "active"
+    return "pending" if claim.stage is Stage.WAITING else None
+
+
+def measure(member: Member, meters: Meters, standing: Standing, ends: Ends) -> Snapshot:
+    """A member at this moment."""
+    now, wall = meters.clock.now_ms(), meters.clock.wall_ms()
+    age_ms = max(0, now - standing.last_heartbeat_ms)
+    samples = [
+        *_thread(member, meters, now),
+        *_membership(member, meters, standing, wall, age_ms),
+        *_roles(member),
+        *_moves(meters),
+    ]
+    for task in sorted(member.tasks):
+        samples += _task(member.tasks[task], ends)
+    for (task, store), progress in sorted(meters.restores.items()):
+        samples += _restore(str(task), store, progress)
+    health = MemberHealth(
+        member.state,
+        standing.generation,
+        age_ms,
+        standing.linked,
+        tuple(map(str, member.waiting)),
+    )
+    return Snapshot(tuple(samples), health)
+
+
+def _one(name: str, value: float | list[float], *labels: str) -> Sample:
+    return Sample(name, labels, value)
+
+
+def _thread(member: Member, meters: Meters, now_ms: int) -> Iterator[Sample]:
+    live = sum(_records(active) for active in member.tasks.values())
+    processed = meters.processed_before + live
+    for state in STATES:
+        yield _one(_T + "state", float(state == member.state), state)
+    yield _one(_T + "start_time_seconds", meters.started_wall_ms / 1000)
+    yield _one(_T + "poll_latency_seconds", meters.poll.value())
+    yield _one(_T + "poll_records_total", member.polled)
+    yield _one(_T + "process_total", processed)
+    yield _one(_T + "process_rate", meters.process_rate.add(now_ms, processed))
+    yield _one(_T + "process_latency_seconds", meters.process.value())
+    yield _one(_T + "commit_latency_seconds", meters.commit.value())
+    yield _one(_T + "commit_flush_seconds_total", member.flush_ns / 1e9)
+    yield _one(_T + "task_created_total", meters.created)
+    yield _one(_T + "task_closed_total", meters.closed)
+    yield _one(_T + "dropped_records_total", member.dropped)
+    yield _one(_T + "skipped_records_total", member.skipped)
+    yield _one(_T + "dead_lettered_records_total", member.dead_lettered)
+
+
+def _membership(
+    member: Member, meters: Meters, standing: Standing, wall_ms: int, age_ms: int
+) -> Iterator[Sample]:
+    yield _one(_C + "rebalance_total", meters.rebalances)
+    yield _one(_C + "last_rebalance_timestamp_seconds", meters.last_rebalance_wall_ms / 1000)
+    yield _one(_C + "last_heartbeat_timestamp_seconds", (wall_ms - age_ms) / 1000)
+    yield _one(_C + "lost_total", meters.lost)
+    yield _one("streamlet_consumer_last_poll_timestamp_seconds", wall_ms / 1000)
+    yield _one("streamlet_group_generation", standing.generation)
+    yield _one("streamlet_group_info", 1, member.mode)
+
+
+def _roles(member: Member) -> Iterator[Sample]:
+    counts = Counter(role for role, _ in member.roles.values())
+    for role in ("active", "pending", "learner", "standby"):
+        yield _one(_T + "tasks", counts[role], role)
+    for task, (role, stage) in member.roles.items():
+        yield _one(_K + "info", 1, str(task), role, stage)
+    for task, (role, lag) in member.lags.items():
+        yield _one(_K + "copy_lag", lag, str(task), role)
+
+
+def _moves(meters: Meters) -> Iterator[Sample]:
+    yield _one("streamlet_handover_release_seconds", meters.release.value())
+    yield _one("streamlet_handover_activate_seconds", meters.activate_marked.value())
+    yield _one(_K + "activate_seconds", meters.activate_outright.value())
+
+
+def _task(active: ActiveTask, ends: Ends) -> Iterator[Sample]:
+    processor, task = active.processor, str(active.task)
+    assert processor is not None
+    yield _one(_K + "process_total", processor.counters.records, task)
+    yield _one(_K + "dropped_records_total", processor.counters.dropped, task)
+    yield _one(_K + "skipped_records_total", processor.counters.skipped, task)
+    yield _one(_K + "active_buffer_count", sum(processor.buffered().values()), task)
+    yield _one(_K + "dirty_bytes", active.state.dirty_bytes(), task)
+    for tp in active.inputs:
+        end = ends.known_end(tp)
+        if end is not None:
+            lag = max(0, end - processor.positions[tp])
+            name = "streamlet_consumer_fetch_manager_records_lag"
+            yield _one(name, lag, task, tp.topic, str(tp.partition))
+
+
+def _restore(task: str, store: str, progress: RestoreProgress) -> Iterator[Sample]:
+    yield _one(_K + "restore_total", progress.restored, task, store)
+    yield _one(_K + "restore_remaining_records", progress.remaining, task, store)
+    yield _one(_K + "restore_rate", progress.rate if progress.remaining else 0.0, task, store)
+
+
+def _records(active: ActiveTask) -> int:
+    return 0 if active.processor is None else active.processor.counters.records

@@ -1,0 +1,134 @@
+"""What a worker counts beside its work: a few additions per batch and per commit, none per record.
+
+Only the worker's own thread touches a ``Meters``; once a second ``measure`` turns it into a
+``Snapshot`` that others may read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import attrs
+
+from streamlet.clock import Clock
+from streamlet.group.commands import CommitOutcome
+from streamlet.runtime.commit import Settled
+from streamlet.runtime.metrics.values import Histogram
+from streamlet.runtime.restore import RestoreProgress
+from streamlet.types import TaskId
+
+#: Rates are taken over so long, ms: Kafka's window.
+RATE_MS = 30_000
+
+
+@attrs.define
+class Rate:
+    """Things per second over the last half minute, of a count told now and then."""
+
+    points: deque[tuple[int, int]] = attrs.field(factory=deque)
+
+    def add(self, now_ms: int, count: int) -> float:
+        """Tell the count, which never falls; the rate."""
+        points = self.points
+        points.append((now_ms, count))
+        while len(points) > 2 and points[1][0] <= now_ms - RATE_MS:
+            points.popleft()
+        since_ms, before = points[0]
+        return 0.0 if now_ms <= since_ms else (count - before) * 1000 / (now_ms - since_ms)
+
+
+@attrs.define
+class Meters:
+    """The counters of one worker."""
+
+    clock: Clock
+    poll: Histogram = attrs.field(factory=Histogram)
+    process: Histogram = attrs.field(factory=Histogram)
+    commit: Histogram = attrs.field(factory=Histogram)
+    release: Histogram = attrs.field(factory=Histogram)
+    activate_marked: Histogram = attrs.field(factory=Histogram)
+    activate_outright: Histogram = attrs.field(factory=Histogram)
+    created: int = 0
+    closed: int = 0
+    rebalances: int = 0
+    last_rebalance_wall_ms: int = 0
+    lost: int = 0
+    #: Processed by tasks that are closed.
+    processed_before: int = 0
+    process_rate: Rate = attrs.field(factory=Rate)
+    #: The newest word of each store that is being restored, or was for a task that runs.
+    restores: dict[tuple[TaskId, str], RestoreProgress] = attrs.field(factory=dict)
+    started_wall_ms: int = attrs.field(init=False)
+    _commit_began_ns: int | None = None
+    _stopped_ns: dict[TaskId, int] = attrs.field(factory=dict)
+    _activating: dict[TaskId, tuple[int, bool]] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        """Note when it began."""
+        self.started_wall_ms = self.clock.wall_ms()
+
+    def committing(self, began_ns: int) -> None:
+        """A commit is under way; of one that is sent again the first begin counts."""
+        if self._commit_began_ns is None:
+            self._commit_began_ns = began_ns
+
+    def settled(self, settled: Settled) -> None:
+        """A commit was answered."""
+        now = self.clock.now_ns()
+        if settled.outcome is CommitOutcome.ACCEPTED:
+            if self._commit_began_ns is not None:
+                self.commit.add_ns(now - self._commit_began_ns)
+            for part in settled.parts:
+                stopped = self._stopped_ns.pop(part.active.task, None)
+                if stopped is not None and part.release_to is not None:
+                    self.release.add_ns(now - stopped)
+        if settled.outcome in (CommitOutcome.ACCEPTED, CommitOutcome.LOST):
+            self._commit_began_ns = None
+
+    def stopping(self, tasks: Iterable[TaskId]) -> None:
+        """These process nothing more, and are about to be committed for the last time."""
+        self._stopped_ns |= dict.fromkeys(tasks, self.clock.now_ns())
+
+    def activating(self, task: TaskId, *, marked: bool) -> None:
+        """A task is to be brought up; ``marked``: its owner has released it to us."""
+        self._activating[task] = (self.clock.now_ns(), marked)
+
+    def running(self, task: TaskId) -> None:
+        """A task processes from now on."""
+        self.created += 1
+        began = self._activating.pop(task, None)
+        if began is not None:
+            histogram = self.activate_marked if began[1] else self.activate_outright
+            histogram.add_ns(self.clock.now_ns() - began[0])
+
+    def gone(self, task: TaskId, processed: int) -> None:
+        """A task ceased to run, or will not."""
+        self.closed += 1
+        self.processed_before += processed
+        self.forget(task)
+
+    def forget(self, task: TaskId) -> None:
+        """Nothing is to be said of a task any more."""
+        self._stopped_ns.pop(task, None)
+        self._activating.pop(task, None)
+        for key in [key for key in self.restores if key[0] == task]:
+            del self.restores[key]
+
+    def rebalanced(self) -> None:
+        """An assignment was applied."""
+        self.rebalances += 1
+        self.last_rebalance_wall_ms = self.clock.wall_ms()
+
+    def restoring(self, progress: RestoreProgress) -> None:
+        """A store is being restored."""
+        self.restores[progress.task, progress.store] = progress
+
+    def telling(self, also: Callable[[RestoreProgress], None]) -> Callable[[RestoreProgress], None]:
+        """Like ``restoring``, and tell somebody else too."""
+
+        def told(progress: RestoreProgress) -> None:
+            self.restoring(progress)
+            also(progress)
+
+        return told

@@ -1,0 +1,157 @@
+"""Serves ``/metrics``, ``/health`` and ``/ready`` of an instance, on threads of its own."""
+
+from __future__ import annotations
+
+import errno
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+from prometheus_client import MetricsHandler
+
+from streamlet.clock import SystemClock
+from streamlet.config import Settings
+from streamlet.errors import ConfigError
+from streamlet.runtime.metrics.exposition import Exposition
+from streamlet.runtime.metrics.health import Limits
+
+#: Every interface: Prometheus and the kubelet come from outside.
+ANY_HOST = "0.0.0.0"  # metrics tell no record
+
+MOST_PORT = 65_535
+#: How long ``close`` waits for the thread to look up, at most.
+_LOOK_UP_S = 0.1
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    #: Two instances on one port would each get half of the scrapes.
+    allow_reuse_port = False
+
+
+class MetricsServer:
+    """Serves from the moment it is made until ``close``.
+
+    Args:
+        exposition: what there is to show.
+        port: 0 for one that the system chooses; ``port`` tells which.
+        host: interface to listen on.
+
+    Raises:
+        ConfigError: it cannot listen there.
+    """
+
+    def __init__(self, exposition: Exposition, port: int, host: str = ANY_HOST) -> None:
+        handler = MetricsHandler.factory(exposition.registry())
+        pages = {"/health": exposition.alive, "/ready": exposition.ready}
+        self._server = _listen(host, port, _routed(handler, pages))
+        self.host = host
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            args=(_LOOK_UP_S,),
+            name="streamlet-metrics",
+            daemon=True,
+        )
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Where it is found from this machine."""
+        host = "localhost" if self.host in (ANY_HOST, "", "::") else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _listen(host: str, port: int, handler: type) -> _Server:
+    if not 0 <= port <= MOST_PORT:
+        raise ConfigError([f"metrics: expected a port from 0 to {MOST_PORT}, not {port}"])
+    try:
+        family, *_, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        kind = type("_Server", (_Server,), {"address_family": family})
+        made: _Server = kind(address[:2], handler)
+    except socket.gaierror as error:
+        raise ConfigError([f"metrics: there is no address {host!r} ({error.strerror})"]) from error
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            why = "is taken; choose another, or 0 for any that is free"
+        else:
+            why = f"cannot be listened on: {error}"
+        raise ConfigError([f"metrics: port {port} on {host} {why}"]) from error
+    return made
+
+
+def _routed(metrics: Any, pages: dict[str, Any]) -> type:
+    """A request handler that serves metrics under /metrics and the pages as JSON."""
+
+    class Handler(metrics):  # type: ignore[misc]
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0].rstrip("/") or "/"
+            if path == "/metrics":
+                super().do_GET()
+            elif path in pages:
+                document = pages[path]()
+                self._answer(200 if document["ok"] else 503, document)
+            else:
+                self._answer(404, {"paths": ["/metrics", *pages]})
+
+        def _answer(self, status: int, document: dict[str, Any]) -> None:
+            body = json.dumps(document).encode() + b"\n"
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    return Handler
+
+
+@contextmanager
+def serving(
+    application: str,
+    name: str,
+    members: int,
+    settings: Settings,
+    port: int | None,
+    *,
+    host: str = ANY_HOST,
+    told: Callable[[str], None],
+) -> Iterator[Exposition | None]:
+    """An exposition that is served for as long as the block lasts; None without a port.
+
+    ``told`` is given the server's address.
+
+    Raises:
+        ConfigError: it cannot listen there.
+    """
+    if port is None:
+        yield None
+        return
+    limits = Limits.from_settings(settings)
+    exposition = Exposition(application, name, members, limits=limits, clock=SystemClock())
+    with MetricsServer(exposition, port, host) as server:
+        told(server.url)
+        yield exposition

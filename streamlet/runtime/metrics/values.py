@@ -1,0 +1,83 @@
+"""What a worker tells of itself once a second: plain values that fit a line of JSON."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Any, NamedTuple
+
+import attrs
+
+from streamlet.runtime.metrics.table import SECONDS
+
+
+class Sample(NamedTuple):
+    """One value of a metric. ``labels`` are its own, in the order of the table.
+
+    The value of a histogram is a list: how many fell into each bucket, one more for those above all
+    bounds, and the sum.
+    """
+
+    metric: str
+    labels: tuple[str, ...]
+    value: float | list[float]
+
+
+@attrs.define
+class Histogram:
+    """Counts durations by how long they were; adding one costs well below a microsecond."""
+
+    counts: list[int] = attrs.field(factory=lambda: [0] * (len(SECONDS) + 1))
+    sum: float = 0.0
+
+    def add_ns(self, ns: int) -> None:
+        """Count one."""
+        seconds = ns / 1e9
+        self.counts[bisect_left(SECONDS, seconds)] += 1
+        self.sum += seconds
+
+    def value(self) -> list[float]:
+        """As a sample bears it."""
+        return [*self.counts, self.sum]
+
+
+@attrs.frozen
+class MemberHealth:
+    """What can be said of a member's health from inside.
+
+    Args:
+        state: of the worker, with Kafka Streams' names.
+        generation: of the membership, -1 for none.
+        heartbeat_age_ms: since the last heartbeat that was answered was sent.
+        linked: whether the group coordinator can be reached.
+        waiting: active tasks that do not run yet.
+    """
+
+    state: str = "CREATED"
+    generation: int = -1
+    heartbeat_age_ms: int = 0
+    linked: bool = True
+    waiting: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Snapshot:
+    """A member at one moment."""
+
+    samples: tuple[Sample, ...] = ()
+    health: MemberHealth = attrs.field(factory=MemberHealth)
+
+    def to_event(self) -> dict[str, Any]:
+        """The event that tells a supervisor."""
+        return {
+            "event": "measured",
+            "samples": [list(sample) for sample in self.samples],
+            "health": attrs.asdict(self.health),
+        }
+
+    @classmethod
+    def from_event(cls, event: dict[str, Any]) -> Snapshot:
+        """Read what ``to_event`` made, once it went through JSON."""
+        health = dict(event["health"])
+        health["waiting"] = tuple(health["waiting"])
+        samples = ((name, tuple(labels), value) for name, labels, value in event["samples"])
+        return cls(tuple(Sample(*sample) for sample in samples), MemberHealth(**health))

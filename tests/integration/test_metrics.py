@@ -1,0 +1,199 @@
+"""Metrics, liveness and readiness of a real instance on a real broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import streamlet as sl
+from streamlet.kafka.client import KafkaAdmin, KafkaSink
+from streamlet.kafka.ports import NewTopic
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+import streamlet as sl
+
+app = sl.App({name!r}, on_error="skip")
+app.stream({name!r}, key=str, value=int).group_by_key().count(store="counts")
+"""
+BAD = 3
+RECORDS = 200
+
+
+@pytest.fixture
+def topic(bootstrap_servers: str) -> str:
+    """A topic of four partitions with records, three of which are no numbers."""
+    name = f"measured-{uuid4().hex[:8]}"
+    KafkaAdmin(bootstrap_servers).create_topics([NewTopic(name, 4, 1)])
+    sink = KafkaSink(bootstrap_servers)
+    keys: list[bytes | None] = [b"k%d" % i for i in range(RECORDS)]
+    values = [b"bad" if i < BAD else i.to_bytes(8) for i in range(RECORDS)]
+    sink.send(name, keys, values)
+    sink.flush(10_000)
+    sink.close()
+    return name
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
+
+
+def metrics(url: str) -> dict[str, dict[str, float]]:
+    """Values by metric and member; those of one member and metric added up."""
+    found: dict[str, dict[str, float]] = {}
+    for family in text_string_to_metric_families(get(f"{url}/metrics")[1]):
+        for sample in family.samples:
+            by_member = found.setdefault(sample.name, {})
+            member = sample.labels["member"]
+            by_member[member] = by_member.get(member, 0) + sample.value
+    return found
+
+
+def until(found: Callable[[], bool], what: str, timeout_s: float = 120) -> None:
+    patience = threading.Event()
+    for _ in range(int(timeout_s / 0.1)):
+        if found():
+            return
+        patience.wait(0.1)
+    pytest.fail(f"not in {timeout_s} s: {what}")
+
+
+@contextmanager
+def instance(folder: Path, name: str, servers: str, port: int) -> Iterator[subprocess.Popen[str]]:
+    """``streamlet run`` with two workers; killed at the end if it still runs."""
+    (folder / "measured_of_test.py").write_text(PROGRAM.format(name=name))
+    command = [sys.executable, "-m", "streamlet", "run", "measured_of_test:app", "--name", "m"]
+    command += ["--processes", "2", "--state-dir", str(folder / f"state-{port}"), "--json"]
+    command += ["--metrics-port", str(port), "--metrics-host", "127.0.0.1"]
+    with subprocess.Popen(
+        [*command, "--bootstrap-servers", servers, "--log-level", "info"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+class Said:
+    """What a process writes to standard error, read as it comes."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.text = ""
+        self._process = process
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self.text += line
+
+    def find(self, pattern: str) -> str:
+        """The first group of a pattern, once it was said."""
+        until(lambda: bool(re.search(pattern, self.text)), f"{pattern} in:\n{self.text}")
+        found = re.search(pattern, self.text)
+        assert found is not None
+        return found[1]
+
+
+def test_one_port_tells_of_all_workers_of_an_instance(
+    bootstrap_servers: str, tmp_path: Path, topic: str
+) -> None:
+    with instance(tmp_path, topic, bootstrap_servers, 0) as process:
+        said = Said(process)
+        url = said.find(r"metrics on (http://127\.0\.0\.1:\d+)/metrics")
+        until(lambda: get(f"{url}/ready")[0] == 200, "ready")
+        assert get(f"{url}/health")[0] == 200
+
+        members = {"m-0", "m-1"}
+
+        def processed() -> float:
+            return sum(metrics(url)["streamlet_stream_thread_process_total"].values())
+
+        until(lambda: processed() == RECORDS - BAD, "all records")
+        found = metrics(url)
+        assert found["streamlet_stream_alive_stream_threads"] == {"": 2}
+        assert set(found["streamlet_stream_thread_state"]) == members
+        assert sum(found["streamlet_stream_thread_skipped_records_total"].values()) == BAD
+        assert sum(found["streamlet_stream_thread_tasks"].values()) >= 4
+        assert sum(found["streamlet_consumer_fetch_manager_records_lag"].values()) == 0
+        assert min(found["streamlet_group_generation"].values()) >= 1
+        until(
+            lambda: (
+                sum(metrics(url)["streamlet_stream_thread_commit_latency_seconds_count"].values())
+                >= 2
+            ),
+            "commits",
+        )
+
+        port = int(url.rpartition(":")[2])
+        with instance(tmp_path, topic, bootstrap_servers, port) as second:
+            out, _ = second.communicate(timeout=60)
+        assert second.returncode == 2
+        message = json.loads(out)["error"]["message"]
+        assert f"port {port} on 127.0.0.1 is taken" in message
+
+        os.kill(int(said.find(r"worker 1 started \(pid (\d+)\)")), signal.SIGKILL)
+
+        def failed_once() -> bool:
+            failed = metrics(url)["streamlet_stream_failed_stream_threads_total"]
+            return failed == {"": 1}
+
+        until(failed_once, "a failure is counted")
+        assert get(f"{url}/health")[0] == 200  # it is being started again
+        until(lambda: get(f"{url}/ready")[0] == 200, "ready again")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
+def test_a_run_in_this_process_serves_too(
+    bootstrap_servers: str, tmp_path: Path, topic: str
+) -> None:
+    config: dict[str, Any] = {"state.dir": str(tmp_path), "commit.interval.ms": 100}
+    app = sl.App(f"{topic}-app", bootstrap_servers=bootstrap_servers, config=config)
+    app.stream(topic, key=str, value=bytes).to(topic + "-out")
+    KafkaAdmin(bootstrap_servers).create_topics([NewTopic(topic + "-out", 4, 1)])
+    found: list[int] = []
+
+    def look() -> None:
+        until(lambda: app.metrics_url is not None, "an address")
+        assert app.metrics_url is not None
+        url = app.metrics_url
+        until(lambda: get(f"{url}/ready")[0] == 200, "ready")
+        found.append(get(f"{url}/health")[0])
+        app.close()
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    app.run(timeout=100, name="here", metrics_port=0, metrics_host="127.0.0.1")
+    looking.join()
+    assert found == [200]
+    assert app.metrics_url is None

@@ -1,0 +1,251 @@
+"""What a worker measures, how an instance shows it, and what the probes make of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from streamlet.clock import ManualClock
+from streamlet.config import Settings
+from streamlet.errors import ConfigError
+from streamlet.runtime.metrics import health
+from streamlet.runtime.metrics.consumer import ConsumerCollector
+from streamlet.runtime.metrics.exposition import Exposition
+from streamlet.runtime.metrics.health import Known, Limits
+from streamlet.runtime.metrics.meters import Meters, Rate
+from streamlet.runtime.metrics.page import page
+from streamlet.runtime.metrics.server import MetricsServer, serving
+from streamlet.runtime.metrics.table import METRICS, SECONDS
+from streamlet.runtime.metrics.values import Histogram, MemberHealth, Sample, Snapshot
+from streamlet.types import TaskId
+
+ROOT = Path(__file__).resolve().parents[4]
+LIMITS = Limits(loop_ms=300_000, heartbeat_ms=10_000)
+WELL = MemberHealth("RUNNING", 3, 200, True, ())
+HISTOGRAM = [1.0] + [0.0] * (len(SECONDS) - 1) + [2.0, 90.5]
+
+
+def exposition(clock: ManualClock | None = None, members: int = 1) -> Exposition:
+    return Exposition("flights", "h1", members, limits=LIMITS, clock=clock or ManualClock())
+
+
+def snapshot(*samples: Sample, health: MemberHealth = WELL) -> Snapshot:
+    return Snapshot(samples or (Sample("streamlet_group_generation", (), 3.0),), health)
+
+
+def shown(of: Exposition) -> dict[str, float]:
+    """Samples of the text format, by name and labels."""
+    from prometheus_client import generate_latest
+
+    text = generate_latest(of.registry()).decode()
+    return {
+        f"{s.name}{json.dumps(s.labels, sort_keys=True)}": s.value
+        for family in text_string_to_metric_families(text)
+        for s in family.samples
+    }
+
+
+def test_the_page_is_made_from_the_table() -> None:
+    """Else run `python -m streamlet.runtime.metrics.page > docs/metrics.md`."""
+    assert (ROOT / "docs" / "metrics.md").read_text("utf-8") == page()
+
+
+def test_names_follow_prometheus() -> None:
+    for metric in METRICS.values():
+        assert re.fullmatch(r"streamlet_[a-z0-9_]+", metric.name)
+        assert metric.name.endswith("_total") == (metric.kind == "counter")
+        if metric.kind == "histogram":
+            assert metric.name.endswith("_seconds")
+
+
+def test_each_way_to_a_number_of_kafkas_uses_metrics_that_are_there() -> None:
+    for metric in METRICS.values():
+        for name, ours in metric.kafka:
+            used = set(re.findall(r"streamlet_[a-z0-9_]+", ours))
+            assert used, name
+            for one in used:
+                assert one in METRICS or re.sub(r"_(sum|count|bucket)$", "", one) in METRICS, ours
+
+
+def test_a_duration_falls_into_its_bucket() -> None:
+    one = Histogram()
+    one.add_ns(1_000_000)  # a bound belongs to its bucket
+    one.add_ns(1_000_001)
+    one.add_ns(60_000_000_000)
+    assert one.counts == [1, 1] + [0] * (len(SECONDS) - 2) + [1]
+    assert one.sum == pytest.approx(60.002000001)
+
+
+def test_a_rate_forgets_what_is_older_than_its_window() -> None:
+    rate = Rate()
+    assert rate.add(0, 100) == 0.0
+    assert rate.add(10_000, 1_100) == 100.0
+    assert rate.add(40_000, 1_100) == 0.0  # nothing within the last 30 s
+    assert rate.add(41_000, 1_131) == 1.0
+
+
+def test_a_handover_is_timed_on_both_sides() -> None:
+    clock = ManualClock()
+    meters = Meters(clock)
+    meters.activating(TaskId(0, 1), marked=True)
+    meters.activating(TaskId(0, 2), marked=False)
+    clock.advance(30)
+    meters.running(TaskId(0, 1))
+    meters.running(TaskId(0, 2))
+    assert meters.activate_marked.sum == meters.activate_outright.sum == 0.03
+    assert meters.created == 2
+    meters.activating(TaskId(0, 3), marked=True)
+    meters.forget(TaskId(0, 3))  # it was cancelled
+    meters.running(TaskId(0, 3))
+    assert sum(meters.activate_marked.counts) == 1
+
+
+def test_a_snapshot_survives_the_pipe() -> None:
+    told = snapshot(
+        Sample("streamlet_stream_task_info", ("0_1", "active", "running"), 1),
+        Sample("streamlet_stream_thread_poll_latency_seconds", (), HISTOGRAM),
+        health=attrs.evolve(WELL, waiting=("0_1",)),
+    )
+    assert Snapshot.from_event(json.loads(json.dumps(told.to_event()))) == told
+
+
+def test_every_member_has_its_label_and_the_instance_its_own_values() -> None:
+    one = exposition(members=2)
+    one.take(0, snapshot(Sample("streamlet_stream_thread_process_total", (), 7)))
+    one.take(1, snapshot(Sample("streamlet_stream_thread_process_total", (), 5)))
+    found = shown(one)
+    me = '"application": "flights", "member": '
+    assert found[f'streamlet_stream_thread_process_total{{{me}"h1-0"}}'] == 7
+    assert found[f'streamlet_stream_thread_process_total{{{me}"h1-1"}}'] == 5
+    assert found[f'streamlet_stream_alive_stream_threads{{{me}""}}'] == 2
+    one.ended(1, failed=True)
+    found = shown(one)
+    assert f'streamlet_stream_thread_process_total{{{me}"h1-1"}}' not in found
+    assert found[f'streamlet_stream_alive_stream_threads{{{me}""}}'] == 1
+    assert found[f'streamlet_stream_failed_stream_threads_total{{{me}""}}'] == 1
+
+
+def test_a_histogram_is_shown_cumulated() -> None:
+    one = exposition()
+    one.take(0, snapshot(Sample("streamlet_handover_release_seconds", (), HISTOGRAM)))
+    found = shown(one)
+    base = 'streamlet_handover_release_seconds_bucket{"application": "flights", "le": '
+    assert found[base + '"0.001", "member": "h1-0"}'] == 1
+    assert found[base + '"30.0", "member": "h1-0"}'] == 1
+    assert found[base + '"+Inf", "member": "h1-0"}'] == 3
+    me = '{"application": "flights", "member": "h1-0"}'
+    assert found[f"streamlet_handover_release_seconds_sum{me}"] == 90.5
+    assert found[f"streamlet_handover_release_seconds_count{me}"] == 3
+
+
+@pytest.mark.parametrize(
+    ("told", "age_ms", "alive", "ready"),
+    [
+        (WELL, 1_000, True, True),
+        (health.STARTING, 1_000, True, False),
+        (health.STARTING, 300_001, False, False),
+        (health.RESTARTING, 300_001, True, False),
+        (WELL, 300_001, False, False),
+        (attrs.evolve(WELL, state="REBALANCING"), 0, True, False),
+        (attrs.evolve(WELL, waiting=("0_1",)), 0, True, False),
+        (attrs.evolve(WELL, generation=-1), 0, True, False),
+        (attrs.evolve(WELL, heartbeat_age_ms=10_001), 0, False, False),
+        (attrs.evolve(WELL, heartbeat_age_ms=10_001, linked=False), 0, True, False),
+        (MemberHealth("PENDING_SHUTDOWN", 3, 10_001), 0, True, False),
+        (MemberHealth("ERROR", -1), 0, True, False),
+    ],
+)
+def test_when_a_member_is_alive_and_when_it_is_ready(
+    told: MemberHealth, age_ms: int, alive: bool, ready: bool
+) -> None:
+    members = {"h1-0": Known(told, age_ms), "h1-1": Known(WELL, 0)}
+    found = health.alive(members, LIMITS)
+    assert found["ok"] == alive, found
+    found = health.ready(members, LIMITS)
+    assert found["ok"] == ready, found
+    assert bool(found["members"]["h1-0"]["problems"]) != ready
+    assert found["members"]["h1-1"]["problems"] == []
+
+
+def test_limits_are_the_applications() -> None:
+    settings = Settings.load(overrides=["max.poll.interval.ms=5s", "session.timeout.ms=2s"])
+    assert Limits.from_settings(settings) == Limits(5_000, 2_000)
+
+
+def get(url: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read()
+
+
+def document(url: str) -> tuple[int, Any]:
+    status, body = get(url)
+    return status, json.loads(body)
+
+
+def test_three_paths_are_served() -> None:
+    clock = ManualClock()
+    one = exposition(clock)
+    with MetricsServer(one, 0, "127.0.0.1") as server:
+        assert server.url == f"http://127.0.0.1:{server.port}"
+        assert document(server.url + "/health")[0] == 200
+        status, found = document(server.url + "/ready")
+        assert (status, found["members"]["h1-0"]["problems"]) == (
+            503,
+            ["state STARTING", "not in the group"],
+        )
+        one.take(0, snapshot())
+        assert document(server.url + "/ready")[0] == 200
+        status, body = get(server.url + "/metrics")
+        assert status == 200
+        assert b'streamlet_group_generation{application="flights",member="h1-0"} 3.0' in body
+        assert document(server.url + "/elsewhere") == (
+            404,
+            {"paths": ["/metrics", "/health", "/ready"]},
+        )
+        clock.advance(300_001)
+        status, found = document(server.url + "/health")
+        assert status == 503
+        assert found["members"]["h1-0"]["problems"] == ["the loop has not gone round for 300 s"]
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with MetricsServer(exposition(), 0, "127.0.0.1") as server:
+        taken = re.escape(f"port {server.port} on 127.0.0.1 is taken")
+        with pytest.raises(ConfigError, match=taken):
+            MetricsServer(exposition(), server.port, "127.0.0.1")
+
+
+@pytest.mark.parametrize(("port", "host"), [(70_000, "127.0.0.1"), (0, "no.such.host.invalid")])
+def test_what_cannot_be_listened_on_is_refused(port: int, host: str) -> None:
+    with pytest.raises(ConfigError, match="metrics: "):
+        MetricsServer(exposition(), port, host)
+
+
+def test_without_a_port_nothing_is_served() -> None:
+    told: list[str] = []
+    with serving("flights", "h1", 1, Settings.load(), None, told=told.append) as one:
+        assert one is None
+    assert told == []
+
+
+def test_a_consumers_counters_are_shown() -> None:
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry()
+    counted = {"num.incompatible.rebalance": 2, "assigned.partitions": 4}
+    registry.register(ConsumerCollector(lambda: counted, "g"))
+    text = generate_latest(registry).decode()
+    assert 'streamlet_consumer_num_incompatible_rebalance_total{group="g"} 2.0' in text
+    assert 'streamlet_consumer_assigned_partitions{group="g"} 4.0' in text
