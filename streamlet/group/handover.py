@@ -431,11 +431,9 @@ class Handover:
         mine = self._stages(Stage.OPENING, Stage.RUNNING)
         if not self.rules.stops_at_joins:
             mine &= self._orders.being_learned if self.rules.gives_up_at_joins else frozenset()
-        for task in sorted(mine):
-            # What was processed before the claim stood is processed again by the next owner.
-            if not self.claims[task].claimed:
-                self._give_up_unopened(task, surrendered=True)
-        tasks = tuple(sorted(task for task in mine if self.claims[task].claimed))
+        for task in sorted(mine & self._stages(Stage.OPENING)):
+            self._give_up_unopened(task, surrendered=True)
+        tasks = tuple(sorted(mine & self._stages(Stage.RUNNING)))
         if tasks:
             self._unit = _Unit(token, tasks, for_join=True)
             self._stop(self._unit)

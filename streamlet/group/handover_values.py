@@ -198,8 +198,9 @@ class EndHold:
 class CommitLast:
     """Flush what the stopped tasks did, wait for delivery, then commit them for the last time.
 
-    One commit with the hold of the same token. Tasks in ``marks`` get a mark for that member id
-    with ``generation`` (M5). Answered by ``committed``.
+    With the hold of the same token, and one commit for all. A task whose claim was not accepted yet
+    is claimed first (M4), and a commit that was turned away goes before. Tasks in ``marks`` get a
+    mark for that member id with ``generation`` (M5). Answered by ``committed``, once.
     """
 
     token: int

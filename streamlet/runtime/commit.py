@@ -84,11 +84,15 @@ class Part:
 
 @attrs.frozen(eq=False)
 class Settled:
-    """A commit and what became of it; ``hold`` is the token of the unit that it ends, if any."""
+    """A commit and what became of it.
+
+    ``hold`` is the token of the unit that it belongs to, if any; ``last``: it ends that unit.
+    """
 
     outcome: CommitOutcome
     parts: tuple[Part, ...]
     hold: int | None = None
+    last: bool = False
 
 
 class AtLeastOnceCommit:
@@ -124,8 +128,10 @@ class AtLeastOnceCommit:
         self._parts: list[Part] = []
         self._delivered = False
         self._sent = False
-        #: The unit that the commit under way ends: tasks that were stopped for good.
+        #: The unit that the commit under way belongs to, and whether it ends that: its tasks are
+        #: stopped for good.
         self._hold: int | None = None
+        self._last = False
         #: Commits accepted so far, and nanoseconds their flushes took, for metrics.
         self.accepted = 0
         self.flush_ns = 0
@@ -140,10 +146,11 @@ class AtLeastOnceCommit:
         """Whether the coordinator owes an answer."""
         return self._sent
 
-    def begin(self, tasks: Iterable[ActiveTask]) -> None:
+    def begin(self, tasks: Iterable[ActiveTask], hold: int | None = None) -> None:
         """Prepare and send a commit of every task that has something to say, claims included.
 
-        With one under way, that one is sent again if it was turned away.
+        With one under way, that one is sent again if it was turned away. ``hold`` is the token of a
+        unit that waits for it: a join that is due waits for that unit, so it goes out all the same.
 
         Raises:
             TaskMigratedError: our last heartbeat is too old and the group does not know us any
@@ -151,11 +158,26 @@ class AtLeastOnceCommit:
             DeliveryError: something was not delivered; nothing was committed.
             BrokerError: the broker does not answer just now; call again.
         """
-        if self._group.gated:
+        if self._hold is None and self._parts:
+            self._hold = hold
+        if self._hold is None and self._group.gated:
             return
         if not self._parts:
             self._parts = self._prepare(list(tasks))
         self._go_on()
+
+    def begin_claims(self, hold: int, tasks: Sequence[ActiveTask]) -> bool:
+        """Claim those stopped tasks of a unit that were not claimed yet; False: there is none.
+
+        What they did can only be committed after that. Raises as ``begin``.
+        """
+        assert not self._parts, "two commits under way"
+        self._parts = [_claim(active) for active in tasks if not active.claimed]
+        if not self._parts:
+            return False
+        self._delivered, self._hold = True, hold
+        self._go_on()
+        return True
 
     def begin_last(
         self, hold: int, tasks: Sequence[ActiveTask], marks: Mapping[TaskId, str]
@@ -169,7 +191,7 @@ class AtLeastOnceCommit:
         if not self._group.alive():
             raise TaskMigratedError("no heartbeat was answered for a session timeout")
         self._delivered = False
-        self._hold = hold
+        self._hold, self._last = hold, True
         self._parts = [self._flush_state(active) for active in tasks]
         for part in self._parts:
             part.release_to = marks.get(part.active.task)
@@ -193,8 +215,8 @@ class AtLeastOnceCommit:
         if token != self._token or not self._sent:
             return None
         self._sent = False
-        settled = Settled(outcome, tuple(self._parts), self._hold)
-        self._hold = None
+        settled = Settled(outcome, tuple(self._parts), self._hold, self._last)
+        self._end_unit()
         match outcome:
             case CommitOutcome.ACCEPTED:
                 self._accepted()
@@ -216,7 +238,10 @@ class AtLeastOnceCommit:
         """Drop the commit under way."""
         self._parts = []
         self._sent = False
-        self._hold = None
+        self._end_unit()
+
+    def _end_unit(self) -> None:
+        self._hold, self._last = None, False
 
     def forget_queued(self) -> None:
         """Deliver nothing any more of what was written so far: all tasks it stems from are lost."""

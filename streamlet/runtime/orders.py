@@ -209,7 +209,9 @@ class Orders:
             if settled.outcome is CommitOutcome.ACCEPTED and not lost:
                 for part in settled.parts:
                     rules.claimed(part.active.task, now)
-            if settled.hold is not None:
+            over = settled.last or settled.outcome is not CommitOutcome.ACCEPTED
+            if settled.hold is not None and over:
+                self._last = None
                 rules.committed(settled.hold, settled.outcome, now)
             decisions = rules.take()
         self._perform(decisions)
@@ -265,15 +267,23 @@ class Orders:
         ask, self._hold_wanted = self._hold_wanted, None
         if ask is not None:
             self._group.hold(ask.token, ask.generation)
-        last, self._last = self._last, None
-        if last is not None:
-            tasks = [self._holdings.tasks[task] for task in last.tasks]
+        last = self._last
+        if last is None:
+            return
+        tasks = [self._holdings.tasks[task] for task in last.tasks]
+        if not self._commit.begin_claims(last.token, tasks):
+            self._last = None
             self._commit.begin_last(last.token, tasks, last.marks)
 
     @property
     def waiting(self) -> bool:
         """Whether ``go_on`` has something to do."""
         return self._hold_wanted is not None or self._last is not None
+
+    @property
+    def unit(self) -> int | None:
+        """The hold of stopped tasks that wait for their last commit: it goes before all others."""
+        return None if self._last is None else self._last.token
 
     def drop_all(self) -> None:
         """Close everything, writing nothing."""

@@ -347,7 +347,8 @@ class Worker:
             if not self._commit.sent:
                 self._try(self._begin_commit)
             return
-        if now >= self._next_commit_ms or self._orders.flush_first or self._too_dirty():
+        due = now >= self._next_commit_ms or self._orders.flush_first or self._too_dirty()
+        if due and self._orders.unit is None:
             self._orders.flush_first = False
             self._next_commit_ms = now + self._settings.commit_interval_ms
             self._try(self._begin_commit)
@@ -358,7 +359,7 @@ class Worker:
             self._try(self._orders.go_on)
 
     def _begin_commit(self) -> None:
-        self._commit.begin(self.holdings.tasks.values())
+        self._commit.begin(self.holdings.tasks.values(), self._orders.unit)
 
     def _try(self, commit: Callable[[], None]) -> None:
         try:

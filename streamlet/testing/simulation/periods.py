@@ -32,8 +32,12 @@ class Part:
 
 @attrs.define
 class Commit:
-    """The one commit under way; ``unit`` where it is the last of some tasks."""
+    """The one commit under way.
+
+    ``unit`` where it belongs to stopped tasks; ``last`` where it is their last.
+    """
 
     parts: dict[TaskId, Part]
     unit: CommitLast | None = None
+    last: bool = False
     sent: bool = False

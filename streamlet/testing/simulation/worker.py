@@ -256,13 +256,7 @@ class SimWorker:
         if commit is not None and commit.sent:
             return
         if self._unit is not None:
-            unit, self._unit = self._unit, None
-            self._commit = Commit(self._flush(unit.tasks), unit)
-            if self._commit.parts:
-                self._send()
-            else:  # we may be out of the group already
-                self._commit = None
-                self._member.handover.committed(unit.token, CommitOutcome.GATED, now)
+            self._commit_unit(self._unit)
         elif self.stopping is not None:
             self._stop_now()
         elif commit is not None:
@@ -271,9 +265,25 @@ class SimWorker:
         else:
             self._begin(now)
 
+    def _commit_unit(self, unit: CommitLast) -> None:
+        """Commit stopped tasks: what was turned away before, then their claims, then the last."""
+        claims = _claims(self.periods[task] for task in unit.tasks)
+        if self._commit is not None:
+            self._commit.unit = unit
+        elif claims:
+            self._commit = Commit(claims, unit)
+        else:
+            self._unit = None
+            self._commit = Commit(self._flush(unit.tasks), unit, last=True)
+        if self._commit.parts:
+            self._send()
+        else:  # we may be out of the group already
+            self._commit = None
+            self._member.handover.committed(unit.token, CommitOutcome.GATED, self._world.now_ms)
+
     def _begin(self, now: int) -> None:
         live = [period for period in self.periods.values() if period.running]
-        parts = {p.task: Part(p.committed, p.contained) for p in live if not p.claimed}
+        parts = _claims(live)
         if parts and now < self._retry_at_ms:
             return
         if now >= self._next_commit_ms and now <= self._world.input_until_ms:
@@ -315,6 +325,7 @@ class SimWorker:
 
     def _offsets(self, commit: Commit) -> dict[TopicPartition, tuple[int, str]]:
         machine, unit = self._member.machine, commit.unit
+        marks = unit.marks if unit is not None and commit.last else {}
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         for task, part in sorted(commit.parts.items()):
             log = self._world.cluster.logs[task]
@@ -324,7 +335,7 @@ class SimWorker:
                 generation=machine.generation if unit is None else unit.generation,
                 ends={changelog_of(task): len(log.records)},
                 state=part.contained,
-                release_to=None if unit is None else unit.marks.get(task),
+                release_to=marks.get(task),
             ).to_text()
             offsets[input_of(task)] = (part.offset, text)
         return offsets
@@ -359,10 +370,12 @@ class SimWorker:
         if accepted:
             self._accept(commit)
         final = (CommitOutcome.ACCEPTED, CommitOutcome.LOST, CommitOutcome.REFUSED)
-        if commit.unit is not None or result.outcome in final or not commit.parts:
+        unit, commit.unit = commit.unit, None
+        if commit.last or result.outcome in final or not commit.parts:
             self._commit = None  # else the very same commit is sent again
-        if commit.unit is not None:
-            self._member.handover.committed(commit.unit.token, result.outcome, self._world.now_ms)
+        if unit is not None and (commit.last or not accepted):
+            self._unit = None
+            self._member.handover.committed(unit.token, result.outcome, self._world.now_ms)
         self._retry_at_ms = self._world.now_ms + (0 if accepted else RETRY_MS)
 
     def _accept(self, commit: Commit) -> None:
@@ -392,3 +405,8 @@ class SimWorker:
         for task in self._fetches.pop(result.token, ()):
             seen = Positions.of((input_of(task),), result.committed) if found else None
             self._member.handover.fetched(task, seen, self._world.now_ms)
+
+
+def _claims(periods: Iterable[Period]) -> dict[TaskId, Part]:
+    """The first commits of those that were not claimed yet: the positions they found."""
+    return {p.task: Part(p.committed, p.contained) for p in periods if not p.claimed}

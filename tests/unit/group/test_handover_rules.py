@@ -317,6 +317,20 @@ def test_an_owner_with_nothing_to_surrender_lets_the_join_go_on_at_once() -> Non
     assert by.take() == [EndHold(-1)]
 
 
+def test_a_join_before_the_claim_waits_until_what_was_processed_is_committed() -> None:
+    """Else the next owner would process it again."""
+    by = member(stops_at_joins=True)
+    by.assigned(active=frozenset({T, U}))
+    by.rules.running(T, 0)
+    by.rules.join_due(-1, 0)
+    done = by.take()
+    assert Close(U) in done, "it never ran"
+    assert done[-2:] == [Stop((T,)), CommitLast(-1, (T,), {}, 1)]
+    by.rules.claimed(T, 0)
+    assert by.take() == []
+    assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), EndHold(-1)]
+
+
 def test_eager_members_stop_everything_at_each_join() -> None:
     by = owner(T, U, stops_at_joins=True)
     by.rules.join_due(-1, 0)

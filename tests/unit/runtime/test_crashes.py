@@ -24,7 +24,7 @@ from streamlet.group.commands import CommitOutcome
 from streamlet.group.messages import Committed
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, Stage
-from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore import Restorer
 from streamlet.runtime.strangers import foreign_keys
@@ -96,6 +96,7 @@ class Owner:
     def __init__(self, world: World) -> None:
         self.world = world
         self.sent: list[tuple[int, Mapping[TopicPartition, tuple[int, str]]]] = []
+        self.holds: list[int | None] = []
         clock = ManualClock(1_000)
         admin = MemoryAdmin(world.log)
         self.source = MemorySource(world.log)
@@ -131,6 +132,7 @@ class Owner:
         hold: int | None = None,
     ) -> None:
         self.sent.append((token, offsets))
+        self.holds.append(hold)
 
     def fetch_committed(
         self, partitions: Sequence[TopicPartition], timeout_ms: int
@@ -317,3 +319,55 @@ def test_whoever_meets_a_later_epoch_is_the_stranger() -> None:
             clock=ManualClock(),
             timeout_ms=10,
         )
+
+
+def stopped_before_its_claim(tmp_path: Path) -> Owner:
+    """An owner that has processed four records and was never allowed to commit."""
+    world = World(tmp_path, random.Random(1))
+    world.log.create("words")
+    world.log.create("app-counts-changelog")
+    world.produce(4)
+    owner = Owner(world)
+    owner.work(4)
+    return owner
+
+
+def answer(owner: Owner, outcome: CommitOutcome) -> Settled:
+    """Let the coordinator answer the commit that was sent last."""
+    token, offsets = owner.sent.pop()
+    if outcome is CommitOutcome.ACCEPTED:
+        owner.world.committed = Committed(*offsets[INPUT])
+    settled = owner.commit_port.done(token, outcome, 0)
+    assert settled is not None
+    return settled
+
+
+def test_what_was_processed_before_the_claim_is_committed_when_the_task_is_given_up(
+    tmp_path: Path,
+) -> None:
+    owner = stopped_before_its_claim(tmp_path)
+    assert owner.commit_port.begin_claims(-1, [owner.active])
+    settled = answer(owner, CommitOutcome.ACCEPTED)
+    assert (settled.hold, settled.last) == (-1, False)
+    assert not owner.commit_port.begin_claims(-1, [owner.active])
+    owner.commit_port.begin_last(-1, [owner.active], {})
+    settled = answer(owner, CommitOutcome.ACCEPTED)
+    assert (settled.hold, settled.last) == (-1, True)
+    assert owner.holds == [-1, -1]
+    assert owner.world.committed.offset == 4
+
+
+def test_a_commit_that_a_join_turned_away_goes_before_the_last_one_that_the_join_waits_for(
+    tmp_path: Path,
+) -> None:
+    owner = stopped_before_its_claim(tmp_path)
+    owner.commit_port.begin([owner.active])
+    assert answer(owner, CommitOutcome.GATED).hold is None
+    owner.gated = True
+    owner.commit_port.begin([owner.active])
+    assert not owner.sent, "nobody waits for it"
+    owner.commit_port.begin([owner.active], hold=-1)
+    settled = answer(owner, CommitOutcome.ACCEPTED)
+    assert (settled.hold, settled.last) == (-1, False)
+    assert owner.active.claimed
+    assert owner.holds == [None, -1]
