@@ -323,6 +323,8 @@ class Handover:
 
     def tick(self, now_ms: int) -> None:
         """Do what is due; see ``due_ms``."""
+        if self._speak_at_ms is not None and self._stages(Stage.WAITING, Stage.OPENING):
+            self._speak_at_ms = max(self._speak_at_ms, now_ms + self.rules.linger_ms)
         speak_at_ms = self._may_speak_at_ms()
         if speak_at_ms is not None and speak_at_ms <= now_ms:
             self._speak_at_ms = None
@@ -342,10 +344,18 @@ class Handover:
     def _may_speak_at_ms(self) -> int | None:
         """When to tell of ready learners; None while that would overtake what we are told.
 
-        An owner that has stopped for us would have to wait for yet another assignment.
+        An owner that has stopped for us would have to wait for yet another assignment. Meanwhile
+        other copies wait too, so for a moment afterwards it is not known how far they are.
         """
-        overtakes = self._described or self._stages(Stage.WAITING)
-        return None if overtakes else self._speak_at_ms
+        overtakes = self._described or self._stages(Stage.WAITING, Stage.OPENING)
+        if overtakes or self._speak_at_ms is None:
+            return None
+        return self._speak_at_ms + (0 if self._settled() else self.rules.settle_ms)
+
+    def _settled(self) -> bool:
+        """Whether the learners to be told of have next to nothing left to read."""
+        new = [c for c in self.copies.values() if c.role is Role.LEARNER and c.ready and not c.said]
+        return all(copy.lag is None or copy.lag <= self.rules.settled_lag for copy in new)
 
     def due_ms(self) -> int | None:
         """When ``tick`` has something to do, at the latest."""

@@ -19,6 +19,8 @@ from streamlet.types import TaskId, TopicPartition
 class HandoverRules:
     """Settings of one member; times in ms, ``acceptable_lag`` in records.
 
+    A learner that is ready goes on until it lags by ``settled_lag`` records, for ``settle_ms`` at
+    most, before the group is told: what is missing when the owner stops is part of the gap.
     ``gives_up_at_joins``: before each JoinGroup the member stops what others learn of it (handover
     ``surrender``); ``stops_at_joins``: all it runs (mode ``eager``).
     """
@@ -26,6 +28,8 @@ class HandoverRules:
     acceptable_lag: int = 10_000
     partial: bool = True
     linger_ms: int = 50
+    settled_lag: int = 1_000
+    settle_ms: int = 500
     timeout_ms: int = 10_000
     gives_up_at_joins: bool = False
     stops_at_joins: bool = False

@@ -39,6 +39,8 @@ BUFFER_BYTES = 64 << 20
 #: that writing one takes some ten milliseconds.
 SHORT_STEP_MS = 50
 SHORT_STEP_RECORDS = 10_000
+#: What a preferred task may hold in memory: little is then left to write when it is promoted.
+PREFERRED_RECORDS = 500
 #: Where a changelog that is followed ends: never.
 OPEN_END = 1 << 62
 #: Progress of a store is told no more often than this.
@@ -241,8 +243,16 @@ class Restorer:
         self._read_on(tables)
 
     def lags(self) -> dict[TaskId, int]:
-        """Records that the changelog furthest behind has still to read, by task begun."""
-        return {task: max(map(self._lag, run.parts)) for task, run in self._runs.items()}
+        """Records that the changelog furthest behind has still to read, by task begun.
+
+        Of tasks that wait for preferred ones it is not known: nobody asks where their logs end.
+        """
+        waiting = {self._open[tp].task for tp in self._paused}
+        return {
+            task: max(map(self._lag, run.parts))
+            for task, run in self._runs.items()
+            if task not in waiting
+        }
 
     def _lag(self, part: _Partition) -> int:
         end = self._source.known_end(part.tp) if part.end == OPEN_END else part.end
@@ -264,9 +274,12 @@ class Restorer:
         left = max_ms
         while True:
             done = self._finish()
-            if done or not self._open or not self._read(max(0, left)):
+            if done:
                 return done
+            read = bool(self._open) and self._read(max(0, left))
             self._write_chunks(records)
+            if not read:
+                return []
             left = until - self._clock.now_ms()
             if left <= 0:
                 return self._finish()
@@ -374,6 +387,10 @@ class Restorer:
     def _write_chunks(self, records: int) -> None:
         """Write the largest chunks until what stays in memory is below the bounds."""
         parts = [(part, run) for run in self._runs.values() for part in run.parts]
+        for part, run in parts:
+            mine = run.job.task in self._preferred and part.loader.records > PREFERRED_RECORDS
+            if mine and not self._written(run, part.flush):
+                return
         held = sum(part.loader.records for part, _ in parts)
         size = sum(part.loader.bytes for part, _ in parts)
         parts.sort(key=lambda pair: pair[0].loader.bytes, reverse=True)

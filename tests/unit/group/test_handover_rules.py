@@ -354,12 +354,41 @@ def test_a_join_that_becomes_due_in_the_middle_of_a_unit_comes_after_it() -> Non
 def test_learners_that_become_ready_together_share_a_rebalance() -> None:
     by = member(linger_ms=50)
     by.assigned(learner=frozenset({T, U}))
-    assert by.progress(T, 10_000) == []
+    assert by.progress(T, 1_000) == []
     assert by.later(30) == []
     assert by.progress(U, 0) == []
     assert [type(d) for d in by.later(20)] == [Rejoin]
     by.rules.describe({})
     assert by.later(1_000) == [], "the group knows"
+
+
+def test_a_ready_learner_reads_on_for_a_while_before_the_group_is_told() -> None:
+    """What it has not read when the owner stops is time in which nobody runs the task."""
+    by = member(linger_ms=50, settle_ms=500)
+    by.assigned(learner=frozenset({T}))
+    assert by.progress(T, 9_000) == []
+    assert by.later(100) == []
+    assert by.rules.due_ms() == 550
+    assert [type(d) for d in by.progress(T, 900)] == [Rejoin]
+    by.rules.describe({})
+    by.assigned(learner=frozenset({T, U}))
+    by.progress(U, 10_000)
+    assert by.later(549) == []
+    assert [type(d) for d in by.later(1)] == [Rejoin], "it may never get nearer"
+
+
+def test_learners_that_waited_for_a_hand_over_are_looked_at_again_before_the_group_is_told() -> (
+    None
+):
+    by = waiting(linger_ms=50)
+    by.assigned(pending={T: "a"}, learner=frozenset({U}))
+    by.progress(U, 0)
+    by.later(100)
+    assert Activate(T, mark("me", by.generation)) in by.fetched(mark("me", by.generation))
+    assert by.later(100) == []
+    by.rules.running(T, by.now_ms)
+    assert by.later(49) == []
+    assert [type(d) for d in by.later(1)] == [Rejoin]
 
 
 def test_without_partial_rebalances_all_learners_must_be_ready() -> None:

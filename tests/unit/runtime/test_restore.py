@@ -7,7 +7,7 @@ import pytest
 from streamlet.clock import ManualClock
 from streamlet.errors import BrokerError, MissingTopicError, TaskCorruptedError
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.restore import RestoreJob, RestoreProgress, Restorer
+from streamlet.runtime.restore import PREFERRED_RECORDS, RestoreJob, RestoreProgress, Restorer
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import TaskState
@@ -454,3 +454,32 @@ def test_a_promoted_table_over_a_source_topic_is_read_to_the_commit_it_is_promot
     assert world.restorer.promote(T0, StateNumber(1, 1), {source: 2})
     assert world.restorer.step(10) == [T0]
     assert world.entries(state) == {"a": 1, "b": 2}
+
+
+def test_how_far_a_task_is_that_waits_for_a_preferred_one_is_not_known() -> None:
+    """Nobody asks meanwhile where its changelog ends."""
+    world = World()
+    states = {task: world.state(task, persistent=False) for task in (T0, T1)}
+    for task, state in states.items():
+        job = world.job(state, task=task)
+        world.restorer.add(RestoreJob(task, state, job.ends, None, job.topic_ids, follow=True))
+    world.restorer.step(0)
+    assert world.restorer.lags() == {T0: 0, T1: 0}
+    world.restorer.prefer(frozenset({T0}))
+    assert world.restorer.lags() == {T0: 0}
+    world.restorer.prefer(frozenset())
+    assert world.restorer.lags() == {T0: 0, T1: 0}
+
+
+def test_of_a_preferred_task_little_is_left_to_write() -> None:
+    world = World()
+    state = world.state(persistent=False)
+    job = world.job(state)
+    world.restorer.add(RestoreJob(T0, state, job.ends, None, job.topic_ids, follow=True))
+    world.flush(1, 1, **{f"k{n}": n for n in range(PREFERRED_RECORDS + 1)})
+    world.flush(1, 2, a=1)
+    world.restorer.step(1)
+    assert world.entries(state) == {}, "it waits in memory"
+    world.restorer.prefer(frozenset({T0}))
+    world.restorer.step(1)
+    assert len(world.entries(state)) == PREFERRED_RECORDS + 1
