@@ -1,7 +1,9 @@
 """``python -m examples.flights.demo``: a year of flights through a group that changes.
 
-A broker starts, two instances of the application begin to work on flights as they come in, a third
-one joins, one leaves, and in the end the results must be those that pandas finds in the same data.
+A broker starts, two instances of the application begin to work on flights as they come in. A third
+one joins: it learns the tasks it is to take over, and each goes to it when its copy is warm. One
+leaves. In the end the results tell how long nobody worked on a task that moved, and they must be
+those that pandas finds in the same data.
 """
 
 from __future__ import annotations
@@ -21,8 +23,16 @@ from types import FrameType
 import pandas as pd
 
 from examples.flights import data, expected
+from examples.flights.app import app
+from examples.flights.handovers import Handovers
 from examples.flights.instances import InstanceFailed, Instances, Status
-from examples.flights.records import Events, ResultReader, Undelivered, create_topics
+from examples.flights.records import (
+    RESULTS,
+    Events,
+    ResultReader,
+    Undelivered,
+    create_topics,
+)
 from examples.flights.screen import Screen, View
 from streamlet.testing import KafkaBroker
 
@@ -75,6 +85,10 @@ class Demo:
             ]
         )
         self.reader = ResultReader(bootstrap)
+        parts = app.topology().subtopologies
+        self._handovers = Handovers(
+            {part.id: node.topic for part in parts for node in part.sinks if node.topic in RESULTS}
+        )
 
     def run(self) -> bool:
         """Until all is played and every flight is in the results, or nothing moves any more.
@@ -91,6 +105,7 @@ class Demo:
             self._produce(tick)
             self._play()
             self._instances.check()
+            self._tell_moves()
             self.reader.read()
             self._show(tick)
             progress = self.reader.processed, len(self._acts)
@@ -102,6 +117,14 @@ class Demo:
             time.sleep(max(0.0, tick + _TICK_S - time.monotonic()))
         self._screen.announce("all flights are processed")
         return True
+
+    def measured(self) -> list[str]:
+        """How long tasks that were handed over stood still; once all results were read."""
+        return self._handovers.report(self.reader.arrivals)
+
+    def _tell_moves(self) -> None:
+        for line in self._handovers.read(self._instances.logs):
+            self._screen.announce(line)
 
     def _produce(self, now: float) -> None:
         """As many flights as are due by now."""
@@ -150,6 +173,7 @@ class Demo:
                 rate=(processed - then) / (now - since) if now > since else 0.0,
                 tasks=self._status.tasks(),
                 leaving=self._instances.leaving,
+                learning=self._status.learning(),
                 airlines=self.reader.results["delays-by-airline"],
             )
         )
@@ -190,6 +214,8 @@ def _perform(first: int | None, seconds: float) -> int:
         finished = demo.run()
         instances.stop_all()
         demo.reader.read_to_end()
+        for line in demo.measured():
+            screen.announce(line)
         wrong = _differences(demo.reader, flights, airlines)
     print("\n".join(wrong) if wrong else "matches pandas")
     return 0 if finished and not wrong else 1

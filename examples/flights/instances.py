@@ -40,6 +40,8 @@ class Instances:
         self._folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._stopping: dict[str, subprocess.Popen[bytes]] = {}
+        #: The log file of each that was started, JSON lines between others.
+        self.logs: dict[str, Path] = {}
 
     @property
     def names(self) -> list[str]:
@@ -54,9 +56,10 @@ class Instances:
     def start(self, name: str) -> None:
         """``streamlet run`` in a session of its own, so that Ctrl-C reaches only us."""
         command = streamlet("run", _APP, "--name", name, "--processes", "1")
-        command += ["--bootstrap-servers", self._bootstrap]
+        command += ["--bootstrap-servers", self._bootstrap, "--log-level", "info", "--log-json"]
         command += ["--state-dir", str(self._folder / name)]
-        with self._log(name).open("ab") as log:
+        self.logs[name] = self._log(name)
+        with self.logs[name].open("ab") as log:
             self._running[name] = subprocess.Popen(
                 command,
                 cwd=_ROOT,
@@ -154,6 +157,11 @@ class Status:
             for instance in self._last.get("instances", [])
         }
 
+    def learning(self) -> list[str]:
+        """How far the copies are that are being made, a line each, as far as is known now."""
+        handovers = self._last.get("handovers", [])
+        return [_progress(one) for one in handovers if one["stage"] in ("learning", "ready")]
+
     def close(self) -> None:
         """End the command."""
         self._process.kill()
@@ -186,3 +194,11 @@ class Status:
         if self._process.poll() is not None:
             self.close()
             self._process, self._unread = self._start(), b""
+
+
+def _progress(handover: dict[str, Any]) -> str:
+    """``1_0 host-1-0 > host-3-0 learning 1,200 of 5,000 records``."""
+    line = f"{handover['task']} {handover['from']} > {handover['to']} {handover['stage']}"
+    if handover["end"] is not None:
+        line += f" {handover['restored']:,} of {handover['end']:,} records"
+    return line

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from examples.flights.data import Event
 from examples.flights.expected import Results
+from examples.flights.handovers import Arrivals
 from examples.flights.instances import streamlet
 
 PARTITIONS = 4
@@ -25,13 +26,18 @@ class Undelivered(Exception):
 
 
 def create_topics(bootstrap: str) -> None:
-    """All topics the application reads and writes; its internal ones it makes itself."""
-    command = streamlet("topics", "create", *INPUTS, *OUTPUTS, "--partitions", str(PARTITIONS))
-    subprocess.run(
-        [*command, "--bootstrap-servers", bootstrap],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+    """All topics the application reads and writes; its internal ones it makes itself.
+
+    In those it writes the broker notes when it took each record.
+    """
+    stamped = ["--topic-config", "message.timestamp.type=LogAppendTime"]
+    for words in (INPUTS, (*OUTPUTS, *stamped)):
+        command = streamlet("topics", "create", *words, "--partitions", str(PARTITIONS))
+        subprocess.run(
+            [*command, "--bootstrap-servers", bootstrap],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
 
 class Events:
@@ -92,6 +98,7 @@ class ResultReader:
         self._position = {(topic, p): 0 for topic in RESULTS for p in range(PARTITIONS)}
         self._consumer.assign([TopicPartition(*where, 0) for where in self._position])
         self.results: dict[str, Results] = {topic: {} for topic in RESULTS}
+        self.arrivals = Arrivals()
 
     @property
     def processed(self) -> int:
@@ -107,6 +114,7 @@ class ResultReader:
                 topic, partition = message.topic(), message.partition()
                 last[topic, message.key().decode()] = message.value()
                 self._position[topic, partition] = message.offset() + 1
+                self.arrivals.tell(topic, partition, message.timestamp()[1])
         for (topic, key), value in last.items():
             self.results[topic][key] = json.loads(value)
 

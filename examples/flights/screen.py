@@ -25,6 +25,7 @@ class View:
     rate: float
     tasks: dict[str, list[str]]
     leaving: list[str]
+    learning: list[str]
     airlines: Results
 
 
@@ -53,12 +54,13 @@ class Screen:
 
     def announce(self, text: str) -> None:
         """Something happens."""
-        self._console.print(text)
+        self._console.print(text, soft_wrap=True)
 
     def show(self, view: View) -> None:
         """Everything as it is now."""
         if self._is_live:
-            self._live.update(Group(_progress(view), _hosts(view), _results(view)), refresh=True)
+            parts = (_progress(view), _hosts(view), _learning(view), _results(view))
+            self._live.update(Group(*parts), refresh=True)
         elif view.seconds >= self._next_line_s:
             self._next_line_s = view.seconds + _LINE_EVERY_S
             self._console.print(_line(view), soft_wrap=True)
@@ -70,6 +72,7 @@ def _line(view: View) -> str:
         f"{view.seconds:5.1f} s  {view.produced:,} of {view.total:,} flights, "
         f"{view.processed:,} processed  {view.rate:,.0f} records/s  "
         f"lag {view.produced - view.processed:,}  {hosts}"
+        + "".join(f"\n         {line}" for line in view.learning)
     )
 
 
@@ -93,6 +96,10 @@ def _hosts(view: View) -> RenderableType:
         note = " (leaving)" if name in view.leaving else ""
         table.add_row(name + note, str(len(tasks)), " ".join(tasks))
     return table
+
+
+def _learning(view: View) -> RenderableType:
+    return "\n".join(view.learning) or "no task is on its way"
 
 
 def _results(view: View) -> RenderableType:

@@ -99,4 +99,7 @@ def test_flights_match_pandas_while_instances_join_and_leave() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "matches pandas"
     assert "host-3 joins" in done.stdout
+    assert "host-3 learns" in done.stdout
+    assert "is warm and goes from host-" in done.stdout
+    assert "tasks were handed over; the longest time without a result" in done.stdout
     assert "host-1 leaves" in done.stdout
