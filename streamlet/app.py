@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -24,13 +25,22 @@ from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable, TableNode
 from streamlet.dsl.tables import TableSource
 from streamlet.dsl.uses import TableUse
-from streamlet.errors import AppNotFoundError, ConfigError, StreamletError, TopologyError, told
+from streamlet.errors import (
+    AppNotFoundError,
+    ConfigError,
+    NotFoundError,
+    StreamletError,
+    TopologyError,
+    told,
+)
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.serdes import SerdeLike
 from streamlet.topology.graph import Topology
 
 if TYPE_CHECKING:
     from streamlet.group.leader import Assignor
+    from streamlet.group.members import MemberAdmin, Removal
+    from streamlet.group.metadata import InstanceMetadata
     from streamlet.running import Result, Run
 
 K = TypeVar("K")
@@ -260,11 +270,77 @@ class App:
         run = self._run
         return None if run is None else run.metrics_url
 
-    def close(self) -> None:
-        """Stop a run gracefully and wait for its end; nothing if none is under way."""
+    def close(self, *, leave: bool = False) -> None:
+        """Stop a run gracefully and wait for its end; nothing if none is under way.
+
+        Args:
+            leave: it does not come back. Without this a static member (``group.instance.id``)
+                keeps its tasks until its session is over; a dynamic one leaves in any case.
+        """
         run = self._run
         if run is not None:
-            run.stop()
+            run.stop(leave)
+
+    def metadata(self, settings: Settings | None = None) -> tuple[InstanceMetadata, ...]:
+        """The instances of this application that are running now, anywhere, by name.
+
+        As ``metadataForAllStreamsClients`` and ``metadataForLocalThreads`` in Kafka Streams: the
+        members of each with their ids, static ones included, and their tasks. The instance that
+        runs in this process has ``local``. Tasks are as of the last rebalance, and are not told
+        while another is under way.
+
+        Args:
+            settings: in place of the program's with ``STREAMLET_…`` variables over them.
+
+        Returns:
+            Nothing if no instance is running.
+
+        Raises:
+            BrokerError: the coordinator does not answer, or will not tell.
+        """
+        from streamlet.group.metadata import instances
+
+        here = None if self._run is None else self._run.process_id
+        with self._members(settings) as members:
+            try:
+                return instances(members.settled(), here)
+            except NotFoundError:
+                return ()
+
+    def remove_members(
+        self, instance_ids: Sequence[str], settings: Settings | None = None
+    ) -> list[Removal]:
+        """Take static members that are down out of the group, in one request.
+
+        Their tasks are given to others at once, not after a session timeout. A member that is alive
+        joins again.
+
+        Args:
+            instance_ids: of members (``a-0``), or of instances (``a``) for all their members.
+            settings: in place of the program's with ``STREAMLET_…`` variables over them.
+
+        Returns:
+            For each id whether it was removed, or Kafka's name of the reason.
+
+        Raises:
+            NotFoundError: the application has never run.
+            BrokerError: the coordinator does not answer, or will not tell.
+        """
+        with self._members(settings) as members:
+            return members.remove(instance_ids)
+
+    @contextmanager
+    def _members(self, settings: Settings | None) -> Iterator[MemberAdmin]:
+        from streamlet.group.members import MemberAdmin
+        from streamlet.group.transport import Transport
+
+        used = settings or self.load_settings(environ=os.environ)
+        config = used.client_config("group")
+        transport = Transport(used.bootstrap_servers, config, client_id="streamlet-members")
+        try:
+            yield MemberAdmin(transport, self.name)
+        finally:
+            transport.close()
 
     def __enter__(self) -> Self:
         return self

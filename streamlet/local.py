@@ -14,13 +14,14 @@ from streamlet.assignor.assign import assign
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
-from streamlet.errors import ConfigError
+from streamlet.errors import BrokerError, ConfigError
 from streamlet.group.custom_assignor import CustomAssignor
 from streamlet.group.envelope import Envelope
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import HandoverRules
 from streamlet.group.leader import Assignor
-from streamlet.group.member_config import MembershipConfig
+from streamlet.group.member_config import MembershipConfig, static_members
+from streamlet.group.members import MemberAdmin
 from streamlet.group.session import GroupSession
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from
 from streamlet.group.transport import Transport
@@ -37,7 +38,7 @@ from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.restore import RestoreProgress, Restorer
 from streamlet.runtime.worker import Observer, Worker
-from streamlet.state.directory import StateDirectory
+from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.topology.graph import Topology
 
 log = logging.getLogger(__name__)
@@ -110,6 +111,43 @@ def open_control(application: str, settings: Settings, clock: Clock | None = Non
         admin_for(settings),
         clock or SystemClock(),
     )
+
+
+def clear_left_over(
+    topology: Topology, settings: Settings, process_id: str, lock: FolderLock, members: int
+) -> None:
+    """Remove the instance's static ids that none of its members has this time, and note the new.
+
+    They would keep their tasks for a session timeout: it runs fewer workers than before, or has
+    another static id, or none any more. What cannot be removed now ends with its session.
+
+    Args:
+        topology: what is run.
+        settings: the application's.
+        process_id: the instance's.
+        lock: of its folder, where it is noted.
+        members: how many members it runs.
+    """
+    static = settings.group_instance_id
+    before = str(lock.fields.get("instance_id", "")), int(lock.fields.get("members", 0))
+    lock.set(instance_id=static or "", members=members)
+    if not (static or before[0]):
+        return
+    transport = Transport(
+        settings.bootstrap_servers, settings.client_config("group"), client_id="streamlet-start"
+    )
+    try:
+        removed = MemberAdmin(transport, topology.application).remove_left_over(
+            static_members(static, members), process_id, static, static_members(*before)
+        )
+    except BrokerError as error:
+        log.warning("looking for members of an earlier run: %s", error)
+        return
+    finally:
+        transport.close()
+    for one, problem in removed.items():
+        said = "it was removed" if problem is None else f"it could not be removed: {problem}"
+        log.warning("%s is a member of an earlier run of this instance, %s", one, said)
 
 
 def open_worker(
@@ -248,6 +286,8 @@ def _session(
         tags=dict(settings.instance_tags),
         learners=settings.stream_rebalancing_mode != "eager",
         mode=settings.stream_rebalancing_mode,
+        imbalance=settings.stream_imbalance_percentage,
+        started_ms=clock.wall_ms(),
     )
     protocol = TasksProtocol(
         identity,

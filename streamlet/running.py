@@ -19,7 +19,7 @@ import attrs
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.group.leader import Assignor
-from streamlet.local import MemberIdentity, open_worker
+from streamlet.local import MemberIdentity, clear_left_over, open_worker
 from streamlet.runtime.metrics.server import ANY_HOST, serving
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore import RestoreProgress
@@ -105,6 +105,9 @@ class Run:
         self._stop = threading.Event()
         self._ended = threading.Event()
         self._thread = threading.get_ident()
+        self._leaves = False
+        #: The instance's process id, once it is known.
+        self.process_id: str | None = None
         #: Where metrics are served, while they are.
         self.metrics_url: str | None = None
 
@@ -137,6 +140,7 @@ class Run:
 
         application = self._topology.application
         process_id, lock = StateDirectory(self._settings.state_dir, application).lock_instance()
+        self.process_id = process_id
         try:
             member = MemberIdentity(process_id, name or socket.gethostname())
             served = serving(
@@ -149,6 +153,7 @@ class Run:
                 told=self._serving,
             )
             with lock, served as exposition, _interrupts() as interrupts:
+                clear_left_over(self._topology, self._settings, process_id, lock, 1)
                 worker = open_worker(
                     self._topology,
                     self._settings,
@@ -159,6 +164,7 @@ class Run:
                     measured=None if exposition is None else partial(exposition.take, 0),
                     clock=self._clock,
                 )
+                worker.leaves = lambda: self._leaves
                 worker.run(keep_going)
         finally:
             self._ended.set()
@@ -169,8 +175,12 @@ class Run:
         self.metrics_url = url
         log.info("metrics on %s/metrics", url)
 
-    def stop(self) -> None:
-        """Ask for a graceful stop and, from another thread, wait until it is done."""
+    def stop(self, leave: bool = False) -> None:
+        """Ask for a graceful stop and, from another thread, wait until it is done.
+
+        ``leave``: for good, so that a static id does not keep its tasks for a restart.
+        """
+        self._leaves = leave
         self._stop.set()
         if threading.get_ident() != self._thread:
             self._ended.wait()

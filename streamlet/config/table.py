@@ -25,6 +25,7 @@ from streamlet.config.values import (
     pairs,
     positive,
     size,
+    static_id,
     text,
     whole,
     words,
@@ -194,7 +195,7 @@ class Settings:
     )
     group_instance_id: str | None = _row(
         "membership",
-        optional(text()),
+        optional(static_id()),
         None,
         "Static id of the instance: a restart within the session timeout moves nothing.",
     )

@@ -21,6 +21,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)")
 _MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?", re.IGNORECASE)
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
+_STATIC_ID = re.compile(r"[A-Za-z0-9._-]{1,240}")
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 
@@ -168,6 +169,17 @@ def text() -> Kind[str]:
         return value.strip()
 
     return Kind("text", parse)
+
+
+def static_id() -> Kind[str]:
+    """What Kafka allows as a ``group.instance.id``, with room for a member's number behind it."""
+
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or not _STATIC_ID.fullmatch(value.strip()):
+            raise ValueError("expected 1 to 240 letters, digits, dots, dashes, underscores")
+        return value.strip()
+
+    return Kind("letters, digits, dots, dashes, underscores", parse)
 
 
 def folder() -> Kind[Path]:

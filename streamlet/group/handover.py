@@ -296,10 +296,17 @@ class Handover:
         if claim is not None and claim.stage in OURS:
             over = not claim.claimed and task in self._orders.pending
             claim.claimed = True
-            if over and self.rules.standbys and not self._taking_over():
-                # The copy that became active is missing, and the old owner's is warm.
-                self._out.append(Rejoin("a standby is to be placed after a hand-over"))
+            if over and not self._taking_over():
+                self._all_taken_over()
             self._proceed(now_ms)
+
+    def _all_taken_over(self) -> None:
+        if self.rules.standbys:
+            # The copy that became active is missing, and the old owner's is warm.
+            self._out.append(Rejoin("a standby is to be placed after a hand-over"))
+        elif self.rules.static:
+            # A restart would be handed orders that are long carried out, and cost a rebalance then.
+            self._out.append(Rejoin("all hand-overs to a static member are over"))
 
     def _taking_over(self) -> bool:
         """Whether a hand-over to us is still open."""

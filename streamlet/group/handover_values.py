@@ -22,7 +22,8 @@ class HandoverRules:
     A learner that is ready goes on until it lags by ``settled_lag`` records, for ``settle_ms`` at
     most, before the group is told: what is missing when the owner stops is part of the gap.
     ``gives_up_at_joins``: before each JoinGroup the member stops what others learn of it (handover
-    ``surrender``); ``stops_at_joins``: all it runs (mode ``eager``).
+    ``surrender``); ``stops_at_joins``: all it runs (mode ``eager``). ``static``: it has a static
+    id, so that its next process is handed the assignment this one was.
     """
 
     acceptable_lag: int = 10_000
@@ -36,6 +37,7 @@ class HandoverRules:
     poll_ms: int = 5
     retry_ms: int = 50
     standbys: int = 0
+    static: bool = False
 
     @property
     def announced_joins(self) -> bool:
@@ -51,6 +53,7 @@ class HandoverRules:
             linger_ms=settings.learner_ready_linger_ms,
             timeout_ms=settings.handover_timeout_ms,
             standbys=settings.num_standby_replicas,
+            static=settings.group_instance_id is not None,
             gives_up_at_joins=settings.learner_handover == "surrender",
             stops_at_joins=settings.stream_rebalancing_mode == "eager",
         )

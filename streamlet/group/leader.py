@@ -25,7 +25,7 @@ from streamlet.group import wire
 from streamlet.group.commands import RunAssignor
 from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_subscription
 from streamlet.group.messages import JoinedMember
-from streamlet.group.values import Assignment, AssignmentError, Subscription
+from streamlet.group.values import Assignment, AssignmentError, Subscription, newest_imbalance
 from streamlet.types import TaskId
 
 Assignor: TypeAlias = Callable[[GroupState], Plan]
@@ -88,6 +88,9 @@ def _group_state(
 ) -> GroupState:
     """``eager``: somebody stops everything at each join, and can do nothing else."""
     rules = attrs.evolve(view.rules, mode="eager" if eager else "incremental")
+    imbalance = newest_imbalance(said.values())
+    if imbalance is not None:
+        rules = attrs.evolve(rules, imbalance=imbalance)
     if run.reduced >= 2:  # the last resort against a group too large to store
         rules = attrs.evolve(rules, standbys=0)  # each is named in two places
     members = tuple(_member_state(m, said[m], view.subtopologies) for m in sorted(said))

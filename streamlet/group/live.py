@@ -23,7 +23,7 @@ from streamlet.assignor.values import (
 )
 from streamlet.group.describe import GroupDescription, MemberDescription
 from streamlet.group.envelope import open_assignment, open_subscription
-from streamlet.group.values import Assignment, Subscription
+from streamlet.group.values import Assignment, Subscription, newest_imbalance
 from streamlet.group.wire import WireError, decode_assignment, decode_subscription
 from streamlet.types import TaskId
 
@@ -164,8 +164,8 @@ def tasks(group: LiveGroup) -> tuple[TaskInfo, ...]:
 def last_round(group: LiveGroup, rules: Rules, now_ms: int) -> tuple[GroupState, Plan]:
     """What the leader of the last rebalance was given and what it answered.
 
-    ``now_ms`` stands in where the leader did not say when that was. Settings are not told by
-    members: ``rules`` are the application's as far as the caller knows them.
+    ``now_ms`` stands in where the leader did not say when that was. Of the settings members tell
+    only the band: ``rules`` are the application's as far as the caller knows them.
     """
     newest = group.newest
     everything = tasks(group)
@@ -174,11 +174,7 @@ def last_round(group: LiveGroup, rules: Rules, now_ms: int) -> tuple[GroupState,
         members=tuple(_member_state(member, _leaders_hashes(group)) for member in group.members),
         generation=newest.generation,
         now_ms=now_ms if newest.made_ms is None else newest.made_ms,
-        rules=attrs.evolve(
-            rules,
-            learners=any(m.said.learners for m in group.members),
-            mode="eager" if group.eager else "incremental",
-        ),
+        rules=_rules(group, rules),
     )
     given = {task for member in group.members for task, role in member.tasks if role in _GIVEN}
     deadlines = [m.told.deferral_deadline_ms for m in group.members]
@@ -188,6 +184,16 @@ def last_round(group: LiveGroup, rules: Rules, now_ms: int) -> tuple[GroupState,
         unassigned=frozenset(info.task for info in everything) - given,
     )
     return state, plan
+
+
+def _rules(group: LiveGroup, rules: Rules) -> Rules:
+    imbalance = newest_imbalance(m.said for m in group.members)
+    return attrs.evolve(
+        rules,
+        learners=any(m.said.learners for m in group.members),
+        mode="eager" if group.eager else "incremental",
+        imbalance=rules.imbalance if imbalance is None else imbalance,
+    )
 
 
 #: Roles by which a task is with somebody, as of an assignment (``RELEASED``: in its first round).

@@ -44,6 +44,27 @@ class GroupReader(Protocol):
         ...
 
 
+def describe(group: GroupReader, application: str) -> LiveGroup:
+    """An application's group as it is now.
+
+    Raises:
+        NotFoundError: there is no such group, or it is not an application's.
+        BrokerError: the coordinator does not answer or will not tell; Kafka's name of the reason.
+    """
+    described = group.describe_group(application, _REQUEST_MS).result()
+    if described.error:
+        raise BrokerError(f"group {application}: {name_of(described.error)}")
+    if described.state == "Dead":
+        raise NotFoundError(f"there is no application {application!r} on this cluster")
+    live = read(described)
+    if not live.ours:
+        raise NotFoundError(
+            f"{application!r} is a group of other clients, of type "
+            f"{described.protocol_type!r}, and no application of streamlet"
+        )
+    return live
+
+
 class OffsetReader(Protocol):
     """What is asked of the brokers (``kafka.ports.Admin``)."""
 
@@ -85,7 +106,7 @@ class Look:
         wait_ms = _SETTLE_CHECK_MS if self.check else _SETTLE_MS
         deadline = self.clock.now_ms() + wait_ms
         while True:
-            live = self._described()
+            live = describe(self.group, self.application)
             if live.stable or not live.members:
                 return live
             if self.clock.now_ms() >= deadline or self.stopped.wait(self.poll_s):
@@ -94,20 +115,6 @@ class Look:
             raise TimedOutError(
                 f"{self.application} is still in {live.described.state} after {wait_ms} ms; "
                 "it can be checked when it is Stable"
-            )
-        return live
-
-    def _described(self) -> LiveGroup:
-        described = self.group.describe_group(self.application, _REQUEST_MS).result()
-        if described.error:
-            raise BrokerError(f"group {self.application}: {name_of(described.error)}")
-        if described.state == "Dead":
-            raise NotFoundError(f"there is no application {self.application!r} on this cluster")
-        live = read(described)
-        if not live.ours:
-            raise NotFoundError(
-                f"{self.application!r} is a group of other clients, of type "
-                f"{described.protocol_type!r}, and no application of streamlet"
             )
         return live
 

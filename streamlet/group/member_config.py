@@ -61,7 +61,7 @@ class MembershipConfig:
         at_least_once = settings.processing_guarantee == "at_least_once"
         return cls(
             group,
-            None if static is None else f"{static}-{member}",
+            None if static is None else static_member(static, member),
             settings.session_timeout_ms,
             settings.heartbeat_interval_ms,
             rebalance_ms,
@@ -85,3 +85,15 @@ class MembershipConfig:
                 f"heartbeat.interval.ms {self.heartbeat_interval_ms} must be at most half of"
                 f" session.timeout.ms {self.session_timeout_ms}"
             )
+
+
+def static_member(instance_id: str, number: int) -> str:
+    """The static id of an instance's member."""
+    return f"{instance_id}-{number}"
+
+
+def static_members(instance_id: str | None, members: int) -> list[str]:
+    """The static ids of an instance's members; none without an id."""
+    if not instance_id:
+        return []
+    return [static_member(instance_id, number) for number in range(members)]

@@ -107,7 +107,7 @@ def _member(
         "member": member.name,
         "member_id": member.described.member_id,
         "instance_id": member.described.instance_id,
-        "state": _member_state_name(group, member),
+        "state": member_state(group, member),
         "tasks": [
             _task(task, role, copies.get(task), task in stateful, task in learned)
             for task, role in member.tasks
@@ -115,7 +115,8 @@ def _member(
     }
 
 
-def _member_state_name(group: LiveGroup, member: LiveMember) -> str:
+def member_state(group: LiveGroup, member: LiveMember) -> str:
+    """What a member does, in Kafka Streams' words for a client's state."""
     if group.described.state in _MOVING:
         return "REBALANCING"
     leaving = member.said.leaving is not None or member.told.leave

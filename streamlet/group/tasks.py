@@ -60,6 +60,8 @@ class Identity:
     tags: dict[str, str] = attrs.field(factory=dict)
     learners: bool = True
     mode: str = "incremental"
+    imbalance: float | None = None
+    started_ms: int = 0
 
 
 @attrs.frozen
@@ -162,6 +164,8 @@ class TasksProtocol:
             wants_type=TYPES[who.mode],
             learners=who.learners,
             stateful=who.stateful,
+            imbalance=who.imbalance,
+            started_ms=who.started_ms,
         )
         self._said = _reduced(said, need.reduced)
         data = wire.encode_subscription(self._said, self._version)
@@ -220,15 +224,18 @@ def _predecessors(said: Subscription, cached: Assignment) -> Received:
     """Take over what a process with our static id was told before us (M9).
 
     The coordinator hands a restarted static member its old assignment without asking the leader;
-    the nonce gives it away. Tasks that simply run are ours. Hand-overs are not to be carried out a
-    second time: their tasks are not run, and everybody plans again.
+    the nonce gives it away. Tasks that simply run are ours, also while everybody plans again
+    because our settings are others. Hand-overs are not to be carried out a second time: their tasks
+    are not run, and everybody plans again. Of another program or state folder nothing is run.
     """
-    if cached.answers_identity != wire.identity_of(said):
-        return Received(Assignment(), "restarted with another topology or other settings")
-    if not (cached.release or cached.pending or cached.revoke or cached.leave):
-        return Received(cached)
+    identity = wire.identity_of(said)
+    if not wire.same_program(cached.answers_identity, identity):
+        return Received(Assignment(), "restarted with another topology or another state folder")
     quiet = attrs.evolve(cached, release={}, pending={}, revoke=frozenset(), leave=False)
-    return Received(quiet, "restarted in the middle of a hand-over")
+    if quiet != cached:
+        return Received(quiet, "restarted in the middle of a hand-over")
+    other = cached.answers_identity != identity
+    return Received(cached, "restarted with other settings" if other else None)
 
 
 def _reduced(said: Subscription, level: int) -> Subscription:

@@ -190,14 +190,16 @@ class Transport:
 
     def describe_group(self, group: str, timeout_ms: int) -> Future[GroupDescription]:
         """A group as its coordinator sees it; state Dead if there is none."""
+        fields: dict[str, object] = {"groups": [group], "include_authorized_operations": False}
+        # Version 6 answers with an error where 5 says that the group is Dead.
+        request = WireRequest("DescribeGroups", 4, 5, fields)
 
         async def describe() -> GroupDescription:
             deadline = self._deadline(timeout_ms)
-            node = (await self._coordinator(group, deadline))[Connection.MAIN]
-            fields: dict[str, object] = {"groups": [group], "include_authorized_operations": False}
-            # Version 6 answers with an error where 5 says that the group is Dead.
-            request = WireRequest("DescribeGroups", 4, 5, fields)
-            return decode_group((await self._deliver(request, node, deadline)).groups[0])
+            response = await self._ask(
+                group, request, deadline, lambda answer: answer.groups[0].error_code
+            )
+            return decode_group(response.groups[0])
 
         return self._start(describe)
 
@@ -222,10 +224,9 @@ class Transport:
         """Remove static members in one request; the result is Kafka's code for each static id."""
 
         async def remove() -> dict[str, int]:
+            request = encode_leave(group, [("", one) for one in instance_ids], reason)
             deadline = self._deadline(timeout_ms)
-            node = (await self._coordinator(group, deadline))[Connection.MAIN]
-            leavers = [("", instance_id) for instance_id in instance_ids]
-            response = await self._deliver(encode_leave(group, leavers, reason), node, deadline)
+            response = await self._ask(group, request, deadline, lambda answer: answer.error_code)
             if response.error_code:
                 return dict.fromkeys(instance_ids, response.error_code)
             return {m.group_instance_id: m.error_code for m in response.members}
@@ -252,6 +253,22 @@ class Transport:
         except Exception as error:  # the loop has ended, or died of this
             _settle(future, error=TransportError(FailureKind.CLOSED, str(error)))
         return future
+
+    async def _ask(
+        self, group: str, request: WireRequest, deadline: int, code: Callable[[Any], int]
+    ) -> Any:
+        """Ask the coordinator; again while it is moving or loading the group, until the deadline.
+
+        ``code`` reads the error code that tells so.
+        """
+        while True:
+            node = (await self._coordinator(group, deadline))[Connection.MAIN]
+            response = await self._deliver(request, node, deadline)
+            late = self._clock.now_ms() + _FIND_PAUSE_MS >= deadline
+            if code(response) not in _MOVED | _NOT_YET or late:
+                return response
+            self._nodes.pop(group, None)
+            await self._net.sleep(_FIND_PAUSE_MS / 1000)
 
     async def _exchange(self, request: Request, way: Connection, deadline: int) -> Answer:
         cut = self._cuts[way]
@@ -399,7 +416,7 @@ def _kind(error: kafka_errors.KafkaError) -> FailureKind:
 
 def _text(error: kafka_errors.KafkaError) -> str:
     if _kind(error) is FailureKind.UNSUPPORTED:
-        return f"the broker is too old, Kafka 2.5 is needed: {error}"
+        return f"UNSUPPORTED_VERSION, the broker is too old, Kafka 2.5 is needed: {error}"
     return str(error.args[0]) if error.args else type(error).__name__
 
 

@@ -7,6 +7,7 @@ later version of streamlet reads an older one's bytes.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 
 import attrs
 
@@ -21,6 +22,8 @@ class Subscription:
     ``subtopologies`` is one 8-byte hash per subtopology number; a task goes only to members whose
     number and hash match. ``nonce`` changes to force a rebalance. ``learners`` says whether the
     member can learn. ``wants_type`` is the protocol type the member would rather use.
+    ``imbalance`` is its ``stream.imbalance.percentage`` (None: it does not say) and ``started_ms``
+    the wall-clock time its process began: of several that differ the latest counts.
     """
 
     instance: str  # process id, persisted with the state folder
@@ -39,6 +42,21 @@ class Subscription:
     wants_type: str = "stream"
     learners: bool = True
     stateful: frozenset[int] = frozenset()  # numbers of subtopologies with stores, for status
+    imbalance: float | None = None
+    started_ms: int = 0
+
+
+def newest_imbalance(said: Iterable[Subscription]) -> float | None:
+    """The band that the member says whose process began last; None where nobody says one.
+
+    So a restart of one instance changes it for the group, whoever leads.
+    """
+    telling = [s for s in said if s.imbalance is not None]
+    return max(telling, key=_seniority).imbalance if telling else None
+
+
+def _seniority(said: Subscription) -> tuple[int, str, int]:
+    return said.started_ms, said.instance, said.member
 
 
 class AssignmentError(enum.IntEnum):

@@ -32,6 +32,7 @@ VERSION = 1
 
 _HEAD = struct.Struct(">ii")
 _HASH_BYTES = 8
+#: Of each of the two parts of an identity.
 _IDENTITY_BYTES = 4
 #: Above this two numbers are no head of ours but the beginning of something else.
 _VERSION_MAX = 9_999
@@ -118,11 +119,26 @@ def decode_assignment(data: bytes) -> Assignment:
 
 
 def identity_of(subscription: Subscription) -> bytes:
-    """Give 4 bytes of what a member is, without what it has; other bytes need another plan."""
-    said = attrs.evolve(
-        subscription, copies={}, nonce=0, joined_generation=-1, deferral_deadline_ms=None
+    """Give 8 bytes of what a member is, without what it has; other bytes need another plan.
+
+    The first four stand for its program and its state folder, see ``same_program``, the others for
+    its settings.
+    """
+    s = subscription
+    program = Subscription(s.instance, "", 0, 1.0, 1, s.subtopologies, stateful=s.stateful)
+    settings = attrs.evolve(
+        s, copies={}, nonce=0, joined_generation=-1, deferral_deadline_ms=None, started_ms=0
     )
+    return _part_of_identity(program) + _part_of_identity(settings)
+
+
+def _part_of_identity(said: Subscription) -> bytes:
     return short_hash(_pack(SUBSCRIPTIONS[VERSION], _subscription_record(said)))[:_IDENTITY_BYTES]
+
+
+def same_program(identity: bytes, other: bytes) -> bool:
+    """Whether tasks given to one can be run by the other, on the state the one had on disk."""
+    return identity[:_IDENTITY_BYTES] == other[:_IDENTITY_BYTES]
 
 
 def short_hash(data: bytes) -> bytes:
@@ -191,6 +207,8 @@ def _subscription_record(s: Subscription) -> dict[str, Any]:
         "wants_type": None if s.wants_type == _USUAL_TYPE else s.wants_type,
         "learners": s.learners,
         "stateful": sorted(s.stateful),
+        "imbalance": s.imbalance,
+        "started_ms": s.started_ms,
     }
 
 

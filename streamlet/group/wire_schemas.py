@@ -53,6 +53,8 @@ _SUBSCRIPTION_1 = _record(
     wants_type=["null", "string"],
     learners="boolean",
     stateful=_array("int"),
+    imbalance=["null", "double"],
+    started_ms="long",
 )
 
 _ASSIGNMENT_1 = _record(

@@ -190,6 +190,9 @@ class Worker:
         #: Of the tasks given up so far, all of them once ``run`` has returned.
         self.counters = WorkerCounters()
         self.state = "CREATED"
+        #: Asked when it stops: whether for good; if not, a static id waits in the group for its
+        #: next process.
+        self.leaves: Callable[[], bool] = lambda: False
         self._told: tuple[TaskId, ...] = ()
         self._next_commit_ms = 0
 
@@ -252,7 +255,12 @@ class Worker:
         except (TimedOutError, TaskMigratedError, UndeliveredError) as error:
             log.warning("%s; the next owner repeats what was not committed", error)
         self._orders.drop_all()
-        self._group.leave(self._orders.leaving or "stopped", self._settings.session_timeout_ms)
+        for_good = self._orders.leaving is not None or self.leaves()
+        self._group.leave(
+            self._orders.leaving or "stopped",
+            self._settings.session_timeout_ms,
+            quietly=False if for_good else None,
+        )
         self._set_state("NOT_RUNNING")
 
     def _activate(self) -> None:

@@ -186,7 +186,7 @@ def _run(
     orders: dict[str, Any],
     metrics: tuple[int | None, str],
 ) -> None:
-    from streamlet.local import check_topics
+    from streamlet.local import check_topics, clear_left_over
     from streamlet.runtime.metrics.server import serving
     from streamlet.state.directory import StateDirectory
     from streamlet.tools.run_progress import RunProgress
@@ -207,6 +207,7 @@ def _run(
     )
     with lock, served as exposition:
         orders["process_id"] = process_id
+        clear_left_over(topology, settings, process_id, lock, max(orders["members"], 1))
         if orders["members"]:
             code = _supervise(orders, progress, exposition)
         else:

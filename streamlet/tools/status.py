@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
@@ -11,11 +10,11 @@ import typer
 
 from streamlet.errors import BrokerError, TimedOutError
 from streamlet.runtime.signals import GracefulStop
+from streamlet.tools.application import named
 from streamlet.tools.command import Common, command
 from streamlet.tools.status_view import view
 
 if TYPE_CHECKING:
-    from streamlet.config import Settings
     from streamlet.group.look import Look
 
 
@@ -42,7 +41,7 @@ def status(
     from streamlet.group.transport import Transport
     from streamlet.kafka.client import KafkaAdmin
 
-    application, settings = _application(common, app)
+    application, settings = named(common, app)
     servers = common.given_servers or settings.bootstrap_servers
     transport = Transport(servers, settings.client_config("group"), client_id="streamlet-status")
     try:
@@ -57,18 +56,6 @@ def status(
         transport.close()
     if not held:
         raise typer.Exit(1)
-
-
-def _application(common: Common, app: str) -> tuple[str, Settings]:
-    from streamlet.config import Settings
-
-    given = [f"{key}={value}" for key, value in common.settings.items()]
-    if ":" not in app:
-        return app, Settings.load(environ=os.environ, overrides=given)
-    from streamlet.app import load_app
-
-    loaded = load_app(app)
-    return loaded.name, loaded.load_settings(environ=os.environ, overrides=given)
 
 
 def look_once(common: Common, look: Look) -> bool:

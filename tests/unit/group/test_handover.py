@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from streamlet.assignor.values import Copy, Role
 from streamlet.group.commands import CommitOutcome
+from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.handover import Handover
-from streamlet.group.handover_values import AskHold, Close, CommitLast, HandoverRules, Rejoin, Stop
+from streamlet.group.handover_values import (
+    AskHold,
+    Close,
+    CommitLast,
+    HandoverRules,
+    Positions,
+    Rejoin,
+    Stop,
+)
 from streamlet.group.values import Assignment
 from streamlet.types import TaskId
 
@@ -62,3 +71,21 @@ def test_who_took_a_task_over_asks_for_its_standby_once_all_have_come() -> None:
         rules.running(task, 0)
         rules.claimed(task, 0)
     assert not [d for d in rules.take() if isinstance(d, Rejoin)], "nothing was handed over"
+
+
+def test_a_static_member_has_its_finished_hand_overs_forgotten_in_one_rebalance() -> None:
+    """A restart is handed the last assignment: orders carried out long ago are not to be in it."""
+    rules = Handover(HandoverRules(static=True))
+    other = TaskId(0, 1)
+    rules.assigned(2, "b", Assignment(pending={T: "a", other: "a"}), 0)
+    rules.take()
+    for task in (T, other):
+        marked = Positions({}, (CommitMetadata(1, "a", 2, release_to="b"),))
+        rules.fetched(task, marked, 0)
+        rules.running(task, 0)
+    rules.claimed(T, 0)
+    assert not [d for d in rules.take() if isinstance(d, Rejoin)], "one is still open"
+    rules.claimed(other, 0)
+    assert [d for d in rules.take() if isinstance(d, Rejoin)]
+    rules.claimed(other, 0)
+    assert not rules.take()

@@ -316,7 +316,45 @@ def test_a_restart_with_another_topology_runs_nothing_before_a_rebalance():
     new.say(nonce=100)
     answer = Assignment(active=frozenset({T00}), answers_nonce=99, answers_identity=identity)
     assert new.protocol.decode(wire.encode_assignment(answer)) == Assignment()
-    assert new.rejoins == ["restarted with another topology or other settings"]
+    assert new.rejoins == ["restarted with another topology or another state folder"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"capacity": 2.0}, {"tags": {"zone": "b"}}, {"imbalance": 0.0}, {"instance_members": 2}],
+)
+def test_a_restart_with_other_settings_runs_on_and_has_everybody_plan_again(changed):
+    """The coordinator hands the old assignment back and tells nobody of the new settings."""
+    identity = wire.identity_of(Bench(imbalance=0.2).said(nonce=99))
+    new = Bench(**{"imbalance": 0.2, **changed})
+    new.say(nonce=100)
+    answer = Assignment(active=frozenset({T00}), answers_nonce=99, answers_identity=identity)
+    assert new.protocol.decode(wire.encode_assignment(answer)) == answer
+    assert new.rejoins == ["restarted with other settings"]
+
+
+def test_a_restart_on_an_empty_disk_runs_nothing_before_a_rebalance():
+    """Somebody else may have a warm copy of what its predecessor ran."""
+    identity = wire.identity_of(attrs.evolve(Bench().said(nonce=99), instance="lost with its disk"))
+    new = Bench()
+    new.say(nonce=100)
+    answer = Assignment(active=frozenset({T00}), answers_nonce=99, answers_identity=identity)
+    assert new.protocol.decode(wire.encode_assignment(answer)) == Assignment()
+
+
+def test_a_new_process_with_the_same_settings_is_the_same_to_the_group():
+    identity = wire.identity_of(Bench(imbalance=0.2, started_ms=1).said(nonce=99))
+    assert identity == wire.identity_of(Bench(imbalance=0.2, started_ms=2).said(nonce=100))
+
+
+def test_the_band_is_that_of_the_process_that_started_last_whoever_leads():
+    """One instance is restarted with another one, and leads or not."""
+    leader = Bench(imbalance=0.2, started_ms=10)
+    newest = Bench(number=1, imbalance=0.5, started_ms=30).say()
+    silent = Bench(number=2, started_ms=99).say()
+    leader.plan(a=leader.say(), b=newest, c=silent)
+    leader.plan(a=leader.say(), c=silent)
+    assert [group.rules.imbalance for group in leader.asked] == [0.5, 0.2]
 
 
 def test_an_answer_to_our_own_words_is_not_taken_for_a_cached_one():

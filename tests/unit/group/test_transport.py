@@ -65,6 +65,15 @@ def test_a_broker_too_old_is_said_to_be_too_old(
     assert not failed.value.sent
 
 
+def test_members_are_not_removed_one_by_one_where_a_broker_is_too_old(
+    old_address: str, request: pytest.FixtureRequest
+) -> None:
+    transport = Transport(old_address)
+    request.addfinalizer(transport.close)
+    with pytest.raises(TransportError, match="UNSUPPORTED_VERSION"):
+        transport.remove_members("g", ["a-0"], 5_000).result(10)
+
+
 def test_a_broker_too_old_is_not_taken_for_one_that_is_away(old_address: str) -> None:
     """What run asks first goes through the other client."""
     with pytest.raises(BrokerTooOldError, match=rf"{old_address} is too old, Kafka 2\.5 is needed"):

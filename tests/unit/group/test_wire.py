@@ -43,6 +43,8 @@ SUBSCRIPTIONS = st.builds(
     wants_type=TEXT,
     learners=st.booleans(),
     stateful=st.frozensets(NUMBERS, max_size=4),
+    imbalance=st.none() | st.floats(0, 1),
+    started_ms=LONGS,
 )
 TASK_SETS = st.frozensets(TASKS, max_size=8)
 ORDERS = st.dictionaries(TASKS, IDS, max_size=4)
@@ -184,7 +186,9 @@ def test_the_identity_changes_with_what_a_member_is_and_not_with_what_it_has():
     other = Subscription("i", "n", 0, 1.0, 1, (b"87654321",), nonce=1)
     assert wire.identity_of(member) == wire.identity_of(same)
     assert wire.identity_of(member) != wire.identity_of(other)
-    assert len(wire.identity_of(member)) == 4
+    assert wire.same_program(wire.identity_of(member), wire.identity_of(same))
+    assert not wire.same_program(wire.identity_of(member), wire.identity_of(other))
+    assert len(wire.identity_of(member)) == 8
 
 
 def big_group(members: int, tasks: int) -> tuple[list[bytes], list[bytes]]:
@@ -215,6 +219,8 @@ def big_group(members: int, tasks: int) -> tuple[list[bytes], list[bytes]]:
             joined_generation=3,
             stateful=frozenset({0, 1, 3}),
             nonce=1_700_000_000_000 + chance.randrange(10**9),
+            imbalance=0.2,
+            started_ms=1_700_000_000_000 + chance.randrange(10**9),
         )
         subscriptions.append(wire.encode_subscription(said))
         orders = {mine[0]: ids[(n + 1) % members]} if n % 10 == 0 else {}

@@ -1,0 +1,91 @@
+"""The instances of a running application as values, for programs (``App.metadata``); pure."""
+
+from __future__ import annotations
+
+import attrs
+
+from streamlet.assignor.values import Role
+from streamlet.group.live import LiveGroup, LiveMember
+from streamlet.group.status import member_state
+from streamlet.types import TaskId
+
+
+@attrs.frozen
+class TaskMetadata:
+    """A task of a member: ``active``, ``standby``, ``learner``, ``pending`` or ``released``."""
+
+    task: TaskId
+    role: str
+
+
+@attrs.frozen
+class MemberMetadata:
+    """A worker process, one member of the group; ``state`` in Kafka Streams' words.
+
+    ``instance_id`` is its static id (``group.instance.id``), None for a dynamic member.
+    """
+
+    member: str
+    member_id: str
+    instance_id: str | None
+    state: str
+    tasks: tuple[TaskMetadata, ...]
+
+    @property
+    def active_tasks(self) -> tuple[TaskId, ...]:
+        """What it processes."""
+        return tuple(one.task for one in self.tasks if one.role == Role.ACTIVE)
+
+    @property
+    def standby_tasks(self) -> tuple[TaskId, ...]:
+        """What it keeps copies of, for good or to take it over."""
+        return tuple(one.task for one in self.tasks if one.role in (Role.STANDBY, Role.LEARNER))
+
+
+@attrs.frozen
+class InstanceMetadata:
+    """One ``streamlet run`` or ``App.run``. ``local``: it runs in this process."""
+
+    name: str
+    process_id: str
+    capacity: float
+    tags: dict[str, str]
+    leaving: bool
+    members: tuple[MemberMetadata, ...]
+    local: bool = False
+
+    @property
+    def instance_ids(self) -> tuple[str, ...]:
+        """The static ids of its members, as ``App.remove_members`` takes them."""
+        return tuple(m.instance_id for m in self.members if m.instance_id is not None)
+
+
+def instances(group: LiveGroup, here: str | None = None) -> tuple[InstanceMetadata, ...]:
+    """The instances of a group, by name; ``here`` is the process id of the one in this process."""
+    together: dict[str, list[LiveMember]] = {}
+    for member in group.members:
+        together.setdefault(member.said.instance or member.described.member_id, []).append(member)
+    return tuple(_instance(group, members, here) for members in together.values())
+
+
+def _instance(group: LiveGroup, members: list[LiveMember], here: str | None) -> InstanceMetadata:
+    said = members[0].said
+    return InstanceMetadata(
+        name=said.name or members[0].described.client_id,
+        process_id=said.instance,
+        capacity=said.capacity,
+        tags=dict(sorted(said.tags.items())),
+        leaving=any(m.said.leaving is not None or m.told.leave for m in members),
+        members=tuple(_member(group, member) for member in members),
+        local=here is not None and said.instance == here,
+    )
+
+
+def _member(group: LiveGroup, member: LiveMember) -> MemberMetadata:
+    return MemberMetadata(
+        member=member.name,
+        member_id=member.described.member_id,
+        instance_id=member.described.instance_id,
+        state=member_state(group, member),
+        tasks=tuple(TaskMetadata(task, role.value) for task, role in member.tasks),
+    )

@@ -1,0 +1,95 @@
+"""``streamlet members``: who is in an application's group, and taking static members out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamlet.errors import NotFoundError
+from streamlet.tools.application import named
+from streamlet.tools.command import Common, command
+from streamlet.tools.output import table
+
+if TYPE_CHECKING:
+    from streamlet.group.members import MemberAdmin, Removal
+
+_App = Annotated[
+    str, typer.Argument(metavar="APP", help="The application's id, or module:attribute.")
+]
+
+
+@command("members list")
+def list_(common: Common, app: _App) -> None:
+    """List the members of an application's group, static ids included."""
+    with _admin(common, app) as admin:
+        found = admin.members()
+    rows: list[tuple[object, ...]] = [(m.member, m.instance_id, m.state) for m in found]
+    common.output.answer(
+        {
+            "members": [
+                {"member": m.member, "instance_id": m.instance_id, "state": m.state} for m in found
+            ]
+        },
+        table("MEMBER", "INSTANCE ID", "STATE", rows=rows) if rows else "no member is there",
+    )
+
+
+@command("members remove")
+def remove(
+    common: Common,
+    app: _App,
+    instance_id: Annotated[
+        list[str],
+        typer.Option(
+            metavar="ID",
+            help="Static id of a member (a-0), or of an instance (a) for all its members; may be"
+            " repeated.",
+        ),
+    ],
+) -> None:
+    """Take static members that are down out of the group, instead of waiting for their session.
+
+    All are removed in one request, and the group rebalances at once. A member that is alive joins
+    again. Exit 1 if any id could not be removed.
+    """
+    if not all(instance_id):
+        raise typer.BadParameter("an id must not be empty", param_hint="--instance-id")
+    with _admin(common, app) as admin:
+        try:
+            removed = admin.remove(instance_id)
+        except NotFoundError as error:
+            raise NotFoundError(f"{error} (INVALID_GROUP_ID)") from error
+    common.output.answer(
+        {
+            "results": [
+                {"instance_id": r.instance_id, "ok": r.ok, "error": r.error} for r in removed
+            ]
+        },
+        "\n".join(_said(one) for one in removed),
+    )
+    if not all(one.ok for one in removed):
+        raise typer.Exit(1)
+
+
+def _said(removal: Removal) -> str:
+    if removal.ok:
+        return f"removed: {removal.instance_id}"
+    hint = " (nobody in the group has this id)" if removal.error == "UNKNOWN_MEMBER_ID" else ""
+    return f"not removed: {removal.instance_id}: {removal.error}{hint}"
+
+
+@contextmanager
+def _admin(common: Common, app: str) -> Iterator[MemberAdmin]:
+    from streamlet.group.members import MemberAdmin
+    from streamlet.group.transport import Transport
+
+    application, settings = named(common, app)
+    servers = common.given_servers or settings.bootstrap_servers
+    transport = Transport(servers, settings.client_config("group"), client_id="streamlet-members")
+    try:
+        yield MemberAdmin(transport, application)
+    finally:
+        transport.close()

@@ -1,0 +1,110 @@
+"""What a group looks like from outside: its generation, its ids, who has which task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from streamlet.group.look import Look
+from streamlet.group.transport import Transport
+from tests.integration.chaos.support import Cluster, Instance, wait_for
+
+#: Long enough that nothing in a test can come of a session that ran out.
+PATIENT = "60000"
+
+
+@attrs.frozen
+class Seen:
+    """A group at rest."""
+
+    generation: int
+    ids: dict[str, str | None]  # static id by member
+    tasks: dict[str, list[str]]  # active and pending tasks by member
+    members: dict[str, str]  # member id by member
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> Seen:
+        members = [m for instance in document["instances"] for m in instance["members"]]
+        tasks = {role: {m["member"]: _of(m, role) for m in members} for role in _ROLES}
+        # What was handed over shows as it was ordered, until the next rebalance.
+        over = {task for mine in tasks["pending"].values() for task in mine}
+        return cls(
+            document["group"]["generation"],
+            {m["member"]: m["instance_id"] for m in members},
+            {
+                name: sorted({*mine} - over | {*tasks["pending"][name]})
+                for name, mine in tasks["active"].items()
+            },
+            {m["member"]: m["member_id"] for m in members},
+        )
+
+
+_ROLES = ("active", "pending")
+
+
+def _of(member: dict[str, Any], role: str) -> set[str]:
+    return {task["task"] for task in member["tasks"] if task["role"] == role}
+
+
+@attrs.frozen
+class Watcher:
+    """Looks at one cluster's group."""
+
+    cluster: Cluster
+    transport: Transport
+
+    def look(self) -> dict[str, Any]:
+        """The status document."""
+        return Look(self.transport, self.cluster.admin, self.cluster.name).now()
+
+    def seen(self) -> Seen:
+        """The group now, once it is stable."""
+        found = wait_for(
+            lambda: document if (document := self.look())["group"]["state"] == "Stable" else None,
+            lambda: f"the group is stable\n{self.cluster.logs()}",
+        )
+        assert found is not None
+        return Seen.of(found)
+
+    def settled(self, *names: str) -> Seen:
+        """The group once exactly these members share all its tasks, and nobody learns."""
+
+        def at_rest() -> Seen | None:
+            document = self.look()
+            learning = any(one["stage"] != "ordered" for one in document["handovers"])
+            if document["group"]["state"] != "Stable" or learning:
+                return None
+            seen = Seen.of(document)
+            tasks = sorted(task for mine in seen.tasks.values() for task in mine)
+            right = set(seen.ids) == set(names) and all(seen.tasks.values())
+            return seen if right and tasks == sorted(map(str, self.cluster.tasks)) else None
+
+        last = wait_for(at_rest, lambda: f"{names} share all: {self.look()}\n{self.cluster.logs()}")
+        assert last is not None
+        return last
+
+    def successor(self, name: str, before: Seen) -> Seen:
+        """The group once a new process of this member is in it."""
+        known = (None, before.members[name])
+        return wait_for(
+            lambda: now if (now := self.seen()).members.get(name) not in known else None,
+            lambda: f"{name} is back\n{self.cluster.logs()}",
+        )
+
+
+@contextmanager
+def watching(cluster: Cluster) -> Iterator[Watcher]:
+    """A watcher whose connection is closed in the end."""
+    transport = Transport(cluster.servers, client_id="watcher")
+    try:
+        yield Watcher(cluster, transport)
+    finally:
+        transport.close()
+
+
+def static(cluster: Cluster, name: str, **more: Any) -> Instance:
+    """An instance with a static id, which is its name."""
+    return cluster.instance(name, more=("--instance-id", name), **more)
