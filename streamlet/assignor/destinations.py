@@ -14,7 +14,13 @@ import attrs
 from streamlet.assignor.balance import balance
 from streamlet.assignor.claims import Claim
 from streamlet.assignor.copies import best_first
-from streamlet.assignor.learners import drop_useless, keeps_learners, may_learn, under_way
+from streamlet.assignor.learners import (
+    drop_useless,
+    keeps_learners,
+    may_learn,
+    take_up_again,
+    under_way,
+)
 from streamlet.assignor.members import Bench
 from streamlet.assignor.order import NOBODY, View
 from streamlet.assignor.orphans import adopt, best_copy
@@ -60,7 +66,7 @@ class Destinations:
         if not calm:
             found.balance()
         found.give_homeless()
-        found.resume_given_up()
+        take_up_again(found.sheet, found.owner, found.learned, found.learning)
         return found
 
     def is_home(self, task: int) -> bool:
@@ -195,9 +201,3 @@ class Destinations:
         for task in self.homeless:
             if task in self.sheet.home:
                 self._seat(task)
-
-    def resume_given_up(self) -> None:
-        """Go on learning what was given up to find a better place, where there was none."""
-        for task, learner in self.learned.items():
-            if self.sheet.home.get(task, NOBODY) == self.view.instance_of[learner]:
-                self.learning[task] = learner

@@ -68,6 +68,27 @@ def drop_useless(sheet: Sheet, owners: dict[int, int], learning: dict[int, int])
             del learning[task]
 
 
+def take_up_again(
+    sheet: Sheet, owners: dict[int, int], learned: dict[int, int], learning: dict[int, int]
+) -> None:
+    """Go on learning what was given up, where that was of no use or does no harm after all.
+
+    What nobody ran is placed before learners are looked at, and may have gone elsewhere since. The
+    most advanced goes first. Changes the sheet and ``learning`` in place.
+    """
+    view = sheet.view
+    given_up = [task for task in learned if task not in learning and task in sheet.home]
+    given_up.sort(key=lambda task: (_progress(view, task, learned[task]), -task), reverse=True)
+    for task in given_up:
+        target, home = view.instance_of[learned[task]], view.instance_of[owners[task]]
+        if sheet.home[task] == home != target:
+            sheet.put(task, target)
+            if not _is_useful(sheet, task, owners[task]):
+                sheet.put(task, home)
+        if sheet.home[task] == target:
+            learning[task] = learned[task]
+
+
 def _is_useful(sheet: Sheet, task: int, owner: int) -> bool:
     """Whether the move under way should go on.
 

@@ -86,15 +86,25 @@ class Checks:
         return violations
 
     def _note_cold(self, state: GroupState, plan: Plan) -> None:
-        """Remember which tasks go to copies that are not ready, though their owners live."""
-        copies = {member.member_id: member.copies for member in state.members}
+        """Remember which tasks go to copies that are not ready, though their owners live.
+
+        The members of an instance have one disk: a copy that one of them read is warm for all.
+        """
+        members = {member.member_id: member for member in state.members}
+        warm = {
+            (member.instance, task)
+            for member in state.members
+            for task, copy in member.copies.items()
+            if copy.ready
+        }
         for member_id, part in plan.members.items():
+            member = members[member_id]
             for task in (*part.active, *part.pending):
-                copy = copies[member_id].get(task)
+                copy = member.copies.get(task)
                 if copy is None or copy.role not in (Role.ACTIVE, Role.PENDING):
-                    ready = copy is not None and copy.ready
                     lives = bool(self._world.of(self.owner.get(task, "")))
-                    self._given_cold[task, member_id] = lives and not ready
+                    cold = (member.instance, task) not in warm
+                    self._given_cold[task, member_id] = lives and cold
 
     # -- members -------------------------------------------------------------------------------
 
