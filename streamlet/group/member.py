@@ -83,6 +83,7 @@ class Member:
     quiet: bool = False
     retry_at_ms: int = 0
     leave_by_ms: int = 0
+    goodbye_by_ms: int = 0
     heartbeat_at_ms: int = 0
     #: When the last heartbeat known to have arrived was sent: the coordinator keeps us for at least
     #: ``session_timeout_ms`` from then. Looked at before a changelog flush (C4).
@@ -284,6 +285,7 @@ class Member:
         self.drop(JoinGroup, SyncGroup)
         self.reason, self.quiet = reason, quiet
         self.leave_by_ms = self.now_ms + self.config.leave_timeout_ms
+        self.goodbye_by_ms = self.now_ms + self.config.leave_timeout_ms // 2
         self.retry_at_ms = self.now_ms
         self.move_to(State.LEAVING)
 

@@ -31,7 +31,7 @@ class MembershipConfig:
     commit_timeout_ms: int = 5_000
     hold_timeout_ms: int = 10_000
     request_timeout_ms: int = 5_000
-    leave_timeout_ms: int = 3_000
+    leave_timeout_ms: int = 10_000
     backoff_ms: int = 50
     backoff_max_ms: int = 1_000
     size_backoff_max_ms: int = 30_000

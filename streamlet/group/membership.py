@@ -297,10 +297,13 @@ class Membership:
         return not self._member.holds and not self._member.flights.of(OffsetCommit)
 
     def _go(self) -> None:
-        """Leave as soon as the commits in flight are answered, at the latest when time is up."""
+        """Leave as soon as the commits in flight are answered, or half of the time is up.
+
+        Whoever goes without a word has the others wait until its session is over.
+        """
         m = self._member
         late = m.now_ms >= m.leave_by_ms
-        if not late and not self._free():
+        if not self._free() and m.now_ms < m.goodbye_by_ms:
             return
         if late or m.quiet or not m.member_id:
             m.left()
@@ -333,7 +336,8 @@ class Membership:
         if m.state in LIVE:
             times.append(self._progress_due_ms())
         if m.state is State.LEAVING:
-            times.append(m.leave_by_ms)
+            by_ms = m.goodbye_by_ms if m.now_ms < m.goodbye_by_ms else m.leave_by_ms
+            times.append(by_ms)
         if m.state in LIVE or m.state is State.LEAVING:
             if m.link.state is not LinkState.FOUND:
                 times.append(m.link.due_ms)
