@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from streamlet.group.members import MemberAdmin, Removal
     from streamlet.group.metadata import InstanceMetadata
     from streamlet.running import Result, Run
+    from streamlet.scaling.cluster import Application
+    from streamlet.scaling.replace import ReplaceResult
+    from streamlet.scaling.scale_down import Result as ScalingResult
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -341,6 +344,88 @@ class App:
             yield MemberAdmin(transport, self.name)
         finally:
             transport.close()
+
+    def scale_down(
+        self,
+        *,
+        percent: float | None = None,
+        names: Sequence[str] = (),
+        timeout: timedelta | float | None = None,
+        wait: bool = True,
+        dry_run: bool = False,
+        even_all: bool = False,
+    ) -> ScalingResult:
+        """Let instances of this application leave, wherever they run, as ``streamlet scale-down``.
+
+        They hand their tasks over to those that stay, then end by themselves.
+
+        Args:
+            percent: how much stays; those leave whose state is least.
+            names: who leaves, in place of ``percent``.
+            timeout: after which they leave whatever is ready, seconds or a ``timedelta``; None for
+                the setting ``scale.down.timeout.ms`` of each.
+            wait: until they have left.
+            dry_run: only plan.
+            even_all: also if nobody would stay.
+
+        Raises:
+            StreamletError: no such instance, nobody would stay, the broker refuses; nothing was
+                marked. Or ``TimedOutError``: they are not gone long after their time.
+        """
+        from streamlet.scaling import commands
+        from streamlet.scaling.scale_down import Wanted
+
+        timeout_ms = None if timeout is None else _ms(timeout)
+        wanted = Wanted(percent, tuple(names), timeout_ms, even_all)
+        return commands.scale_down(self._as_scaled(), wanted, wait=wait, dry_run=dry_run)
+
+    def cancel_scale_down(self, names: Sequence[str] = (), *, wait: bool = True) -> ScalingResult:
+        """Let instances stay that are on their way out: those named, or all.
+
+        Args:
+            names: who stays.
+            wait: until nobody learns what it will not get.
+
+        Raises:
+            StreamletError: no such instance, or the broker refuses; no mark was taken back.
+        """
+        from streamlet.scaling import commands
+
+        return commands.cancel_scale_down(self._as_scaled(), names, wait=wait)
+
+    def replace(
+        self,
+        old: Sequence[str],
+        new: Sequence[str],
+        *,
+        timeout: timedelta | float | None = None,
+        join_timeout: timedelta | float = 300,
+    ) -> ReplaceResult:
+        """Wait for new instances, let old ones hand over and leave, as ``streamlet replace``.
+
+        Args:
+            old: names of those that leave.
+            new: names of those that come; they are started by somebody else.
+            timeout: as in ``scale_down``.
+            join_timeout: how long the new ones are waited for.
+
+        Raises:
+            StreamletError: as ``scale_down``.
+        """
+        from streamlet.scaling import commands
+        from streamlet.scaling.replace import Replacement
+
+        timeout_ms = None if timeout is None else _ms(timeout)
+        wanted = Replacement(tuple(old), tuple(new), timeout_ms, _ms(join_timeout))
+        return commands.replace(self._as_scaled(), wanted)
+
+    def _as_scaled(self) -> Application:
+        """What a command needs to know of this application."""
+        from streamlet.scaling.cluster import Application
+
+        topology = None if self._builder.graph.is_empty else self.topology()
+        settings = self.load_settings(environ=os.environ)
+        return Application.of(self.name, settings, topology, self.assignor)
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,15 @@ from typing import Any, TypeAlias
 import attrs
 import msgspec
 
-from streamlet.control.values import Endpoint, Entry, Mark, MemberKey, MemberProgress, ResetEpoch
+from streamlet.control.values import (
+    Command,
+    Endpoint,
+    Entry,
+    Mark,
+    MemberKey,
+    MemberProgress,
+    ResetEpoch,
+)
 
 #: Kind of an entry, and what it is kept by within its kind.
 Place: TypeAlias = tuple[type[Entry], str | MemberKey | None]
@@ -22,6 +30,7 @@ _KINDS: dict[str, type[Entry]] = {
     "progress": MemberProgress,
     "endpoint": Endpoint,
     "reset": ResetEpoch,
+    "command": Command,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 _DECODERS: dict[type[Entry], msgspec.json.Decoder[Any]] = {
@@ -34,6 +43,7 @@ class _Key:
     kind: str
     instance: str | None = None
     number: int | None = None
+    id: str | None = None
 
 
 _KEY = msgspec.json.Decoder(_Key)
@@ -59,7 +69,7 @@ def encode_key(place: Place) -> bytes:
     if isinstance(whose, MemberKey):
         key |= {"instance": whose.instance, "number": whose.number}
     elif whose is not None:
-        key["instance"] = whose
+        key["id" if kind is Command else "instance"] = whose
     return msgspec.json.encode(key)
 
 
@@ -83,6 +93,8 @@ def _place(key: _Key) -> Place | None:
     kind = _KINDS.get(key.kind)
     if kind is ResetEpoch:
         return kind, None
+    if kind is Command:
+        return None if key.id is None else (kind, key.id)
     if kind is None or key.instance is None:
         return None
     if kind is Mark:

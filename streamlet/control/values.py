@@ -109,4 +109,22 @@ class ResetEpoch:
     at_ms: int = 0
 
 
-Entry: TypeAlias = Mark | MemberProgress | Endpoint | ResetEpoch
+@attrs.frozen
+class Command:
+    """An operator's command that is about to change marks.
+
+    One at a time may: the first in the topic's order, until it takes its entry back, or until it
+    must be dead, because its entry is older than a command ever needs.
+    """
+
+    id: str
+    what: str  # for people: "scale-down on host-7"
+    at_ms: int
+
+    @property
+    def key(self) -> str:
+        """What it is kept by."""
+        return self.id
+
+
+Entry: TypeAlias = Mark | MemberProgress | Endpoint | ResetEpoch | Command

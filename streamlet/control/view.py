@@ -8,21 +8,28 @@ from typing import Any, Self
 import attrs
 
 from streamlet.control.records import Place, decode
-from streamlet.control.values import Endpoint, Mark, MemberKey, MemberProgress, ResetEpoch
+from streamlet.control.values import Command, Endpoint, Mark, MemberKey, MemberProgress, ResetEpoch
 
-_FIELDS = {Mark: "marks", MemberProgress: "progress", Endpoint: "endpoints"}
+_FIELDS = {
+    Mark: "marks",
+    MemberProgress: "progress",
+    Endpoint: "endpoints",
+    Command: "commands",
+}
 
 
 @attrs.frozen
 class ControlView:
     """All entries there are; never changed, so that any thread may read it.
 
-    ``marks`` go by the instance's process id, ``progress`` and ``endpoints`` by member.
+    ``marks`` go by the instance's process id, ``progress`` and ``endpoints`` by member,
+    ``commands`` by id, in the order in which they came.
     """
 
     marks: dict[str, Mark] = attrs.field(factory=dict)
     progress: dict[MemberKey, MemberProgress] = attrs.field(factory=dict)
     endpoints: dict[MemberKey, Endpoint] = attrs.field(factory=dict)
+    commands: dict[str, Command] = attrs.field(factory=dict)
     reset: ResetEpoch = attrs.field(factory=lambda: ResetEpoch(0))
 
     def apply(self, key: bytes | None, value: bytes | None) -> Self:

@@ -171,7 +171,7 @@ def last_round(group: LiveGroup, rules: Rules, now_ms: int) -> tuple[GroupState,
     everything = tasks(group)
     state = GroupState(
         tasks=everything,
-        members=tuple(_member_state(member, _leaders_hashes(group)) for member in group.members),
+        members=member_states(group),
         generation=newest.generation,
         now_ms=now_ms if newest.made_ms is None else newest.made_ms,
         rules=_rules(group, rules),
@@ -198,6 +198,12 @@ def _rules(group: LiveGroup, rules: Rules) -> Rules:
 
 #: Roles by which a task is with somebody, as of an assignment (``RELEASED``: in its first round).
 _GIVEN = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
+
+
+def member_states(group: LiveGroup) -> tuple[MemberState, ...]:
+    """What each member said when it last joined, as a leader reads it."""
+    leaders = _leaders_hashes(group)
+    return tuple(_member_state(member, leaders) for member in group.members)
 
 
 def _leaders_hashes(group: LiveGroup) -> tuple[bytes, ...]:

@@ -7,7 +7,7 @@ changes nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from streamlet.errors import BrokerError, NotFoundError, TimedOutError
 from streamlet.group.codes import name_of
 from streamlet.group.describe import GroupDescription
 from streamlet.group.live import LiveGroup, last_round, read
-from streamlet.group.messages import Answer, OffsetFetch, OffsetFetchAnswer, Request
+from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetchAnswer, Request
 from streamlet.group.status import document
 from streamlet.kafka.ports import TopicInfo
 from streamlet.types import TopicPartition
@@ -77,6 +77,29 @@ class OffsetReader(Protocol):
         ...
 
 
+def fetch_positions(
+    group: GroupReader, offsets: OffsetReader, application: str
+) -> dict[TopicPartition, Committed]:
+    """Every position the application has committed, of whatever partition there is."""
+    everything = [
+        TopicPartition(topic.name, partition)
+        for topic in offsets.topics().values()
+        if not topic.internal
+        for partition in range(topic.partitions)
+    ]
+    found: dict[TopicPartition, Committed] = {}
+    for start in range(0, len(everything), _PARTITIONS_AT_ONCE):
+        some = tuple(everything[start : start + _PARTITIONS_AT_ONCE])
+        request = OffsetFetch(application, some, require_stable=False)
+        answer = group.send(request, "main", _REQUEST_MS).result()
+        assert isinstance(answer, OffsetFetchAnswer), answer
+        if answer.error:
+            raise BrokerError(f"positions of {application}: {name_of(answer.error)}")
+        rows = answer.committed.items()
+        found |= {tp: one for tp, one in rows if one.offset >= 0 and not one.error}
+    return found
+
+
 @attrs.frozen
 class Look:
     """Looks at an application; ``stopped`` ends a wait for a group that rebalances."""
@@ -124,23 +147,7 @@ class Look:
 
     def _input_lag(self) -> dict[TopicPartition, int]:
         """Records between commit and end, of every partition the application has committed."""
-        everything = [
-            TopicPartition(topic.name, partition)
-            for topic in self.offsets.topics().values()
-            if not topic.internal
-            for partition in range(topic.partitions)
-        ]
-        committed: dict[TopicPartition, int] = {}
-        for start in range(0, len(everything), _PARTITIONS_AT_ONCE):
-            committed |= self._committed(everything[start : start + _PARTITIONS_AT_ONCE])
+        committed = fetch_positions(self.group, self.offsets, self.application)
         ends = self.offsets.end_offsets(sorted(committed)) if committed else {}
-        return {tp: max(ends[tp] - committed[tp], 0) for tp in sorted(committed) if tp in ends}
-
-    def _committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        request = OffsetFetch(self.application, tuple(partitions), require_stable=False)
-        answer = self.group.send(request, "main", _REQUEST_MS).result()
-        assert isinstance(answer, OffsetFetchAnswer), answer
-        if answer.error:
-            raise BrokerError(f"positions of {self.application}: {name_of(answer.error)}")
-        found = answer.committed.items()
-        return {tp: one.offset for tp, one in found if one.offset >= 0 and not one.error}
+        lag = ((tp, ends[tp] - committed[tp].offset) for tp in sorted(committed) if tp in ends)
+        return {tp: max(records, 0) for tp, records in lag}

@@ -33,10 +33,12 @@ from streamlet.group.transport_codec import (
     codes_of,
     decode,
     decode_group,
+    decode_log_sizes,
     encode,
     encode_leave,
 )
 from streamlet.group.transport_errors import CoordinatorRefused, FailureKind, TransportError
+from streamlet.types import TopicPartition
 
 with warnings.catch_warnings():
     # kafka-python reads its schemas by a call that Python calls deprecated; not our users' concern.
@@ -70,6 +72,7 @@ _REQUESTS = {
     "OffsetFetch": consumer.OffsetFetchRequest,
     "DescribeGroups": admin.DescribeGroupsRequest,
     "ListGroups": admin.ListGroupsRequest,
+    "DescribeLogDirs": admin.DescribeLogDirsRequest,
 }
 
 
@@ -232,6 +235,28 @@ class Transport:
             return {m.group_instance_id: m.error_code for m in response.members}
 
         return self._start(remove)
+
+    def log_sizes(
+        self, topics: Mapping[str, Sequence[int]], timeout_ms: int
+    ) -> Future[dict[TopicPartition, int]]:
+        """Bytes that partitions take on disk, of the largest replica; asks every broker.
+
+        What we may not see, or what no broker has, is left out.
+        """
+
+        async def sizes() -> dict[TopicPartition, int]:
+            deadline = self._deadline(timeout_ms)
+            await self._find("", deadline, any_broker=True)
+            asked = [{"topic": name, "partitions": list(found)} for name, found in topics.items()]
+            request = WireRequest("DescribeLogDirs", 1, 4, {"topics": asked})
+            largest: dict[TopicPartition, int] = {}
+            for broker in self._manager.cluster.brokers():
+                response = await self._deliver(request, broker.node_id, deadline)
+                for partition, size in decode_log_sizes(response):
+                    largest[partition] = max(largest.get(partition, 0), size)
+            return largest
+
+        return self._start(sizes)
 
     # -- on the I/O thread ---------------------------------------------------------------------
 

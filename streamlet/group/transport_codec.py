@@ -9,7 +9,7 @@ a later version speaks of topics by id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import SimpleNamespace as Row
 from typing import Any, assert_never
 
@@ -228,3 +228,16 @@ def decode_group(described: Any) -> GroupDescription:
         ),
         described.error_code,
     )
+
+
+def decode_log_sizes(response: Any) -> Iterator[tuple[TopicPartition, int]]:
+    """The sizes in a DescribeLogDirs response; folders that failed, or may not be seen, have none.
+
+    A replica that moves between folders of a broker is there twice: the copy is left out.
+    """
+    for folder in response.results:
+        for topic in folder.topics:
+            for partition in topic.partitions:
+                if not partition.is_future_key:
+                    where = TopicPartition(topic.name, partition.partition_index)
+                    yield where, partition.partition_size

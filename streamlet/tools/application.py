@@ -1,14 +1,21 @@
-"""Which application a command is about: its id, and settings to reach its brokers with."""
+"""Which application a command is about, and the settings to reach its brokers with."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from streamlet.tools.command import Common
 
 if TYPE_CHECKING:
     from streamlet.config import Settings
+    from streamlet.scaling.cluster import Application
+
+AppArgument = Annotated[
+    str, typer.Argument(metavar="APP", help="The application's id, or module:attribute.")
+]
 
 
 def named(common: Common, app: str) -> tuple[str, Settings]:
@@ -27,3 +34,25 @@ def named(common: Common, app: str) -> tuple[str, Settings]:
 
     loaded = load_app(app)
     return loaded.name, loaded.load_settings(environ=os.environ, overrides=given)
+
+
+def scaled(common: Common, app: str) -> Application:
+    """APP as a command needs it that moves tasks: with topology and assignor, where it has them.
+
+    Raises:
+        AppNotFoundError: ``module:attribute`` leads to no application.
+        ConfigError: wrong settings.
+    """
+    from streamlet.config import Settings
+    from streamlet.scaling.cluster import Application
+
+    given = [f"{key}={value}" for key, value in common.settings.items()]
+    if common.given_servers is not None:
+        given.append(f"bootstrap.servers={common.given_servers}")
+    if ":" not in app:
+        return Application(app, Settings.load(environ=os.environ, overrides=given))
+    from streamlet.app import load_app
+
+    loaded = load_app(app)
+    settings = loaded.load_settings(environ=os.environ, overrides=given)
+    return Application.of(loaded.name, settings, loaded.topology(), loaded.assignor)

@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamlet.errors import NotFoundError
-from streamlet.tools.application import named
+from streamlet.tools.application import AppArgument, named
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
 
 if TYPE_CHECKING:
     from streamlet.group.members import MemberAdmin, Removal
 
-_App = Annotated[
-    str, typer.Argument(metavar="APP", help="The application's id, or module:attribute.")
-]
-
 
 @command("members list")
-def list_(common: Common, app: _App) -> None:
+def list_(common: Common, app: AppArgument) -> None:
     """List the members of an application's group, static ids included."""
     with _admin(common, app) as admin:
         found = admin.members()
@@ -40,7 +36,7 @@ def list_(common: Common, app: _App) -> None:
 @command("members remove")
 def remove(
     common: Common,
-    app: _App,
+    app: AppArgument,
     instance_id: Annotated[
         list[str],
         typer.Option(

@@ -58,6 +58,10 @@ class Output:
         """Tell people something beside the result."""
         self._notes.print(Text(text))
 
+    def notes(self, people: RenderableType) -> None:
+        """Tell people something beside the result that is more than a line of text."""
+        self._notes.print(people)
+
     def failed(self, error: BaseException, exit_code: int) -> None:
         """Say what went wrong: to people always, as the JSON document if there is none yet."""
         kind = type(error).__name__

@@ -10,7 +10,7 @@ import typer
 
 from streamlet.errors import BrokerError, TimedOutError
 from streamlet.runtime.signals import GracefulStop
-from streamlet.tools.application import named
+from streamlet.tools.application import AppArgument, named
 from streamlet.tools.command import Common, command
 from streamlet.tools.status_view import view
 
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 @command("status")
 def status(
     common: Common,
-    app: Annotated[
-        str, typer.Argument(metavar="APP", help="The application's id, or module:attribute.")
-    ],
+    app: AppArgument,
     watch: Annotated[
         bool, typer.Option("--watch", help="Look again every second until Ctrl-C.")
     ] = False,

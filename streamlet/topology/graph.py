@@ -77,6 +77,11 @@ class Graph:
         self._readers: dict[str, str] = {}
         self._frozen: Topology | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was added yet."""
+        return not self._nodes
+
     def new_name(self, prefix: str) -> str:
         """The next made-up name, ``KSTREAM-SOURCE-`` giving ``KSTREAM-SOURCE-0000000000``."""
         name = f"{prefix}{self._number:010d}"

@@ -12,7 +12,7 @@ from streamlet.assignor.values import Leaving, Plan, Role
 from streamlet.group.events import RejoinWanted
 from streamlet.group.handover_values import OURS
 from streamlet.group.leader import Assignor
-from streamlet.group.scale_down import choose_leavers
+from streamlet.scaling.leavers import Burden, choose_leavers
 from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.events import Event, Step
 from streamlet.testing.simulation.expect import compare, out_of_band
@@ -201,7 +201,7 @@ class Simulation:
             return
         staying = [n for n, i in world.cluster.instances.items() if world.of(n) and not i.leaving]
         if isinstance(event, ev.DrainPercent):
-            names = choose_leavers({name: self._weight(name) for name in staying}, event.percent)
+            names = choose_leavers({name: self._burden(name) for name in staying}, event.percent)
         else:
             names = [name for name in event.instances if name in staying]
             if len(names) == len(staying) and not self._asked_to_drain_all:
@@ -218,11 +218,11 @@ class Simulation:
         for member in self.world.of(name):
             member.when_awake(member.set_leaving)()
 
-    def _weight(self, name: str) -> int:
+    def _burden(self, name: str) -> Burden:
         """How much state would have to move if the instance left."""
         cluster = self.world.cluster
         tasks = {task for member in self.world.of(name) for task in member.tasks(*OURS)}
-        return sum(cluster.logs[task].end for task in tasks if cluster.is_stateful(task))
+        return Burden({task: cluster.logs[task].end for task in tasks if cluster.is_stateful(task)})
 
     # -- copies --------------------------------------------------------------------------------
 

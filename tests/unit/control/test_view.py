@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from streamlet.control.records import Place, decode, encode_key, encode_value, place_of
 from streamlet.control.values import (
+    Command,
     Endpoint,
     Entry,
     Mark,
@@ -26,6 +27,7 @@ ENTRIES: tuple[Entry, ...] = (
     MemberProgress("p1", 0, "h1-0", "id-1", 7, "RUNNING", 3, True, (LEARNING,)),
     Endpoint("p1", 1, "h1-1", "localhost", 9_100),
     ResetEpoch(4, 9),
+    Command("c1", "scale-down on host-7", 50),
 )
 
 
@@ -55,6 +57,7 @@ def test_the_keys_are_these_bytes_for_ever() -> None:
         b'{"kind":"progress","instance":"p1","number":0}',
         b'{"kind":"endpoint","instance":"p1","number":1}',
         b'{"kind":"reset"}',
+        b'{"kind":"command","id":"c1"}',
     ]
 
 
@@ -112,3 +115,10 @@ def test_how_records_are_batched_makes_no_difference(steps: list[tuple[Entry, bo
     for key, value in records:
         one_by_one = one_by_one.apply(key, value)
     assert one_by_one == ControlView().apply_all(records)
+
+
+def test_commands_stand_in_the_order_of_the_topic() -> None:
+    first, second = Command("z", "scale-down", 9), Command("a", "replace", 1)
+    view = folded(first, second, first)
+    assert list(view.commands) == ["z", "a"]
+    assert list(view.apply(*removal(place_of(first))).commands) == ["a"]

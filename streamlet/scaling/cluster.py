@@ -1,0 +1,202 @@
+"""An application as an operator's command sees it: its group, its control topic, its state.
+
+The only input and output of this room; joins nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+import attrs
+
+from streamlet.assignor.assign import assign
+from streamlet.assignor.values import GroupState, Leaving, Rules
+from streamlet.clock import Clock, SystemClock
+from streamlet.config import Settings
+from streamlet.control.topic import ControlTopic
+from streamlet.control.values import Mark
+from streamlet.control.view import ControlView
+from streamlet.errors import BrokerError, NotFoundError, TimedOutError
+from streamlet.group.commit_metadata import CommitMetadata, CommitMetadataError
+from streamlet.group.custom_assignor import CustomAssignor
+from streamlet.group.leader import Assignor
+from streamlet.group.live import LiveGroup
+from streamlet.group.look import describe, fetch_positions
+from streamlet.group.tasks import rules_from
+from streamlet.group.transport import Transport
+from streamlet.kafka.ports import Admin
+from streamlet.local import admin_for, open_control
+from streamlet.scaling.present import Instance, instances, owners, present
+from streamlet.scaling.sizes import (
+    RECORD_BYTES,
+    changelog_partitions,
+    changelogs_by_subtopology,
+    task_sizes,
+)
+from streamlet.topology.graph import Topology
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import TaskId, TopicPartition
+
+_REQUEST_MS = 10_000
+#: How long a group that rebalances is waited for.
+_SETTLE_MS = 30_000
+_POLL_S = 0.1
+
+
+@attrs.frozen
+class Application:
+    """What is known of an application: with a topology, sizes need no guessing."""
+
+    name: str
+    settings: Settings
+    topology: Topology | None = None
+    assignor: Assignor = assign
+
+    @classmethod
+    def of(
+        cls, name: str, settings: Settings, topology: Topology | None, own: Assignor | None
+    ) -> Application:
+        """An application with an assignor of its own, if it has one."""
+        return cls(name, settings, topology, assign if own is None else CustomAssignor(own))
+
+    @property
+    def rules(self) -> Rules:
+        """The settings that shape its plans."""
+        return rules_from(self.settings, learners=True)
+
+
+@attrs.frozen
+class Situation:
+    """A running application at one moment. ``marks``: of instances that run, by process id."""
+
+    group: LiveGroup
+    everybody: tuple[Instance, ...]
+    marks: Mapping[str, Mark]
+    view: ControlView
+
+
+@attrs.frozen
+class Cluster:
+    """One application, looked at from outside; for one thread. ``stopped`` ends every wait."""
+
+    application: Application
+    transport: Transport
+    admin: Admin
+    control: ControlTopic
+    stopped: threading.Event
+    clock: Clock = attrs.field(factory=SystemClock)
+
+    def situation(self) -> Situation:
+        """The application as it is now, once its group is stable.
+
+        Raises:
+            NotFoundError: no such application, or it is not running.
+            TimedOutError: it goes on rebalancing.
+            BrokerError: the broker does not answer or refuses, or there is no control topic.
+        """
+        group = self._stable()
+        if self.control.name not in self.admin.topics():
+            raise BrokerError(
+                f"topic {self.control.name} is not there or may not be seen: either the "
+                "application runs a streamlet without it, or we need the rights to DESCRIBE, READ "
+                "and WRITE it"
+            )
+        view = self.control.read()
+        everybody = instances(group)
+        there = {one.key for one in everybody}
+        return Situation(
+            group, everybody, {k: m for k, m in view.marks.items() if k in there}, view
+        )
+
+    def _stable(self) -> LiveGroup:
+        name = self.application.name
+        deadline = self.clock.now_ms() + _SETTLE_MS
+        while True:
+            group = describe(self.transport, name)
+            if group.stable:
+                return group
+            if not group.members:
+                raise NotFoundError(f"{name} is not running: its group has no members")
+            if self.clock.now_ms() >= deadline or self.stopped.wait(_POLL_S):
+                raise TimedOutError(
+                    f"{name} is still in {group.described.state} after {_SETTLE_MS // 1000} s; "
+                    "nothing was marked"
+                )
+
+    def state(self, situation: Situation, marks: Mapping[str, Mark]) -> GroupState:
+        """What the assignor would be given if exactly these were marked."""
+        leaving = {key: Leaving(m.since_ms, m.deadline_ms) for key, m in marks.items()}
+        now_ms = self.clock.wall_ms()
+        return present(situation.group, self.application.rules, now_ms, leaving)
+
+    def sizes(self, situation: Situation) -> dict[TaskId, int]:
+        """Bytes of each stateful task's changelogs on the brokers' disks.
+
+        Where the brokers do not tell (``DESCRIBE`` on the cluster is needed), 100 bytes for each
+        offset between the first and the end.
+        """
+        state = self.state(situation, {})
+        stateful = [info.task for info in state.tasks if info.stateful]
+        partitions = changelog_partitions(self._changelogs(state), stateful)
+        everything = sorted({tp for found in partitions.values() for tp in found})
+        return task_sizes(partitions, self._bytes(everything))
+
+    def _changelogs(self, state: GroupState) -> Mapping[int, frozenset[str]]:
+        topology = self.application.topology
+        if topology is not None:
+            return {
+                part.id: frozenset(filter(None, map(part.changelog_topic, _names(part))))
+                for part in topology.subtopologies
+            }
+        committed = fetch_positions(self.transport, self.admin, self.application.name)
+        commits = {tp: found for tp, one in committed.items() if (found := _read(one.metadata))}
+        running = {task: member.member_id for task, member in owners(state).items()}
+        return changelogs_by_subtopology(commits, running)
+
+    def _bytes(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        topics: dict[str, list[int]] = {}
+        for tp in partitions:
+            topics.setdefault(tp.topic, []).append(tp.partition)
+        if not topics:
+            return {}
+        sizes = self.transport.log_sizes(topics, _REQUEST_MS).result()
+        untold = [tp for tp in partitions if tp not in sizes]
+        if untold:
+            there = self.admin.topics()
+            untold = [tp for tp in untold if tp.topic in there]
+        if untold:
+            ends = self.admin.end_offsets(untold)
+            starts = self.admin.start_offsets(untold)
+            sizes |= {tp: (ends[tp] - starts[tp]) * RECORD_BYTES for tp in untold}
+        return sizes
+
+
+def _names(part: Subtopology) -> list[str]:
+    return [spec.name for spec in part.stores]
+
+
+def _read(text: str | None) -> CommitMetadata | None:
+    try:
+        return CommitMetadata.from_text(text)
+    except CommitMetadataError:  # of a later version: its sizes stay unknown
+        return None
+
+
+@contextmanager
+def opened(application: Application, stopped: threading.Event) -> Iterator[Cluster]:
+    """The application's cluster, as long as the block lasts."""
+    settings = application.settings
+    with ExitStack() as stack:
+        transport = Transport(
+            settings.bootstrap_servers,
+            settings.client_config("group"),
+            client_id=f"streamlet-operator-{os.getpid()}",
+        )
+        stack.callback(transport.close)
+        admin = admin_for(settings)
+        stack.callback(admin.close)
+        control = stack.enter_context(open_control(application.name, settings))
+        yield Cluster(application, transport, admin, control, stopped)

@@ -1,0 +1,123 @@
+"""What an operator can have done, from the command line as from Python."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from streamlet.control.values import Mark
+from streamlet.scaling.cluster import Application, Cluster, opened
+from streamlet.scaling.plan import Plan
+from streamlet.scaling.progress import Progress
+from streamlet.scaling.replace import Replacement, ReplaceResult
+from streamlet.scaling.scale_down import Follower, Result, ScaleDown, Wanted, cancel
+
+#: Shown the plan; whether to go on.
+Ask: TypeAlias = Callable[[Plan], bool]
+
+
+def _nothing(_: Any) -> None:
+    """Nobody watches."""
+
+
+@attrs.frozen
+class Ways:
+    """How a command speaks with whoever gave it; the default is to ask and to tell nobody.
+
+    ``ask`` may also raise. ``stopped`` ends a wait: what was marked stays marked.
+    """
+
+    ask: Ask = lambda plan: True
+    watcher: Callable[[Progress], None] = _nothing
+    note: Callable[[str], None] = _nothing
+    stopped: threading.Event = attrs.field(factory=threading.Event)
+
+
+def scale_down(
+    application: Application,
+    wanted: Wanted,
+    ways: Ways | None = None,
+    *,
+    wait: bool = True,
+    dry_run: bool = False,
+) -> Result:
+    """Have a share of the instances, or those named, hand their tasks over and leave.
+
+    Args:
+        application: which.
+        wanted: who.
+        ways: how to ask and to tell.
+        wait: until all have left.
+        dry_run: only plan.
+
+    Raises:
+        StreamletError: nothing was marked, unless it says otherwise.
+    """
+    ways = ways or Ways()
+    wanted.check()
+    with opened(application, ways.stopped) as cluster:
+        command = ScaleDown(cluster, wanted)
+        plan = command.plan()
+        if not plan.leaving:
+            return Result.of(plan, done=True)
+        if dry_run or not ways.ask(plan):
+            return Result.of(plan, done=False)
+        plan = command.mark(plan)
+        done = wait and _follow(cluster, plan, ways)
+        return Result.of(plan, done=done)
+
+
+def cancel_scale_down(
+    application: Application,
+    names: Sequence[str] = (),
+    ways: Ways | None = None,
+    *,
+    wait: bool = True,
+) -> Result:
+    """Let instances that are leaving stay after all: those named, or all of them.
+
+    What has been handed over stays where it is. Without anybody to call back nothing happens.
+
+    Raises:
+        StreamletError: no mark was taken back.
+    """
+    ways = ways or Ways()
+    with opened(application, ways.stopped) as cluster:
+        result, back = cancel(cluster, names)
+        if back and wait:
+            done = Follower(cluster, ways.note).until_calm(back)
+            result = attrs.evolve(result, done=done)
+        return result
+
+
+def replace(
+    application: Application, wanted: Replacement, ways: Ways | None = None
+) -> ReplaceResult:
+    """Wait for new instances, have the old ones hand over to them and leave, and look at the end.
+
+    Raises:
+        StreamletError: nothing was marked, unless it says otherwise.
+    """
+    ways = ways or Ways()
+    wanted.check()
+    with opened(application, ways.stopped) as cluster:
+        wanted.await_new(cluster, ways.note)
+        command = ScaleDown(cluster, wanted.scale_down)
+        plan = command.plan()
+        if not ways.ask(plan):
+            return ReplaceResult.of(wanted, plan, done=False)
+        plan = command.mark(plan)
+        if not _follow(cluster, plan, ways):
+            return ReplaceResult.of(wanted, plan, done=False)
+        return wanted.checked(cluster, plan, Follower(cluster, ways.note))
+
+
+def _follow(cluster: Cluster, plan: Plan, ways: Ways) -> bool:
+    marks: dict[str, Mark] = cluster.control.view.marks
+    deadlines = [marks[one.key].deadline_ms for one in plan.leaving if one.key in marks]
+    known = [deadline for deadline in deadlines if deadline is not None]
+    last = max(known) if len(known) == len(plan.leaving) else None
+    return Follower(cluster, ways.note).until_left(plan, ways.watcher, last)

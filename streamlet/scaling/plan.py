@@ -1,0 +1,185 @@
+"""What a scale-down will do, worked out before anybody is told: pure.
+
+The moves come from the assignor itself, asked what it would do with these instances marked and
+every budget wide open: the budgets decide when a task moves, hardly ever where to. What happens
+meanwhile (somebody joins, a task is late) may still change a destination.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from streamlet.assignor.assign import assign
+from streamlet.assignor.values import GroupState, MemberPlan, MemberState, Role, Rules
+from streamlet.group.leader import Assignor
+from streamlet.scaling.leavers import Burden
+from streamlet.scaling.present import Instance, owners
+from streamlet.types import TaskId
+
+#: What a worker with nothing else to do restores, bytes of changelog per second:
+#: ``python -m bench restore`` gave 186,000 keys of 110 bytes on one of two cores.
+RESTORE_BYTES_PER_S = 20_000_000
+#: What a hand-over takes beside the copying: its part of a rebalance, the mark, the claim.
+HANDOVER_S = 0.25
+
+_UNBOUNDED = 1 << 30
+
+
+@attrs.frozen
+class Move:
+    """A stateful task that changes its instance; ``source`` and ``target`` are members' names.
+
+    ``bytes``: changelog to be read, 0 where the target keeps a warm copy. ``target`` is None where
+    the plan does not say: in a group that moves tasks in two rounds, or if all leave.
+    """
+
+    task: TaskId
+    source: str
+    target: str | None
+    bytes: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """In plain values, as commands print it."""
+        return {
+            "task": str(self.task),
+            "from": self.source,
+            "to": self.target,
+            "bytes": self.bytes,
+        }
+
+
+@attrs.frozen
+class Plan:
+    """Who leaves, who stays, what moves; ``stateless`` counts tasks that move without state."""
+
+    leaving: tuple[Instance, ...]
+    staying: tuple[Instance, ...]
+    moves: tuple[Move, ...]
+    stateless: int
+    estimate_s: float
+
+    @property
+    def bytes(self) -> int:
+        """State to be copied, in bytes of changelog."""
+        return sum(move.bytes for move in self.moves)
+
+
+def burdens(state: GroupState, sizes: Mapping[TaskId, int]) -> dict[str, Burden]:
+    """Per instance (process id), what others would need if it left."""
+    stateful = {info.task for info in state.tasks if info.stateful}
+    found: dict[str, tuple[dict[TaskId, int], dict[TaskId, int]]] = {}
+    for member in state.members:
+        runs, keeps = found.setdefault(member.instance, ({}, {}))
+        for task, copy in member.copies.items():
+            if task in stateful and copy.role is Role.ACTIVE:
+                runs[task] = sizes.get(task, 0)
+            elif task in stateful and copy.role is Role.STANDBY and copy.ready:
+                keeps[task] = sizes.get(task, 0)
+    return {instance: Burden(runs, keeps) for instance, (runs, keeps) in found.items()}
+
+
+def make_plan(
+    state: GroupState,
+    everybody: Sequence[Instance],
+    sizes: Mapping[TaskId, int],
+    *,
+    share: float = 1.0,
+    assignor: Assignor = assign,
+) -> Plan:
+    """Plan for a group some of whose instances bear a mark.
+
+    Args:
+        state: the group as it is, marks included.
+        everybody: its instances.
+        sizes: bytes of each stateful task's changelogs.
+        share: of its time a worker that runs tasks may spend on copies (``restore.max.share``).
+        assignor: the application's own, if it has one.
+    """
+    leaving = {member.instance for member in state.members if member.leaving is not None}
+    names = _names(everybody)
+    running = {task: owner for task, owner in owners(state).items() if owner.instance in leaving}
+    stateful = {info.task for info in state.tasks if info.stateful}
+    targets = _targets(assignor(attrs.evolve(state, rules=_unbounded(state.rules))).members)
+    moves = [
+        _move(task, running[task], targets.get(task), state, sizes, names)
+        for task in sorted(running.keys() & stateful)
+    ]
+    return Plan(
+        tuple(one for one in everybody if one.key in leaving),
+        tuple(one for one in everybody if one.key not in leaving),
+        tuple(moves),
+        len(running.keys() - stateful),
+        estimate_s(moves, share),
+    )
+
+
+def estimate_s(moves: Sequence[Move], share: float) -> float:
+    """How long the moves take: members copy beside each other, each one task after another."""
+    copied: Counter[str | None] = Counter()
+    handed: Counter[str | None] = Counter()
+    for move in moves:
+        copied[move.target] += move.bytes
+        handed[move.target] += 1
+    return max(
+        (copied[to] / (RESTORE_BYTES_PER_S * share) + handed[to] * HANDOVER_S for to in handed),
+        default=0.0,
+    )
+
+
+def _names(everybody: Sequence[Instance]) -> dict[str, str]:
+    return {
+        member_id: name
+        for instance in everybody
+        for member_id, name in zip(instance.member_ids, instance.members, strict=True)
+    }
+
+
+def _unbounded(rules: Rules) -> Rules:
+    return attrs.evolve(
+        rules,
+        max_learners_member=_UNBOUNDED,
+        max_learners_source=_UNBOUNDED,
+        max_learners_group=_UNBOUNDED,
+        max_moves=0,
+        deferral_ms=0,
+        initial_delay_ms=0,
+    )
+
+
+def _targets(parts: Mapping[str, MemberPlan]) -> dict[TaskId, str]:
+    """Member ids that take tasks over: who learns it, or gets it at once."""
+    found: dict[TaskId, str] = {}
+    for member, part in sorted(parts.items()):
+        found |= dict.fromkeys(part.learner, member)
+    for member, part in sorted(parts.items()):
+        found |= dict.fromkeys(part.pending, member)
+    return found
+
+
+def _move(
+    task: TaskId,
+    source: MemberState,
+    target: str | None,
+    state: GroupState,
+    sizes: Mapping[TaskId, int],
+    names: Mapping[str, str],
+) -> Move:
+    warm = target is not None and _keeps_warm(state, target, task)
+    return Move(
+        task,
+        names[source.member_id],
+        None if target is None else names[target],
+        0 if warm else sizes.get(task, 0),
+    )
+
+
+def _keeps_warm(state: GroupState, member_id: str, task: TaskId) -> bool:
+    for member in state.members:
+        if member.member_id == member_id:
+            copy = member.copies.get(task)
+            return copy is not None and copy.ready
+    return False

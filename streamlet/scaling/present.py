@@ -1,0 +1,101 @@
+"""A live group as a leader would find it if everybody joined again now; pure.
+
+What members say of themselves is as old as the last rebalance: here they have done since what they
+were told then. A plan for what comes next starts from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from streamlet.assignor.values import Copy, GroupState, Leaving, MemberState, Role, Rules
+from streamlet.group.live import LiveGroup, LiveMember, member_states, tasks
+from streamlet.types import TaskId
+
+
+@attrs.frozen
+class Instance:
+    """One ``streamlet run`` of the group. ``key`` is its process id, ``name`` what people say."""
+
+    key: str
+    name: str
+    members: tuple[str, ...]  # names, h1-0
+    member_ids: tuple[str, ...]
+
+
+def instances(group: LiveGroup) -> tuple[Instance, ...]:
+    """The instances of a stable group, by name."""
+    together: dict[str, list[LiveMember]] = {}
+    for member in group.members:
+        key = member.said.instance or member.described.member_id
+        together.setdefault(key, []).append(member)
+    return tuple(
+        Instance(
+            key,
+            members[0].said.name or members[0].described.client_id,
+            tuple(member.name for member in members),
+            tuple(member.described.member_id for member in members),
+        )
+        for key, members in together.items()
+    )
+
+
+def present(
+    group: LiveGroup, rules: Rules, now_ms: int, leaving: Mapping[str, Leaving]
+) -> GroupState:
+    """The group as it is by now, with exactly these instances on their way out.
+
+    A standing copy counts as caught up, unless it said that it is behind.
+
+    Args:
+        group: a stable group.
+        rules: the application's settings.
+        now_ms: wall-clock time.
+        leaving: marks by process id.
+    """
+    generation = group.newest.generation
+    members = (
+        attrs.evolve(
+            state,
+            copies=_copies(member, state, generation),
+            leaving=leaving.get(state.instance),
+            joined_generation=max(state.joined_generation, 0),
+            deferral_deadline_ms=None,
+        )
+        for member, state in zip(group.members, member_states(group), strict=True)
+    )
+    return GroupState(tasks(group), tuple(members), generation + 1, now_ms, rules)
+
+
+def _copies(member: LiveMember, state: MemberState, generation: int) -> dict[TaskId, Copy]:
+    """What the member has now, as it would say it."""
+    told = member.told
+    given_up = told.release.keys() | told.revoke
+    copies = {
+        task: attrs.evolve(copy, role=Role.DORMANT, generation=-1)
+        for task, copy in state.copies.items()
+        if copy.role not in (Role.ACTIVE, Role.PENDING) or task in given_up
+    }
+    for task in told.standby:
+        before = state.copies.get(task)
+        behind = before is not None and before.role is Role.STANDBY and not before.ready
+        copies[task] = Copy(Role.STANDBY, ready=not behind, lag=before.lag if before else 0)
+    for task in told.learner:
+        before = state.copies.get(task)
+        ready = before is not None and before.role is Role.LEARNER and before.ready
+        copies[task] = Copy(Role.LEARNER, ready=ready, lag=before.lag if before else None)
+    for task in told.active | told.pending.keys():
+        copies[task] = Copy(Role.ACTIVE, generation)
+    return copies
+
+
+def owners(state: GroupState) -> dict[TaskId, MemberState]:
+    """Who runs each task."""
+    return {
+        task: member
+        for member in state.members
+        for task, copy in member.copies.items()
+        if copy.role is Role.ACTIVE
+    }

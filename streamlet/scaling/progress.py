@@ -1,0 +1,147 @@
+"""How far a scale-down is, from what the group and its members say: pure.
+
+Members say in the control topic what they do; a member that says nothing yet is taken at what it
+was assigned. A task is on its way through these stages: ``queued``, ``learning``, ``ready``,
+``ordered`` (its owner is to give it up), ``restoring`` (taken over cold), ``active`` (moved).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any, TypeAlias
+
+import attrs
+
+from streamlet.assignor.values import Role
+from streamlet.control.values import TaskProgress
+from streamlet.control.view import ControlView
+from streamlet.group.live import LiveGroup
+from streamlet.scaling.plan import Move, Plan
+from streamlet.scaling.present import instances
+from streamlet.types import TaskId
+
+QUEUED, ACTIVE = "queued", "active"
+
+#: The stage of a task that a stayer has, by the role and the stage that it says; later ones win.
+_STAGES = {
+    ("learner", "learning"): "learning",
+    ("learner", "ready"): "ready",
+    ("pending", "waiting"): "ordered",
+    ("active", "restoring"): "restoring",
+    ("active", "running"): ACTIVE,
+}
+_ORDER = (QUEUED, *_STAGES.values())
+
+
+@attrs.frozen
+class Step:
+    """One task on its way. ``restored`` and ``end`` are changelog offsets, ``rate`` records/s."""
+
+    task: TaskId
+    source: str
+    target: str | None
+    stage: str
+    restored: int | None = None
+    end: int | None = None
+    rate: float | None = None
+    eta_s: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """In plain values."""
+        return {
+            "task": str(self.task),
+            "from": self.source,
+            "to": self.target,
+            "stage": self.stage,
+            "restored": self.restored,
+            "end": self.end,
+            "rate": self.rate,
+            "eta_s": self.eta_s,
+        }
+
+
+@attrs.frozen
+class Progress:
+    """Every task to be moved, and who has left; ``done`` when all have."""
+
+    steps: tuple[Step, ...]
+    left: tuple[str, ...]
+    leaving: tuple[str, ...]
+
+    @property
+    def done(self) -> bool:
+        """Whether nobody is leaving any more."""
+        return not self.leaving
+
+    @property
+    def moved(self) -> int:
+        """Tasks that their new owners run."""
+        return sum(step.stage == ACTIVE for step in self.steps)
+
+
+def progress(plan: Plan, group: LiveGroup, view: ControlView) -> Progress:
+    """How far the plan is.
+
+    An instance has left when the group does not know it any more and it has taken back what it
+    said; for one that died the leader takes it back, so one whose worker is only started anew has
+    not left. Where nobody is left to do so, the group alone counts.
+
+    Args:
+        plan: what was planned.
+        group: as it was seen last when it was stable, or without members.
+        view: the control topic.
+    """
+    going = {one.key for one in plan.leaving}
+    said, told = _said(view, going), _told(group, going)
+    steps = []
+    for move in plan.moves:
+        nothing: _Found = (move.target, QUEUED, None)
+        steps.append(_step(move, said.get(move.task) or told.get(move.task) or nothing))
+    there = {one.key for one in instances(group)}
+    speaking = {key.instance for key in view.progress} if there - going else set()
+    left = [one for one in plan.leaving if one.key not in there | speaking]
+    return Progress(
+        tuple(steps),
+        tuple(one.name for one in left),
+        tuple(one.name for one in plan.leaving if one not in left),
+    )
+
+
+#: Member, stage, and what the member says of the task.
+_Found: TypeAlias = tuple[str | None, str, TaskProgress | None]
+
+
+def _said(view: ControlView, going: Set[str]) -> dict[TaskId, _Found]:
+    """What stayers say of tasks; where several have a task, the furthest counts."""
+    found = [
+        (_ORDER.index(stage), member.member, task)
+        for member in view.progress.values()
+        if member.instance not in going
+        for task in member.tasks
+        if (stage := _STAGES.get((task.role, task.stage))) is not None
+    ]
+    found.sort(key=lambda one: one[:2])
+    return {TaskId.parse(task.task): (name, _ORDER[stage], task) for stage, name, task in found}
+
+
+def _told(group: LiveGroup, going: Set[str]) -> dict[TaskId, _Found]:
+    """What stayers were assigned, likewise."""
+    stages = {Role.LEARNER: "learning", Role.PENDING: "ordered", Role.ACTIVE: ACTIVE}
+    return {
+        task: (member.name, stage, None)
+        for role, stage in stages.items()
+        for member in group.members
+        if member.said.instance not in going
+        for task, found in member.tasks
+        if found is role and task not in member.told.release
+    }
+
+
+def _step(move: Move, found: _Found) -> Step:
+    member, stage, detail = found
+    if detail is None or stage == ACTIVE:
+        return Step(move.task, move.source, member, stage)
+    return Step(
+        *(move.task, move.source, member, stage),
+        *(detail.restored, detail.end, detail.rate, detail.eta_s),
+    )

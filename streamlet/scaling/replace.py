@@ -1,0 +1,138 @@
+"""Swapping hosts: new instances in, then the old ones out, then a look at what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from streamlet.errors import ConfigError, RefusedError, TimedOutError
+from streamlet.group.look import Look
+from streamlet.scaling.cluster import Cluster, Situation
+from streamlet.scaling.leavers import in_order
+from streamlet.scaling.plan import Plan
+from streamlet.scaling.scale_down import Follower, Wanted
+from streamlet.scaling.selection import find
+
+_LOOK_S = 0.5
+
+
+@attrs.frozen
+class Replacement:
+    """Who comes and who goes. ``join_timeout_ms``: how long the new ones are waited for."""
+
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    timeout_ms: int | None = None
+    join_timeout_ms: int = 300_000
+
+    @property
+    def scale_down(self) -> Wanted:
+        """Its second half."""
+        return Wanted(names=self.old, timeout_ms=self.timeout_ms)
+
+    def check(self) -> Replacement:
+        """Itself, if it can be.
+
+        Raises:
+            ConfigError: it cannot.
+        """
+        both = sorted({*self.old} & {*self.new})
+        if not self.old or not self.new:
+            raise ConfigError(["say which instances are old and which are new"])
+        if both:
+            raise ConfigError([f"{', '.join(both)} cannot be both old and new"])
+        return self
+
+    def await_new(self, cluster: Cluster, note: Callable[[str], None]) -> None:
+        """Wait until all new instances are in the group; nothing is marked yet.
+
+        Raises:
+            NotFoundError: an old instance does not run.
+            RefusedError: a new one is marked to leave.
+            TimedOutError: some have not come in time.
+        """
+        deadline = cluster.clock.now_ms() + self.join_timeout_ms
+        waited_for: list[str] = []
+        while missing := self._missing(cluster.situation()):
+            if missing != waited_for:
+                note(f"waiting for {', '.join(missing)} to join")
+                waited_for = missing
+            if cluster.clock.now_ms() > deadline or cluster.stopped.wait(_LOOK_S):
+                raise TimedOutError(
+                    f"{', '.join(missing)} did not join; nothing was marked. Start it with "
+                    "streamlet run --name, then give this command again"
+                )
+
+    def _missing(self, situation: Situation) -> list[str]:
+        find(situation.everybody, self.old)
+        there = {name for one in situation.everybody for name in (one.name, one.key)}
+        missing = in_order({*self.new} - there)
+        if not missing:
+            new = find(situation.everybody, self.new)
+            going = [one.name for one in new if one.key in situation.marks]
+            if going:
+                raise RefusedError(f"{', '.join(going)} is to leave itself; nothing was marked")
+        return missing
+
+    def checked(self, cluster: Cluster, plan: Plan, follower: Follower) -> ReplaceResult:
+        """What came of it, once nothing moves any more."""
+        calm = follower.until_calm(())
+        look = Look(
+            cluster.transport,
+            cluster.admin,
+            cluster.application.name,
+            True,
+            cluster.application.rules,
+            stopped=cluster.stopped,
+        )
+        found = look.now()
+        result = ReplaceResult.of(self, plan, done=calm)
+        return attrs.evolve(
+            result, tasks=_actives(found, self.new), violations=tuple(found["violations"])
+        )
+
+
+@attrs.frozen
+class ReplaceResult:
+    """How a swap ended: ``tasks`` that each new instance runs, and what a check found wrong."""
+
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    moves: tuple[dict[str, Any], ...]
+    estimate_s: float
+    done: bool
+    tasks: dict[str, int] = attrs.field(factory=dict)
+    violations: tuple[dict[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, wanted: Replacement, plan: Plan, *, done: bool) -> ReplaceResult:
+        """What became of a plan."""
+        moves = tuple(move.as_dict() for move in plan.moves)
+        return cls(wanted.old, wanted.new, moves, round(plan.estimate_s, 1), done)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The document that the command prints."""
+        return {
+            "old": list(self.old),
+            "new": list(self.new),
+            "moves": [dict(move) for move in self.moves],
+            "estimate_s": self.estimate_s,
+            "tasks": dict(self.tasks),
+            "violations": [dict(one) for one in self.violations],
+            "done": self.done,
+        }
+
+
+def _actives(document: dict[str, Any], names: tuple[str, ...]) -> dict[str, int]:
+    """How many tasks each of these instances runs."""
+    return {
+        one["name"]: sum(
+            task["role"] in ("active", "pending")
+            for member in one["members"]
+            for task in member["tasks"]
+        )
+        for one in document["instances"]
+        if one["name"] in names or one["process_id"] in names
+    }

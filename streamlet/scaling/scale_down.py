@@ -1,0 +1,306 @@
+"""Scaling an application down: plan, mark, follow; and taking marks back.
+
+Marks are all that is done here. The members read them, hand their tasks over and leave by
+themselves, so nothing depends on whoever wrote the marks from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from streamlet.control.records import place_of
+from streamlet.control.values import Mark
+from streamlet.errors import (
+    BrokerError,
+    ConfigError,
+    NotFoundError,
+    RefusedError,
+    TimedOutError,
+)
+from streamlet.group.live import LiveGroup
+from streamlet.group.look import describe
+from streamlet.scaling.cluster import Cluster, Situation
+from streamlet.scaling.plan import Plan, burdens, make_plan
+from streamlet.scaling.present import Instance
+from streamlet.scaling.progress import Progress, progress
+from streamlet.scaling.selection import by_percent, check_percent, check_somebody_stays, find
+from streamlet.scaling.turn import our_turn
+from streamlet.types import TaskId
+
+_LOOK_MS = 500
+#: How long after a deadline leavers may take: their last commits, and leaving the group.
+_AFTER_DEADLINE_MS = 60_000
+
+
+@attrs.frozen
+class Wanted:
+    """What is asked for. ``timeout_ms`` None: as each instance's ``scale.down.timeout.ms`` says."""
+
+    percent: float | None = None
+    names: tuple[str, ...] = ()
+    timeout_ms: int | None = None
+    asked_twice: bool = False
+
+    def check(self) -> Wanted:
+        """Itself, if it can be.
+
+        Raises:
+            ConfigError: it cannot.
+        """
+        if (self.percent is None) == (not self.names):
+            raise ConfigError(["say either how many percent stay, or by name who leaves"])
+        if self.percent is not None:
+            check_percent(self.percent)
+        return self
+
+
+@attrs.frozen
+class Result:
+    """How a command ended; ``done``: everybody who was to leave has left."""
+
+    leaving: tuple[str, ...]
+    staying: tuple[str, ...]
+    moves: tuple[dict[str, Any], ...]
+    estimate_s: float
+    done: bool
+
+    @classmethod
+    def of(cls, plan: Plan, *, done: bool) -> Result:
+        """What became of a plan."""
+        return cls(
+            leaving=tuple(one.name for one in plan.leaving),
+            staying=tuple(one.name for one in plan.staying),
+            moves=tuple(move.as_dict() for move in plan.moves),
+            estimate_s=round(plan.estimate_s, 1),
+            done=done,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The document that commands print."""
+        return {
+            "leaving": list(self.leaving),
+            "staying": list(self.staying),
+            "moves": [dict(move) for move in self.moves],
+            "estimate_s": self.estimate_s,
+            "done": self.done,
+        }
+
+
+#: Told how far it is, every time that changes.
+Watcher: TypeAlias = Callable[[Progress], None]
+
+
+@attrs.frozen
+class ScaleDown:
+    """Scales one application down."""
+
+    cluster: Cluster
+    wanted: Wanted
+
+    def plan(self) -> Plan:
+        """Who would leave and what would move; nothing is marked.
+
+        Raises:
+            NotFoundError: no such application or instance, or it is not running.
+            RefusedError: nobody would stay, or another scale-down is under way.
+            TimedOutError: the group goes on rebalancing.
+            BrokerError: the broker does not answer, or refuses.
+        """
+        self.wanted.check()
+        situation = self.cluster.situation()
+        return self._plan(situation, self.cluster.sizes(situation))
+
+    def mark(self, plan: Plan) -> Plan:
+        """Mark those that are to leave; the plan as it is now.
+
+        Whoever is marked already stays marked as it is, unless there is another time limit. If the
+        group changed since the plan was made so that others would leave, nothing is marked.
+
+        Raises:
+            RefusedError: the group changed, or another command is at it.
+            BrokerError: the broker does not answer, or refuses.
+            DeliveryError: the marks were not taken.
+        """
+        cluster = self.cluster
+        if not plan.leaving:
+            return plan
+        with our_turn(cluster.control, cluster.clock, "scale-down", cluster.stopped):
+            situation = cluster.situation()
+            now = self._plan(situation, cluster.sizes(situation))
+            fresh = {one.key for one in now.leaving} - situation.marks.keys()
+            if fresh and {one.key for one in now.leaving} != {one.key for one in plan.leaving}:
+                raise RefusedError(
+                    "the group has changed: "
+                    f"{', '.join(one.name for one in now.leaving)} would leave now. "
+                    "Nothing was marked; look at the plan again"
+                )
+            mark_all(cluster, situation, now.leaving, self.wanted.timeout_ms)
+            return now
+
+    def _plan(self, situation: Situation, sizes: Mapping[TaskId, int]) -> Plan:
+        leaving = self._chosen(situation, sizes)
+        check_somebody_stays(situation.everybody, leaving, asked_twice=self.wanted.asked_twice)
+        return plan_for(self.cluster, situation, leaving, sizes)
+
+    def _chosen(self, situation: Situation, sizes: Mapping[TaskId, int]) -> Collection[str]:
+        if self.wanted.percent is None:
+            named = find(situation.everybody, self.wanted.names)
+            return {*situation.marks, *(one.key for one in named)}
+        state = self.cluster.state(situation, {})
+        return by_percent(
+            situation.everybody, burdens(state, sizes), self.wanted.percent, situation.marks.keys()
+        )
+
+
+def plan_for(
+    cluster: Cluster,
+    situation: Situation,
+    leaving: Collection[str],
+    sizes: Mapping[TaskId, int],
+) -> Plan:
+    """The plan for these instances (process ids) to leave."""
+    now_ms = cluster.clock.wall_ms()
+    marks = {key: situation.marks.get(key, Mark(key, now_ms)) for key in leaving}
+    return make_plan(
+        cluster.state(situation, marks),
+        situation.everybody,
+        sizes,
+        share=cluster.application.settings.restore_max_share,
+        assignor=cluster.application.assignor,
+    )
+
+
+def mark_all(
+    cluster: Cluster, situation: Situation, leaving: Sequence[Instance], timeout_ms: int | None
+) -> None:
+    """Write marks for these instances; in our turn."""
+    now_ms = cluster.clock.wall_ms()
+    deadline_ms = None if timeout_ms is None else now_ms + timeout_ms
+    marks = []
+    for one in leaving:
+        before = situation.marks.get(one.key)
+        if before is None:
+            marks.append(Mark(one.key, now_ms, deadline_ms, one.name))
+        elif deadline_ms is not None:
+            marks.append(attrs.evolve(before, deadline_ms=deadline_ms))
+    cluster.control.write(*marks)
+    cluster.control.flush()
+
+
+def cancel(cluster: Cluster, names: Sequence[str]) -> tuple[Result, tuple[Instance, ...]]:
+    """Take marks back: of these instances, or of all.
+
+    Returns:
+        The result, whose ``leaving`` are those that are still marked; and who stays after all.
+
+    Raises:
+        NotFoundError: no such application or instance, or it is not running; all stay marked.
+        BrokerError: the broker does not answer, or refuses.
+        DeliveryError: the topic did not take it.
+    """
+    with our_turn(cluster.control, cluster.clock, "cancelling a scale-down", cluster.stopped):
+        situation = cluster.situation()
+        meant = find(situation.everybody, names) if names else situation.everybody
+        back = tuple(one for one in meant if one.key in situation.marks)
+        cluster.control.remove(*(place_of(situation.marks[one.key]) for one in back))
+        cluster.control.flush()
+    left = situation.marks.keys() - {one.key for one in back}
+    result = Result(
+        tuple(one.name for one in situation.everybody if one.key in left),
+        tuple(one.name for one in situation.everybody if one.key not in left),
+        (),
+        0.0,
+        not back,
+    )
+    return result, back
+
+
+@attrs.define
+class Follower:
+    """Follows an application until what was asked for is so; a broker that restarts is waited for.
+
+    Args:
+        cluster: the application.
+        note: told what went wrong meanwhile.
+    """
+
+    cluster: Cluster
+    note: Callable[[str], None]
+    _group: LiveGroup | None = None
+    _must_read: bool = False
+
+    def until_left(self, plan: Plan, watcher: Watcher, deadline_ms: int | None) -> bool:
+        """Wait until all have left; whether they have (we may be told to stop).
+
+        Raises:
+            TimedOutError: some are there long after their deadline (wall-clock ms).
+        """
+        before: Progress | None = None
+        while True:
+            found = self._look(plan)
+            if found is not None and found != before:
+                watcher(found)
+                before = found
+            if found is not None and found.done:
+                return True
+            self._check_time(found, deadline_ms)
+            if self.cluster.stopped.wait(_LOOK_MS / 1000):
+                return False
+
+    def until_calm(self, stay_after_all: Sequence[Instance]) -> bool:
+        """Wait until these are treated as staying, and nobody learns; whether it is so."""
+        keys = {one.key for one in stay_after_all}
+        while True:
+            group = self._described()
+            if group is not None and group.stable and not _stirred(group, keys):
+                return True
+            if self.cluster.stopped.wait(_LOOK_MS / 1000):
+                return False
+
+    def _look(self, plan: Plan) -> Progress | None:
+        group = self._described()
+        if group is not None:
+            self._group = group
+        return (
+            None if self._group is None else progress(plan, self._group, self.cluster.control.view)
+        )
+
+    def _described(self) -> LiveGroup | None:
+        """The group if it is stable or empty, with the control topic read up to now."""
+        try:
+            if self._must_read:
+                self.cluster.control.read()
+                self._must_read = False
+            while self.cluster.control.follow(0):
+                pass
+            group = describe(self.cluster.transport, self.cluster.application.name)
+        except NotFoundError:
+            return None
+        except (BrokerError, TimedOutError) as error:
+            self._must_read = True
+            self.note(f"{error}; the marks hold meanwhile")
+            return None
+        return group if group.stable or not group.members else None
+
+    def _check_time(self, found: Progress | None, deadline_ms: int | None) -> None:
+        now_ms = self.cluster.clock.wall_ms()
+        if (
+            found is not None
+            and deadline_ms is not None
+            and now_ms > deadline_ms + _AFTER_DEADLINE_MS
+        ):
+            raise TimedOutError(
+                f"{', '.join(found.leaving)} had to be gone by now and "
+                f"{'is' if len(found.leaving) == 1 else 'are'} not; the marks hold"
+            )
+
+
+def _stirred(group: LiveGroup, keys: Collection[str]) -> bool:
+    """Whether any of these is still treated as leaving, or anybody learns anything."""
+    return any(
+        member.told.learner or (member.said.leaving is not None and member.said.instance in keys)
+        for member in group.members
+    )

@@ -1,0 +1,104 @@
+"""Whom a command means, and whether it may be done: pure.
+
+Nothing is marked before everything here has been said; so a name that nobody bears, or a percentage
+that cannot be, marks nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from streamlet.errors import ConfigError, NotFoundError, RefusedError
+from streamlet.scaling.leavers import Burden, choose_leavers, in_order
+from streamlet.scaling.present import Instance
+
+
+def check_percent(percent: float) -> float:
+    """A percentage that may stay.
+
+    Raises:
+        ConfigError: it is 0 or less, or more than 100.
+    """
+    if not 0 < percent <= 100:
+        raise ConfigError(
+            [f"percent is {percent:g}: it says how much stays, above 0 and up to 100"]
+        )
+    return percent
+
+
+def find(everybody: Sequence[Instance], names: Iterable[str]) -> tuple[Instance, ...]:
+    """The instances of these names, each once; a process id serves as a name.
+
+    Raises:
+        NotFoundError: a name that nobody bears.
+        RefusedError: a name that several bear.
+    """
+    found: dict[str, Instance] = {}
+    unknown: list[str] = []
+    for name in dict.fromkeys(names):
+        alike = [one for one in everybody if name in (one.name, one.key)]
+        if len(alike) > 1:
+            raise RefusedError(
+                f"{len(alike)} instances are called {name}; say which one by its process id: "
+                + ", ".join(one.key for one in alike)
+            )
+        if alike:
+            found[alike[0].key] = alike[0]
+        else:
+            unknown.append(name)
+    if unknown:
+        there = ", ".join(in_order(one.name for one in everybody)) or "none"
+        raise NotFoundError(
+            f"no instance is called {' or '.join(unknown)}; those that run are: {there}. "
+            "Nothing was marked"
+        )
+    return tuple(found.values())
+
+
+def by_percent(
+    everybody: Sequence[Instance],
+    burdens: Mapping[str, Burden],
+    percent: float,
+    marked: Collection[str],
+) -> list[str]:
+    """Process ids of all that are to leave so that ``percent`` of the instances stay.
+
+    Those that bear a mark count as instances that are there and leave. So the same command given
+    again marks nobody; and as the share would be one of what is left by then, another share has
+    to wait until they are gone.
+
+    Raises:
+        RefusedError: some are leaving already and more would have to.
+    """
+    by_name = {_sort_name(one): burdens.get(one.key, Burden()) for one in everybody}
+    keys = {_sort_name(one): one.key for one in everybody}
+    going = [_sort_name(one) for one in everybody if one.key in marked]
+    chosen = [keys[name] for name in choose_leavers(by_name, percent, going)]
+    if going and len(chosen) > len(going):
+        names = in_order(one.name for one in everybody if one.key in marked)
+        raise RefusedError(
+            f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} leaving already: "
+            f"{percent:g} % would be of {len(everybody)} instances. Wait until they have left, "
+            "cancel, or say by --name who leaves besides"
+        )
+    return chosen
+
+
+def check_somebody_stays(
+    everybody: Sequence[Instance], leaving: Collection[str], *, asked_twice: bool
+) -> None:
+    """Look whether anybody would be left.
+
+    Raises:
+        RefusedError: nobody would, and that was asked for only once.
+    """
+    if not asked_twice and all(one.key in leaving for one in everybody):
+        raise RefusedError(
+            f"all {len(everybody)} instances would leave and nobody would go on; nothing was "
+            "marked. If that is what you want, ask twice: --yes --yes"
+        )
+
+
+def _sort_name(one: Instance) -> str:
+    """By name first; the process id tells those of one name apart."""
+    return f"{one.name}\0{one.key}"

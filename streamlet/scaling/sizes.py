@@ -1,0 +1,67 @@
+"""How much state each task has, as far as it can be told from outside; pure.
+
+A command given only the application's id knows no topology. But every commit names the changelogs
+of its task, and who committed; so it can be told which changelogs belong to which subtopology.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.types import TaskId, TopicPartition
+
+#: What a record of a changelog is taken for where the broker does not tell sizes.
+RECORD_BYTES = 100
+
+
+def changelogs_by_subtopology(
+    commits: Mapping[TopicPartition, CommitMetadata], running: Mapping[TaskId, str]
+) -> dict[int, frozenset[str]]:
+    """Changelog topics of each subtopology, as its commits name them.
+
+    Inputs whose commits name the same changelogs belong together. They are those of the
+    subtopology whose tasks the committers run, as far as nothing moved since; where two fit alike
+    their sizes may be mixed up, but not who holds how much.
+
+    Args:
+        commits: what is known beside each committed position.
+        running: the member id that runs each task.
+    """
+    named: dict[str, set[str]] = defaultdict(set)
+    for partition, metadata in commits.items():
+        named[partition.topic] |= {changelog.topic for changelog in metadata.ends}
+    fits: Counter[tuple[frozenset[str], int]] = Counter()
+    for partition, metadata in commits.items():
+        together = frozenset(named[partition.topic])
+        if not together:
+            continue
+        for task, member in running.items():
+            if task.partition == partition.partition:
+                fits[together, task.subtopology] += 1 if member == metadata.by else 0
+    found: dict[int, frozenset[str]] = {}
+    for together, subtopology in sorted(fits, key=lambda fit: (-fits[fit], fit[1], sorted(fit[0]))):
+        if subtopology not in found and together not in found.values():
+            found[subtopology] = together
+    return found
+
+
+def changelog_partitions(
+    changelogs: Mapping[int, Iterable[str]], tasks: Iterable[TaskId]
+) -> dict[TaskId, list[TopicPartition]]:
+    """The changelog partitions of each task whose subtopology is known to have any."""
+    return {
+        task: [
+            TopicPartition(topic, task.partition) for topic in sorted(changelogs[task.subtopology])
+        ]
+        for task in tasks
+        if task.subtopology in changelogs
+    }
+
+
+def task_sizes(
+    partitions: Mapping[TaskId, Iterable[TopicPartition]], sizes: Mapping[TopicPartition, int]
+) -> dict[TaskId, int]:
+    """Bytes of each task: those of its changelog partitions."""
+    return {task: sum(sizes.get(tp, 0) for tp in found) for task, found in partitions.items()}

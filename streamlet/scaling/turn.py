@@ -1,0 +1,65 @@
+"""One command at a time changes marks: a lock by the order of the control topic.
+
+A command writes that it is there, reads to the end and looks who was first; the others wait until
+that one has taken its entry back. One that died in its turn is passed over after a while, so a turn
+must be short: the operator is asked before it.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from streamlet.clock import Clock
+from streamlet.control.records import place_of
+from streamlet.control.topic import ControlTopic
+from streamlet.control.values import Command
+from streamlet.errors import RefusedError
+
+#: After so long without an end a command counts as dead.
+DEAD_MS = 30_000
+#: So long one waits for others.
+PATIENCE_MS = 2 * DEAD_MS
+_FOLLOW_MS = 100
+
+
+@contextmanager
+def our_turn(
+    control: ControlTopic, clock: Clock, what: str, stopped: threading.Event
+) -> Iterator[None]:
+    """Let the block run while no other command's does; the topic has been read when it begins.
+
+    Raises:
+        RefusedError: others took too long, or we were told to stop.
+        BrokerError: the control topic cannot be read.
+        DeliveryError: it cannot be written.
+    """
+    ours = Command(uuid.uuid4().hex, what, clock.wall_ms())
+    control.write(ours)
+    control.flush()
+    try:
+        control.read()
+        _wait(control, clock, ours, stopped)
+        yield
+    finally:
+        control.remove(place_of(ours))
+        control.flush()
+
+
+def _wait(control: ControlTopic, clock: Clock, ours: Command, stopped: threading.Event) -> None:
+    since_ms = clock.now_ms()
+    while (first := _first(control, clock, ours)) != ours:
+        if stopped.is_set() or clock.now_ms() - since_ms > PATIENCE_MS:
+            raise RefusedError(f"another command is at it: {first.what}; try again when it is done")
+        control.follow(_FOLLOW_MS)
+
+
+def _first(control: ControlTopic, clock: Clock, ours: Command) -> Command:
+    """The first command that may be alive; those that must be dead are removed."""
+    for command in control.view.commands.values():
+        if command == ours or clock.wall_ms() - command.at_ms < DEAD_MS:
+            return command
+        control.remove(place_of(command))
+    return ours

@@ -1,0 +1,60 @@
+"""``streamlet replace``: new instances take over from old ones, which then leave."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from streamlet.runtime.signals import GracefulStop
+from streamlet.tools.application import AppArgument, scaled
+from streamlet.tools.command import Common, command
+from streamlet.tools.scale_down import Timeout, Yes
+from streamlet.tools.scaling_view import (
+    Asking,
+    Following,
+    duration_ms,
+    not_finished,
+    replaced_text,
+)
+
+
+@command("replace")
+def replace(
+    common: Common,
+    app: AppArgument,
+    old: Annotated[list[str], typer.Option(metavar="N", help="Who leaves, by --name; repeatable.")],
+    new: Annotated[list[str], typer.Option(metavar="N", help="Who comes, by --name; repeatable.")],
+    timeout: Timeout = None,
+    join_timeout: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long the new ones are waited for.")
+    ] = "5m",
+    yes: Yes = 0,
+) -> None:
+    """Swap hosts: new instances take over from old ones, which then leave.
+
+    Start the new ones with streamlet run --name, before or after this command. It
+    marks nobody before all of them have joined, waits until the old ones have
+    left, and checks the group.
+
+    Exit 0: swapped, and every rule holds. 1: a rule is violated. 3: an old
+    instance does not run. 4: the new ones did not join, or the old ones have not
+    left. 5: refused.
+    """
+    from streamlet.scaling import commands
+    from streamlet.scaling.replace import Replacement
+
+    known = scaled(common, app)
+    asking = Asking(common, known.name, yes)
+    wanted = Replacement(
+        *(tuple(old), tuple(new)),
+        timeout_ms=duration_ms(timeout),
+        join_timeout_ms=duration_ms(join_timeout, "--join-timeout") or 0,
+    )
+    with GracefulStop() as stop, Following(common.output) as following:
+        ways = commands.Ways(asking.ask, following.show, following.note, stop.asked)
+        result = commands.replace(known, wanted, ways)
+    common.output.answer(result.as_dict(), replaced_text(result))
+    not_finished(not result.done)
+    if result.violations:
+        raise typer.Exit(1)

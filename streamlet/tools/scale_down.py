@@ -1,0 +1,94 @@
+"""``streamlet scale-down``: instances hand their tasks over and leave, nothing is interrupted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from streamlet.errors import ConfigError
+from streamlet.runtime.signals import GracefulStop
+from streamlet.tools.application import AppArgument, scaled
+from streamlet.tools.command import Common, command
+from streamlet.tools.scaling_view import Asking, Following, duration_ms, leaving_text, not_finished
+
+Timeout = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="Leavers are out after so long (30s, 10m, 2h), though others still copy their state; "
+        "then tasks stand still until the copies are whole. [default: scale.down.timeout.ms]",
+        show_default=False,
+    ),
+]
+Yes = Annotated[
+    int, typer.Option("--yes", "-y", count=True, help="Do not ask. Twice: also if nobody stays.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and mark nobody.")]
+
+
+@command("scale-down")
+def scale_down(
+    common: Common,
+    app: AppArgument,
+    percent: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P", help="How much stays: P % of the instances, rounded up, at least one."
+        ),
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="N", help="Who leaves, by --name or process id; repeatable."),
+    ] = None,
+    timeout: Timeout = None,
+    wait: Annotated[
+        bool | None,
+        typer.Option(
+            "--wait/--no-wait",
+            help="Stay until all have left. [default: yes, with --json no]",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    cancel: Annotated[
+        bool,
+        typer.Option("--cancel", help="Those that are leaving stay: the ones named, or all."),
+    ] = False,
+    yes: Yes = 0,
+) -> None:
+    """Let instances leave once others have taken their tasks over.
+
+    With --percent those leave whose state is least to copy. The plan is shown
+    first. Its bytes are what the tasks' changelogs take on the broker's disk, 0
+    where the new owner keeps a warm copy; its time assumes 20 MB/s for a worker,
+    of which one that runs tasks spends restore.max.share on copies.
+
+    Once marked, instances leave and end by themselves, whatever becomes of this
+    command: Ctrl-C only ends the watching.
+
+    Exit 0: as asked. 3: no such application or instance, or it is not running.
+    4: not all have left, or nothing was marked as the group goes on rebalancing.
+    5: refused.
+    """
+    from streamlet.scaling import commands
+    from streamlet.scaling.scale_down import Wanted
+
+    wait = not common.output.as_json if wait is None else wait
+    known = scaled(common, app)
+    asking = Asking(common, known.name, yes)
+    if cancel and (percent is not None or timeout is not None or dry_run):
+        raise ConfigError(["--cancel goes with --name or alone"])
+    with GracefulStop() as stop, Following(common.output) as following:
+        ways = commands.Ways(asking.ask, following.show, following.note, stop.asked)
+        if cancel:
+            result = commands.cancel_scale_down(known, name or (), ways, wait=wait)
+        else:
+            wanted = Wanted(percent, tuple(name or ()), duration_ms(timeout), asking.asks_twice)
+            result = commands.scale_down(known, wanted, ways, wait=wait, dry_run=dry_run)
+    if dry_run:
+        asking.show_plan_of(result)
+    common.output.answer(
+        result.as_dict(), None if dry_run else leaving_text(result, cancelled=cancel)
+    )
+    not_finished(wait and not dry_run and not result.done)

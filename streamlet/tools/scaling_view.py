@@ -1,0 +1,236 @@
+"""What ``scale-down`` and ``replace`` ask and show: the plan, then every task on its way."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from streamlet.config.values import duration
+from streamlet.errors import ConfigError, RefusedError, TimedOutError
+from streamlet.tools.command import Common
+from streamlet.tools.output import Output, table
+
+if TYPE_CHECKING:
+    from streamlet.scaling.plan import Plan
+    from streamlet.scaling.progress import Progress, Step
+    from streamlet.scaling.replace import ReplaceResult
+    from streamlet.scaling.scale_down import Result
+
+#: Moves of a plan that people are shown; --json has them all.
+_MOVES_SHOWN = 40
+
+
+def duration_ms(text: str | None, option: str = "--timeout") -> int | None:
+    """Milliseconds, of a text with a unit.
+
+    Raises:
+        ConfigError: it is no duration.
+    """
+    if text is None:
+        return None
+    try:
+        return duration().parse(text)
+    except ValueError as error:
+        raise ConfigError([f"{option} {text}: {error}"]) from error
+
+
+class Asking:
+    """Shows the plan and asks, unless told not to; ``yes`` counts how often that was said."""
+
+    def __init__(self, common: Common, name: str, yes: int) -> None:
+        self._output = common.output
+        self._name = name
+        self._yes = yes
+        self._people = not common.output.as_json and sys.stdin.isatty()
+
+    @property
+    def asks_twice(self) -> bool:
+        """Whether all may leave: a second question, or a second --yes, is about that."""
+        return self._yes > 1 or (self._people and not self._yes)
+
+    def ask(self, plan: Plan) -> bool:
+        """Show the plan; True to go on.
+
+        Raises:
+            RefusedError: the answer is no, or there is nobody to ask.
+        """
+        from streamlet.scaling.scale_down import Result
+
+        self._output.notes(plan_view(self._name, Result.of(plan, done=False), plan.stateless))
+        if self._yes:
+            return True
+        if not self._people:
+            raise RefusedError("nobody to ask, and nothing was marked; give --yes to go on")
+        questions = ["go on?"]
+        if not plan.staying:
+            questions.append("nobody will be left to go on with the work; really?")
+        if not all(typer.confirm(question, err=True) for question in questions):
+            raise RefusedError("nothing was marked")
+        return True
+
+    def show_plan_of(self, result: Result) -> None:
+        """Show the plan of a dry run."""
+        self._output.notes(plan_view(self._name, result, None))
+
+
+def plan_view(name: str, plan: Result, stateless: int | None) -> RenderableType:
+    """A plan for people."""
+    moves = plan.moves
+    if not plan.leaving:
+        return Text(f"{name}: nobody has to leave")
+    parts: list[RenderableType] = [
+        Text.assemble((name, "bold"), f": {_listed(plan.leaving)} to leave"),
+        Text(f"stays: {_listed(plan.staying)}"),
+        Text(_sum(moves, stateless, plan.estimate_s)),
+    ]
+    if moves:
+        rows: list[tuple[object, ...]] = [
+            (move["task"], move["from"], move["to"], size(move["bytes"]))
+            for move in moves[:_MOVES_SHOWN]
+        ]
+        parts.append(table("TASK", "FROM", "TO", "STATE", rows=rows))
+    if len(moves) > _MOVES_SHOWN:
+        parts.append(Text(f"and {len(moves) - _MOVES_SHOWN} more; --json shows all"))
+    return Group(*parts)
+
+
+def _sum(moves: Sequence[dict[str, Any]], stateless: int | None, estimate_s: float) -> str:
+    state = size(sum(move["bytes"] for move in moves))
+    text = f"{len(moves)} stateful task{'s' * (len(moves) != 1)} to move, {state} to copy"
+    if stateless:
+        text += f", and {stateless} without state"
+    return f"{text}; about {seconds(estimate_s)}"
+
+
+def size(count: int) -> str:
+    """Bytes as people read them."""
+    amount, units = float(count), ["B", "kB", "MB", "GB", "TB"]
+    while amount >= 1000 and len(units) > 1:
+        amount /= 1000
+        units.pop(0)
+    return f"{count} B" if units[0] == "B" else f"{amount:.1f} {units[0]}"
+
+
+def seconds(amount: float) -> str:
+    """A duration as people read it."""
+    if amount < 60:
+        return f"{amount:.1f} s"
+    if amount < 3600:
+        return f"{amount / 60:.0f} min"
+    return f"{amount / 3600:.1f} h"
+
+
+class Following:
+    """Shows progress: a table that changes where people watch, else a line for what changed."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        people = not output.as_json and Console().is_terminal
+        self._live = Live(auto_refresh=False) if people else None
+        self._shown: dict[str, tuple[str, str | None]] = {}
+        self._left: set[str] = set()
+        self._started = False
+
+    def __enter__(self) -> Following:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None and self._started:
+            self._live.stop()
+
+    def note(self, text: str) -> None:
+        """Tell something beside it."""
+        self._output.note(text)
+
+    def show(self, progress: Progress) -> None:
+        """Show how far it is."""
+        if self._live is not None:
+            if not self._started:
+                self._live.start()  # only now: a question asked before it would be drawn over
+                self._started = True
+            self._live.update(progress_view(progress), refresh=True)
+            return
+        for step in progress.steps:
+            if self._shown.get(str(step.task)) != (step.stage, step.target):
+                self._shown[str(step.task)] = (step.stage, step.target)
+                self._output.note(_line(step))
+        for name in progress.left:
+            if name not in self._left:
+                self._left.add(name)
+                self._output.note(f"{name} has left")
+
+
+def progress_view(progress: Progress) -> RenderableType:
+    """Every task and where it is, for people."""
+    rows: list[tuple[object, ...]] = [
+        (step.task, step.source, step.target, step.stage, _restored(step), _eta(step))
+        for step in progress.steps
+    ]
+    left = f"; left: {_listed(progress.left)}" if progress.left else ""
+    going = f"; leaving: {_listed(progress.leaving)}" if progress.leaving else ""
+    return Group(
+        table("TASK", "FROM", "TO", "STAGE", "RESTORED", "ETA", rows=rows),
+        Text(f"{progress.moved} of {len(progress.steps)} moved{left}{going}"),
+    )
+
+
+def _line(step: Step) -> str:
+    to = f" -> {step.target}" if step.target else ""
+    restored = _restored(step)
+    return f"{step.task} {step.source}{to}: {step.stage}{f' ({restored})' if restored else ''}"
+
+
+def _restored(step: Step) -> str | None:
+    if step.restored is None or not step.end:
+        return None
+    share = min(step.restored / step.end, 1.0)
+    rate = "" if step.rate is None else f", {step.rate:,.0f}/s"
+    return f"{step.restored:,} of {step.end:,}, {share:.0%}{rate}"
+
+
+def _eta(step: Step) -> str | None:
+    return None if step.eta_s is None else seconds(step.eta_s)
+
+
+def leaving_text(result: Result, *, cancelled: bool) -> str:
+    """How it ended, for people."""
+    if cancelled:
+        left = f", {_listed(result.leaving)} still leaving" if result.leaving else ""
+        return f"staying: {_listed(result.staying)}{left}"
+    if not result.leaving:
+        return "nobody has to leave"
+    if result.done:
+        return f"{_listed(result.leaving)} left; staying: {_listed(result.staying)}"
+    return f"{_listed(result.leaving)} marked to leave; streamlet status shows how far it is"
+
+
+def replaced_text(result: ReplaceResult) -> str:
+    """How a swap ended, for people."""
+    if not result.done:
+        return f"{_listed(result.old)} not replaced yet"
+    lines = [f"{_listed(result.old)} left, {_listed(result.new)} took over"]
+    lines += [f"  {name} runs {count} tasks" for name, count in result.tasks.items()]
+    wrong = [f"violated {one['rule']}: {one['text']}" for one in result.violations]
+    return "\n".join([*lines, *(wrong or ["all checks hold"])])
+
+
+def not_finished(unfinished: bool) -> None:
+    """Leave with the exit code of a wait that was broken off."""
+    if unfinished:
+        raise typer.Exit(TimedOutError.exit_code)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nobody"

@@ -1,0 +1,86 @@
+"""Whom a command means; what cannot be is said before anybody is marked."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamlet.errors import ConfigError, NotFoundError, RefusedError
+from streamlet.scaling.leavers import Burden
+from streamlet.scaling.present import Instance
+from streamlet.scaling.replace import Replacement
+from streamlet.scaling.scale_down import Wanted
+from streamlet.scaling.selection import by_percent, check_somebody_stays, find
+from streamlet.types import TaskId
+
+
+def instance(name: str, key: str = "") -> Instance:
+    return Instance(key or f"process-{name}", name, (f"{name}-0",), (f"id-{name}-0",))
+
+
+THREE = (instance("h1"), instance("h2"), instance("h3"))
+EVEN = {one.key: Burden({TaskId(0, n): 1}) for n, one in enumerate(THREE)}
+
+
+def test_instances_are_found_by_name_and_by_process_id() -> None:
+    assert find(THREE, ["h2", "process-h1", "h1"]) == (THREE[1], THREE[0])
+
+
+def test_one_unknown_name_finds_nobody_and_is_told_with_those_there_are() -> None:
+    with pytest.raises(NotFoundError, match=r"called h7; those that run are: h1, h2, h3\. Nothing"):
+        find(THREE, ["h1", "h7"])
+
+
+def test_a_name_that_two_bear_has_to_be_said_otherwise() -> None:
+    twins = (instance("h1", "a"), instance("h1", "b"))
+    with pytest.raises(RefusedError, match="process id: a, b"):
+        find(twins, ["h1"])
+    assert find(twins, ["b"]) == (twins[1],)
+
+
+def test_a_percentage_marks_the_last_of_equals() -> None:
+    assert by_percent(THREE, EVEN, 60, ()) == ["process-h3"]
+
+
+def test_two_of_one_name_are_told_apart() -> None:
+    twins = (instance("h1", "a"), instance("h1", "b"))
+    burdens = {"a": Burden({TaskId(0, 0): 1}), "b": Burden({TaskId(0, 1): 5})}
+    assert by_percent(twins, burdens, 50, ()) == ["a"]
+
+
+def test_the_same_percentage_again_marks_nobody_else() -> None:
+    assert by_percent(THREE, EVEN, 60, ["process-h1"]) == ["process-h1"]
+    assert by_percent(THREE, EVEN, 100, ["process-h1"]) == ["process-h1"]
+
+
+def test_a_smaller_percentage_waits_until_those_on_their_way_are_gone() -> None:
+    with pytest.raises(RefusedError, match="h1 is leaving already: 30 % would be of 3 instances"):
+        by_percent(THREE, EVEN, 30, ["process-h1"])
+
+
+def test_not_all_may_leave_unless_asked_for_twice() -> None:
+    everybody = [one.key for one in THREE]
+    with pytest.raises(RefusedError, match="nobody would go on"):
+        check_somebody_stays(THREE, everybody, asked_twice=False)
+    check_somebody_stays(THREE, everybody, asked_twice=True)
+    check_somebody_stays(THREE, everybody[1:], asked_twice=False)
+
+
+@pytest.mark.parametrize("percent", [0, -1, 100.5, float("nan"), float("inf")])
+def test_a_percentage_out_of_range_is_refused(percent: float) -> None:
+    with pytest.raises(ConfigError, match="above 0 and up to 100"):
+        Wanted(percent).check()
+
+
+def test_either_a_percentage_or_names() -> None:
+    for wrong in (Wanted(), Wanted(50, ("h1",))):
+        with pytest.raises(ConfigError, match="say either"):
+            wrong.check()
+    assert Wanted(names=("h1",)).check()
+
+
+def test_a_swap_needs_two_sides() -> None:
+    for wrong in (Replacement((), ("h1",)), Replacement(("h1",), ())):
+        with pytest.raises(ConfigError, match="which instances"):
+            wrong.check()
+    with pytest.raises(ConfigError, match="h2 cannot be both"):
+        Replacement(("h1", "h2"), ("h2", "h3")).check()

@@ -1,0 +1,102 @@
+"""Commands that change marks do so one at a time."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from streamlet.clock import ManualClock
+from streamlet.control.records import place_of
+from streamlet.control.topic import ControlTopic, prepare_control
+from streamlet.control.values import Command
+from streamlet.errors import RefusedError
+from streamlet.scaling.turn import DEAD_MS, our_turn
+from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
+
+
+class Clocked(ManualClock):
+    """A clock that each look moves on, as no wait of the topic's does here."""
+
+    def now_ms(self) -> int:
+        self.advance(1_000)
+        return super().now_ms()
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    log = MemoryLog()
+    prepare_control(MemoryAdmin(log), "flights")
+    return log
+
+
+def topic(log: MemoryLog, clock: ManualClock) -> ControlTopic:
+    return ControlTopic("flights", MemorySource(log), MemorySink(log), MemoryAdmin(log), clock)
+
+
+def commands(log: MemoryLog) -> list[str]:
+    """What commands there are, for people, as another reader sees it."""
+    view = topic(log, ManualClock()).read()
+    return [command.what for command in view.commands.values()]
+
+
+def test_a_turn_is_announced_and_taken_back(log: MemoryLog) -> None:
+    clock = Clocked()
+    with our_turn(topic(log, clock), clock, "scale-down", threading.Event()):
+        assert commands(log) == ["scale-down"]
+    assert commands(log) == []
+
+
+def test_it_is_taken_back_also_when_the_command_fails(log: MemoryLog) -> None:
+    clock = Clocked()
+    with (
+        pytest.raises(RefusedError),
+        our_turn(topic(log, clock), clock, "scale-down", threading.Event()),
+    ):
+        raise RefusedError("no")
+    assert commands(log) == []
+
+
+def test_who_comes_second_is_told_of_the_first(log: MemoryLog) -> None:
+    clock = ManualClock()
+    with our_turn(topic(log, clock), clock, "scale-down on h7", threading.Event()):
+        told_to_stop = threading.Event()
+        told_to_stop.set()
+        with (
+            pytest.raises(RefusedError, match="another command is at it: scale-down on h7"),
+            our_turn(topic(log, clock), clock, "replace", told_to_stop),
+        ):
+            pytest.fail("two at once")
+        assert commands(log) == ["scale-down on h7"]
+
+
+def test_who_comes_second_gets_its_turn_after_the_first(log: MemoryLog) -> None:
+    clock = ManualClock()
+    first = our_turn(topic(log, clock), clock, "scale-down", threading.Event())
+    first.__enter__()
+    order: list[str] = []
+
+    def second() -> None:
+        with our_turn(topic(log, clock), clock, "replace", threading.Event()):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    while "replace" not in commands(log):
+        pass
+    order.append("first")
+    first.__exit__(None, None, None)
+    thread.join(20)
+    assert order == ["first", "second"]
+
+
+def test_a_command_that_died_in_its_turn_is_passed_over(log: MemoryLog) -> None:
+    clock = ManualClock(start_ms=1_000_000)
+    dead = Command("dead", "scale-down", 1_000_000 - DEAD_MS)
+    other = topic(log, clock)
+    other.write(dead)
+    other.flush()
+    with our_turn(topic(log, clock), clock, "replace", threading.Event()):
+        pass
+    assert commands(log) == []
+    assert place_of(dead) == (Command, "dead")
