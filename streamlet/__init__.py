@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
     from streamlet.dsl.table import KTable
     from streamlet.errors import StreamletError
+    from streamlet.runtime.listeners import StateRestoreListener
     from streamlet.serdes import Serde, avro, json, serde
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "KTable",
     "Materialized",
     "Serde",
+    "StateRestoreListener",
     "StreamletError",
     "avro",
     "json",
@@ -52,6 +54,7 @@ _HOMES = {
     "KTable": "streamlet.dsl.table",
     "Materialized": "streamlet.dsl.materialized",
     "Serde": "streamlet.serdes",
+    "StateRestoreListener": "streamlet.runtime.listeners",
     "StreamletError": "streamlet.errors",
     "avro": "streamlet.serdes",
     "json": "streamlet.serdes",

@@ -33,6 +33,7 @@ from streamlet.errors import (
     TopologyError,
     told,
 )
+from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreListener
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.serdes import SerdeLike
 from streamlet.topology.graph import Topology
@@ -95,6 +96,8 @@ class App:
             self._config["bootstrap.servers"] = bootstrap_servers
         #: The settings as the program gives them; ``load_settings`` lays others over them.
         self.settings = Settings.load(self._config)
+        #: Told of what workers do, each in its own process.
+        self.listeners = Listeners()
         self._builder = Builder(name)
         self._run: Run | None = None
         self._tables: dict[str, tuple[KTable[Any, Any], tuple[str, str, Materialized]]] = {}
@@ -256,6 +259,7 @@ class App:
         self._run = Run(self.topology(), settings or self.load_settings(environ=os.environ))
         try:
             return self._run.run(
+                listeners=self.listeners,
                 assignor=self.assignor,
                 policy=self.policy,
                 count=count,
@@ -266,6 +270,19 @@ class App:
             )
         finally:
             self._run = None
+
+    def set_state_listener(self, listener: StateListener | None) -> None:
+        """Be told of each change of a worker's state, as ``listener(new, old)``.
+
+        The states are Kafka Streams': CREATED, REBALANCING, RUNNING, PENDING_SHUTDOWN, NOT_RUNNING,
+        ERROR. It is called on the worker's own loop and in its process, so set it in the module
+        that defines the application. An exception ends the worker, as in Kafka Streams.
+        """
+        self.listeners.state = listener
+
+    def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
+        """Be told how stores are restored before their tasks run; otherwise as state listeners."""
+        self.listeners.restore = listener
 
     @property
     def metrics_url(self) -> str | None:

@@ -141,6 +141,10 @@ class ProcessingError(StreamletError):
         self.operator = operator
 
 
+class ListenerError(StreamletError):
+    """A state or restore listener of the user's raised; that ends the worker."""
+
+
 class StateError(StreamletError):
     """A state folder or store that cannot be used."""
 

@@ -127,7 +127,7 @@ def _work(orders: Orders, observer: PipeObserver) -> None:
         member,
         assignor=app.assignor,
         policy=app.policy,
-        observer=observer,
+        observer=app.listeners.around(observer),
         measured=observer.measured if first.get("measures") else None,
     )
     worker.run(orders.keep_going)

@@ -20,6 +20,7 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.group.leader import Assignor
 from streamlet.local import MemberIdentity, clear_left_over, open_worker
+from streamlet.runtime.listeners import Listeners
 from streamlet.runtime.metrics.server import ANY_HOST, serving
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore import RestoreProgress
@@ -114,6 +115,7 @@ class Run:
     def run(
         self,
         *,
+        listeners: Listeners,
         assignor: Assignor | None,
         policy: ErrorPolicy,
         count: int | None,
@@ -160,7 +162,7 @@ class Run:
                     member,
                     assignor=assignor,
                     policy=policy,
-                    observer=results,
+                    observer=listeners.around(results),
                     measured=None if exposition is None else partial(exposition.take, 0),
                     clock=self._clock,
                 )

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeAlias
 
 import attrs
 
@@ -66,16 +67,28 @@ class RestoreJob:
     follow: bool = False
 
 
+Phase: TypeAlias = Literal["start", "batch", "end", "suspended"]
+
+
 @attrs.frozen
 class RestoreProgress:
     """How far one store is. ``rate`` is in records per second, ``eta_s`` in seconds."""
 
     task: TaskId
     store: str
+    partition: TopicPartition
+    phase: Phase
+    position: int  # the next offset to read
+    end: int
     restored: int  # records read, those skipped included
-    remaining: int  # offsets still to read
+    batch: int  # of those, since this was told last
     rate: float
     eta_s: float | None  # None before there is a rate
+
+    @property
+    def remaining(self) -> int:
+        """Offsets still to read."""
+        return max(0, self.end - self.position)
 
 
 @attrs.define(eq=False)
@@ -92,6 +105,7 @@ class _Partition:
     started_ms: int
     told_ms: int
     restored: int = 0
+    told_of: int = 0  # of ``restored``
 
     def take(self, batch: PartitionBatch) -> None:
         """Hand a batch to the store's loader, up to the end; what is behind it is not ours."""
@@ -108,6 +122,28 @@ class _Partition:
         """Put the chunk on the medium with what may be said of the position."""
         position = self.reader.position(self.position)
         self.loader.flush(position, self.reader.epoch_before(position))
+
+    def progress(self, phase: Phase, now_ms: int) -> RestoreProgress:
+        """What there is to tell now; what is told is told once."""
+        batch, self.told_of = self.restored - self.told_of, self.restored
+        self.told_ms = now_ms
+        seconds = (now_ms - self.started_ms) / 1000
+        rate = self.restored / seconds if seconds > 0 else 0.0
+        end = self.position if self.end == OPEN_END else self.end
+        left = end - self.position
+        eta = 0.0 if left <= 0 else left / rate if rate > 0 else None
+        return RestoreProgress(
+            self.task,
+            self.store,
+            self.tp,
+            phase,
+            self.position,
+            end,
+            self.restored,
+            batch,
+            rate,
+            eta,
+        )
 
 
 @attrs.define(eq=False)
@@ -192,6 +228,7 @@ class Restorer:
         run = self._runs.pop(task, None)
         if run is not None:
             self._stop(run.parts)
+            self._tell_all(run, "suspended")
 
     def promote(
         self, task: TaskId, limit: StateNumber | None, ends: Mapping[TopicPartition, int]
@@ -324,11 +361,13 @@ class Restorer:
             for store, tp in sorted(state.changelogs.items())
         ]
         self._runs[run.job.task] = run
+        self._tell_all(run, "start")
         self._read_on(run.parts)
 
     def _begin_again(self, run: _Run, reason: str) -> None:
         log.warning("task %s starts over: %s", run.job.task, reason)
         self._stop(run.parts)
+        self._tell_all(run, "suspended")
         run.job.state.wipe()
         self._begin(run, self._admin.start_offsets([part.tp for part in run.parts]))
 
@@ -407,11 +446,7 @@ class Restorer:
         read = [(task, run) for task, run in sorted(self._runs.items()) if run.read]
         done = [task for task, run in read if self._written(run, run.finish)]
         for task in done:
-            parts = self._runs.pop(task).parts
-            if self._progress is not None:
-                now = self._clock.now_ms()
-                for part in parts:
-                    self._progress(_progress(task, part, now))
+            self._tell_all(self._runs.pop(task), "end")
         return done
 
     def _written(self, run: _Run, write: Callable[[], None]) -> bool:
@@ -429,11 +464,16 @@ class Restorer:
     def _tell(self, now: int) -> None:
         if self._progress is None:
             return
-        for task, run in self._runs.items():
+        for run in self._runs.values():
             for part in run.parts:
                 if part.position < part.end and now - part.told_ms >= PROGRESS_MS:
-                    part.told_ms = now
-                    self._progress(_progress(task, part, now))
+                    self._progress(part.progress("batch", now))
+
+    def _tell_all(self, run: _Run, phase: Phase) -> None:
+        if self._progress is not None:
+            now = self._clock.now_ms()
+            for part in run.parts:
+                self._progress(part.progress(phase, now))
 
 
 def _mistrust(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> str | None:
@@ -459,11 +499,3 @@ def _reader(job: RestoreJob, store: str, tp: TopicPartition) -> Reader:
     if job.follow:
         return HoldingReader(str(tp), job.state.epochs.get(tp, 0))
     return ChangelogReader(str(tp), job.limit, job.state.epochs.get(tp, 0))
-
-
-def _progress(task: TaskId, part: _Partition, now_ms: int) -> RestoreProgress:
-    seconds = (now_ms - part.started_ms) / 1000
-    rate = part.restored / seconds if seconds > 0 else 0.0
-    left = 0 if part.end == OPEN_END else part.end - part.position
-    eta = 0.0 if left <= 0 else left / rate if rate > 0 else None
-    return RestoreProgress(task, part.store, part.restored, max(0, left), rate, eta)

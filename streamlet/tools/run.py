@@ -262,7 +262,7 @@ def _run_here(
             member,
             assignor=app.assignor,
             policy=app.policy,
-            observer=progress.observer(),
+            observer=app.listeners.around(progress.observer()),
             measured=None if exposition is None else partial(exposition.take, 0),
         )
         worker.run(lambda: not stop.asked.is_set())

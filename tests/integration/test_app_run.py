@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,12 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
+import streamlet as sl
 from streamlet.app import App
-from streamlet.errors import MissingTopicError
+from streamlet.errors import ListenerError, MissingTopicError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
+from streamlet.types import TopicPartition
 
 pytestmark = pytest.mark.integration
 
@@ -141,3 +144,48 @@ def test_a_missing_input_topic_is_named(bootstrap_servers: str, tmp_path: Path) 
     app.stream("there-is-no-such-topic", key=str, value=str).peek(print)
     with pytest.raises(MissingTopicError, match="there-is-no-such-topic"):
         app.run(timeout=10)
+
+
+def test_listeners_are_told_of_states_and_of_a_restore(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    class Restores(sl.StateRestoreListener):
+        def __init__(self) -> None:
+            self.read: dict[str, list[int]] = {}
+            self.left = 0
+
+        def on_batch_restored(
+            self, partition: TopicPartition, store: str, batch_end: int, restored: int
+        ) -> None:
+            self.read.setdefault(store, []).append(restored)
+
+        def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None:
+            self.read.setdefault(store, []).append(-total)
+            self.left -= 1
+            if self.left == 0:
+                app.close()
+
+    app, _ = word_count(bootstrap_servers, tmp_path)
+    restores, states = Restores(), list[str]()
+    app.set_global_state_restore_listener(restores)
+    app.set_state_listener(lambda new, old: states.append(new))
+    app.run(count=5, timeout=60)
+    assert states[0] == "REBALANCING"
+    assert "RUNNING" in states
+    assert states[-2:] == ["PENDING_SHUTDOWN", "NOT_RUNNING"]
+    assert set(restores.read) == {"counts"}
+    assert not any(restores.read["counts"])  # there was nothing to read
+
+    shutil.rmtree(tmp_path)  # another host
+    restores.read.clear()
+    restores.left = 2  # stores: one of each partition
+    app.run()
+    records = [read for read in restores.read["counts"] if read > 0]
+    assert sum(records) == -sum(read for read in restores.read["counts"] if read <= 0) >= 3
+
+    def refuse(new: str, old: str) -> None:
+        raise RuntimeError("not listening")
+
+    app.set_state_listener(refuse)
+    with pytest.raises(ListenerError, match="CREATED -> REBALANCING: RuntimeError: not listening"):
+        app.run(timeout=60)

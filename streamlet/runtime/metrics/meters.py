@@ -121,8 +121,11 @@ class Meters:
         self.last_rebalance_wall_ms = self.clock.wall_ms()
 
     def restoring(self, progress: RestoreProgress) -> None:
-        """A store is being restored."""
-        self.restores[progress.task, progress.store] = progress
+        """A store is being restored, or was, or will not be."""
+        if progress.phase == "suspended":
+            self.restores.pop((progress.task, progress.store), None)
+        else:
+            self.restores[progress.task, progress.store] = progress
 
     def telling(self, also: Callable[[RestoreProgress], None]) -> Callable[[RestoreProgress], None]:
         """Like ``restoring``, and tell somebody else too."""

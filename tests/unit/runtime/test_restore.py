@@ -358,12 +358,31 @@ def test_progress_is_told_with_rate_and_time_left(world: World) -> None:
     while not restorer.idle:
         world.clock.advance(100)
         restorer.step(0)
-    first, last = world.told[0], world.told[-1]
+    start, first, last = world.told[0], world.told[1], world.told[-1]
+    assert (start.phase, start.partition, start.position, start.end) == ("start", S0, 0, 100)
+    assert {p.phase for p in world.told[1:-1]} == {"batch"}
+    assert last.phase == "end"
+    assert sum(p.batch for p in world.told) == 100
     assert (first.task, first.store, first.restored + first.remaining) == (T0, "s", 100)
     assert first.rate == pytest.approx(20, rel=0.5)
     assert first.eta_s == pytest.approx(first.remaining / first.rate)
     assert (last.restored, last.remaining, last.eta_s) == (100, 0, 0.0)
     assert len(world.told) < 25, "no more often than asked for"
+    state.close()
+
+
+def test_a_restore_that_is_given_up_is_told_as_suspended(world: World) -> None:
+    for i in range(1, 101):
+        world.flush(1, i, a=i)
+    state = world.state()
+    restorer = Restorer(
+        SmallPolls(world.log), MemoryAdmin(world.log), world.clock, world.told.append
+    )
+    restorer.add(world.job(state))
+    restorer.step(0)
+    restorer.remove(T0)
+    assert [p.phase for p in world.told] == ["start", "suspended"]
+    assert 0 < world.told[-1].batch == world.told[-1].restored < 100
     state.close()
 
 

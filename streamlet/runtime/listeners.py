@@ -1,0 +1,128 @@
+"""What a user may want to be told of while an application runs: states, and stores being restored.
+
+Kafka Streams' ``StateListener`` and ``StateRestoreListener``. They are called on the loop of the
+worker they tell of, in its process, so what they do holds up processing. As in Kafka Streams an
+exception in one of them ends the worker (and the supervisor starts it again): whoever counts on
+being told must not go on untold. Only on the way out, where there is nothing left to stop, it is
+logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from streamlet.errors import ListenerError, told
+from streamlet.types import TaskId, TopicPartition
+
+if TYPE_CHECKING:
+    from streamlet.runtime.restore import RestoreProgress
+    from streamlet.runtime.task import Output
+    from streamlet.runtime.worker import Observer
+
+log = logging.getLogger(__name__)
+
+#: Called with the new and the old state of a worker: CREATED, REBALANCING, RUNNING,
+#: PENDING_SHUTDOWN, NOT_RUNNING or ERROR.
+StateListener: TypeAlias = Callable[[str, str], object]
+
+#: States in which a worker is ending already.
+_ENDING = frozenset({"PENDING_SHUTDOWN", "NOT_RUNNING", "ERROR"})
+
+
+class StateRestoreListener:
+    """Told how stores are restored before their task runs; override what you want to know.
+
+    ``partition`` is that of the changelog. Copies (learners and standbys) are not restored in this
+    sense, they are kept, so a task that takes over from a warm copy tells nothing.
+    """
+
+    def on_restore_start(
+        self, partition: TopicPartition, store: str, start: int, end: int
+    ) -> object:
+        """A store is to be read from offset ``start`` up to ``end`` (not included)."""
+
+    def on_batch_restored(
+        self, partition: TopicPartition, store: str, batch_end: int, restored: int
+    ) -> object:
+        """So many more records were read, up to this offset; a few times a second."""
+
+    def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> object:
+        """The store is as its task needs it, after so many records."""
+
+    def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> object:
+        """The restore was given up, because the task went elsewhere or must begin again."""
+
+
+@attrs.define
+class Listeners:
+    """The listeners of an application."""
+
+    state: StateListener | None = None
+    restore: StateRestoreListener | None = None
+
+    def around(self, observer: Observer) -> Observer:
+        """An observer of one worker that tells them as well."""
+        if self.state is None and self.restore is None:
+            return observer
+        return _Listening(self, observer)
+
+
+@attrs.define
+class _Listening:
+    """Passes everything on, and tells the listeners what concerns them."""
+
+    listeners: Listeners
+    observer: Observer
+    state: str = "CREATED"
+
+    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
+        """The worker's state or tasks changed."""
+        self.observer.state_changed(state, tasks)
+        old, self.state = self.state, state
+        listener = self.listeners.state
+        if listener is None or old == state:
+            return
+        try:
+            listener(state, old)
+        except Exception as error:
+            what = f"the state listener failed on {old} -> {state}: {told(error)}"
+            if state not in _ENDING:
+                raise ListenerError(what) from error
+            log.exception("%s", what)
+
+    def restoring(self, progress: RestoreProgress) -> None:
+        """A store is being restored."""
+        self.observer.restoring(progress)
+        if self.listeners.restore is None:
+            return
+        try:
+            _tell(self.listeners.restore, progress)
+        except Exception as error:
+            what = (
+                f"the restore listener failed on {progress.phase} of store {progress.store} "
+                f"of task {progress.task}: {told(error)}"
+            )
+            if progress.phase != "suspended":
+                raise ListenerError(what) from error
+            log.exception("%s", what)
+
+    def produced(self, outputs: list[Output]) -> None:
+        """These were handed to the producer."""
+        self.observer.produced(outputs)
+
+
+def _tell(listener: StateRestoreListener, progress: RestoreProgress) -> None:
+    partition, store = progress.partition, progress.store
+    if progress.phase == "start":
+        listener.on_restore_start(partition, store, progress.position, progress.end)
+        return
+    if progress.batch:
+        listener.on_batch_restored(partition, store, progress.position, progress.batch)
+    if progress.phase == "end":
+        listener.on_restore_end(partition, store, progress.restored)
+    elif progress.phase == "suspended":
+        listener.on_restore_suspended(partition, store, progress.restored)
