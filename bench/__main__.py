@@ -12,7 +12,8 @@ from bench import assignor, handover, restore, streams
 from bench.processes import MeasurementError
 
 _PEERS = ("bare", "streamlet")
-_WORKLOADS = ("wordcount", "passthrough", "restore", "assignor", "handover")
+_WORKLOADS = ("wordcount", "passthrough", "restore", "assignor", "handover", "spark")
+_WAYS = ("passthrough", "native_count", "tws_per_key", "tasks")
 _MODES = (*handover.MODES, "partial")
 
 
@@ -42,6 +43,12 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
                 rate=options.rate,
                 keys=options.keys,
                 modes=options.modes,
+            )
+        case "spark":
+            from bench import spark  # needs the extra
+
+            return spark.run(
+                records=options.records, keys=options.keys, runs=options.runs, ways=options.ways
             )
         case "restore":
             return restore.run(keys=options.records, runs=options.runs, peers=options.peers)
@@ -80,6 +87,12 @@ def _parse() -> argparse.Namespace:
         type=lambda text: _chosen(text, _MODES),
         default=list(_MODES),
         help=f"what handover measures, by commas: {', '.join(_MODES)}",
+    )
+    parser.add_argument(
+        "--ways",
+        type=lambda text: _chosen(text, _WAYS),
+        default=list(_WAYS),
+        help=f"what spark measures, by commas: {', '.join(_WAYS)}",
     )
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     options = parser.parse_args()
