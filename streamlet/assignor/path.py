@@ -209,10 +209,23 @@ class _Steps:
             owned = [(t, m) for m, part in parts for t in part.active - part.being_learned]
             arriving = {t: m for m, part in parts for t in part.pending}
             for task, member in uneven(self.found.bench, number, owned + list(arriving.items())):
-                if task in self.found.fresh or task in arriving:
+                if task in self.found.fresh or task in arriving or self._is_held(task, number):
                     self.uneven = True  # its member can give it up only once it has it
                 elif self.allowance.take():
                     self._move_inside(task, member)
+
+    def _is_held(self, task: int, instance: int) -> bool:
+        """Whether another member of the instance reads the task's copy: its owner waits for that.
+
+        They have one folder. Were the reader to take the task over, it would wait for the owner.
+        """
+        owner = self.found.owner[task]
+        return any(
+            self.view.instance_of[member] == instance
+            and member != owner
+            and copy.role in (Role.LEARNER, Role.STANDBY)
+            for member, copy in self.view.holders[task]
+        )
 
     def _move_inside(self, task: int, target: int) -> None:
         owner = self.found.owner[task]

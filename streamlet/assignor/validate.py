@@ -111,8 +111,11 @@ def _one_copy(facts: Facts) -> Iterator[Violation]:
         for member in facts.holding(task):
             instance = facts.state(member).instance
             other = seen.setdefault(instance, member)
+            if other == member:
+                continue
             inside = {other, member} <= {*facts.releasing[task], *facts.pending[task]}
-            if other != member and not inside:
+            read = any(facts.role(m, task) in _READING for m in facts.pending[task])
+            if not inside or read:  # an heir that reads the copy keeps its owner from the folder
                 text = f"{instance} has more than one copy of {task}"
                 yield Violation("U3", text, (task,), (other, member))
     for member, part in facts.parts():
@@ -244,6 +247,9 @@ def _goes_on(part: MemberPlan, facts: Facts, task: TaskId) -> bool:
     heir = part.release.get(task)
     return heir is not None and facts.role(heir, task) is Role.PENDING
 
+
+#: Roles in which a member reads the changelog into the task's folder.
+_READING = (Role.LEARNER, Role.STANDBY)
 
 #: Roles in which a member has or had the task in its own hands.
 _RUNNING = (Role.ACTIVE, Role.PENDING, Role.RELEASED)

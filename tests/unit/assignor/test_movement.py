@@ -1,5 +1,6 @@
 """How much moves, and how: the fewest moves, each once, each on warm state."""
 
+import attrs
 import pytest
 
 from streamlet.assignor.values import Role, Rules
@@ -258,6 +259,20 @@ def test_under_surrender_a_move_within_an_instance_takes_two_rounds(members: int
     plan = planned(group(full, *others, handover="surrender"))
     assert len(plan.members["A"].revoke) == members - 1
     assert plan.follow_up_ms == 0
+
+
+def test_a_member_that_still_reads_the_copy_lets_go_of_it_before_it_takes_the_task_over() -> None:
+    """The owner waits for the folder, so it could not release the task, and both would wait."""
+    owner = member("A", active="0_0 0_1 0_2", instance="one")
+    reader = member("B", ready="0_0", instance="one")
+    plan = planned(group(owner, reader))
+    assert task("0_0") in plan.members["A"].active
+    assert plan.members["B"].learner == frozenset()
+    others = [moved for moved in plan.members["A"].release if moved != task("0_0")]
+    assert others or plan.follow_up_ms is not None
+
+    later = planned(group(owner, attrs.evolve(reader, copies={})))
+    assert later.members["A"].release == {task("0_0"): "B"}
 
 
 def test_members_that_become_uneven_by_a_hand_over_are_looked_at_again() -> None:

@@ -120,6 +120,14 @@ def test_u3_a_hand_over_inside_an_instance_is_no_second_copy() -> None:
     assert rules(group(*crew), parts) == []
 
 
+@pytest.mark.parametrize("role", ["learner", "ready", "standby", "caught_up"])
+def test_u3_an_heir_that_reads_the_folder_keeps_its_owner_out_of_it(role: str) -> None:
+    heir = member("B", instance="x", **{role: "0_0"})  # type: ignore[arg-type]
+    crew = (member("A", active="0_0", instance="x"), heir)
+    parts = {"A": part(release={"0_0": "B"}), "B": part(pending={"0_0": "A"})}
+    assert rules(group(*crew), parts) == ["U3"]
+
+
 def test_u3_two_roles_in_one_member() -> None:
     state = group(member("A", active="0_0"))
     assert "U3" in rules(state, {"A": part("0_0", standby="0_0")})
