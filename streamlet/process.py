@@ -130,8 +130,10 @@ def _work(orders: Orders, observer: PipeObserver) -> None:
         observer=app.listeners.around(observer),
         measured=observer.measured if first.get("measures") else None,
     )
-    worker.run(orders.keep_going)
-    observer.tell(**ended_event(worker.counters))
+    try:
+        worker.run(orders.keep_going)
+    finally:
+        observer.tell(**ended_event(worker.counters))
 
 
 if __name__ == "__main__":

@@ -79,7 +79,11 @@ def _root(
 def main() -> None:
     """Run the command line and exit: 0 ok, else what the error says (see ``streamlet.errors``)."""
     try:
-        build()(prog_name="streamlet")
+        commands = build()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    try:
+        commands(prog_name="streamlet")
     except SystemExit as ended:
         _tell_usage(ended)
         raise

@@ -265,6 +265,8 @@ def _run_here(
             observer=app.listeners.around(progress.observer()),
             measured=None if exposition is None else partial(exposition.take, 0),
         )
-        worker.run(lambda: not stop.asked.is_set())
-    progress.event(0, ended_event(worker.counters))
+        try:
+            worker.run(lambda: not stop.asked.is_set())
+        finally:
+            progress.event(0, ended_event(worker.counters))
     return 0

@@ -115,7 +115,7 @@ class LocalObserver:
 
 
 def ended_event(counters: WorkerCounters) -> dict[str, Any]:
-    """The event that tells a supervisor what a worker did until it ended well."""
+    """The event that tells a supervisor what a worker did until it ended, well or not."""
     return {"event": "ended", **attrs.asdict(counters)}
 
 

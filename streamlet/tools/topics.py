@@ -29,7 +29,10 @@ def create(
     """Create topics; those that are there already with as many partitions are left alone."""
     from streamlet.kafka.client import KafkaAdmin
     from streamlet.kafka.ports import NewTopic
+    from streamlet.topology.names import check_topic_name
 
+    for name in names:
+        check_topic_name(name, "topics create")
     config = tuple(sorted(key_values(topic_config or [], "--topic-config").items()))
     admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
     try:

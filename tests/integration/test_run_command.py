@@ -48,6 +48,51 @@ def interrupted_after(process: subprocess.Popen[str], line: str) -> str:
         process.kill()
 
 
+FAILING = """
+import streamlet as sl
+
+app = sl.App({name!r})
+numbers = app.stream({name!r}, key=str, value=int)
+numbers.map_values(lambda number: 1 // number, value=int).group_by_key().count(store="counts")
+"""
+
+
+def test_what_a_worker_did_before_it_failed_for_good_is_counted(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    name = f"failing-{uuid4().hex[:8]}"
+    KafkaAdmin(bootstrap_servers).create_topics([NewTopic(name, 1, 1)])
+    sink = KafkaSink(bootstrap_servers)
+    sink.send(name, [b"k"] * 3, [(1).to_bytes(8), (1).to_bytes(8), (0).to_bytes(8)])
+    sink.flush(10_000)
+    sink.close()
+    (tmp_path / "failing_of_test.py").write_text(FAILING.format(name=name))
+    read, write = os.pipe()
+    orders = {
+        "app": "failing_of_test:app",
+        "overrides": [f"bootstrap.servers={bootstrap_servers}", f"state.dir={tmp_path / 'state'}"],
+        **{"process_id": "p", "name": "a", "member": 0, "members": 1},
+        **{"path": [str(tmp_path)], "log_level": "warning", "log_json": False},
+    }
+    with (
+        subprocess.Popen(
+            [sys.executable, "-m", "streamlet.process", "--events-fd", str(write)],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+            stdin=subprocess.PIPE,
+            pass_fds=(write,),
+            text=True,
+        ) as worker,
+        open(read) as events,
+    ):
+        os.close(write)
+        assert worker.stdin is not None
+        print(json.dumps(orders), file=worker.stdin, flush=True)
+        *_, ended, failed = [json.loads(line) for line in events]
+    assert worker.returncode == 1
+    assert (ended["event"], ended["records"]) == ("ended", 3)
+    assert (failed["event"], failed["error"]) == ("failed", "ProcessingError")
+
+
 @pytest.mark.parametrize("processes", ["0", "1"])
 def test_the_summary_tells_what_was_dropped_and_what_was_skipped(
     bootstrap_servers: str, tmp_path: Path, processes: str

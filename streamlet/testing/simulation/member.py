@@ -91,6 +91,7 @@ class SimMember:
         static = None if spec.instance_id is None else f"{spec.instance_id}-{number}"
         self.mode = spec.mode or settings.stream_rebalancing_mode
         rules = HandoverRules.from_settings(settings)
+        rules = attrs.evolve(rules, static=static is not None)
         rules = attrs.evolve(rules, stops_at_joins=self.mode == "eager")
         config = MembershipConfig.from_settings(
             GROUP, settings, member=number, first_nonce=uid * 1_000, jitter=uid

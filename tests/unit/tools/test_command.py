@@ -189,6 +189,31 @@ def test_the_module_is_the_command() -> None:
     assert done.stdout.strip().count(".") == 2
 
 
+@pytest.mark.parametrize("loading", ["streamlet.tools.main", "streamlet.tools.run"])
+def test_ctrl_c_while_python_loads_is_no_traceback(loading: str) -> None:
+    program = (
+        "import sys\n"
+        "from importlib.abc import MetaPathFinder\n"
+        "class Interrupted(MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        f"        if name == {loading!r}: raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from streamlet.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
+@pytest.mark.parametrize("name", ["a b", ".", "", "x" * 250, "ä"])
+def test_a_topic_that_kafka_would_not_take_is_bad_input(name: str) -> None:
+    """Said before a broker is asked, and nothing of the list is made."""
+    nobody = ("--bootstrap-servers", "127.0.0.1:1")
+    result = CliRunner().invoke(build(), ["topics", "create", "good", name, *nobody])
+    assert result.exit_code == 2
+    assert "topics create: " in result.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -1,0 +1,86 @@
+"""Many instances join a loaded application at once; on a real broker."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from streamlet.config import Settings
+from streamlet.group.look import Look
+from streamlet.group.tasks import rules_from
+from streamlet.group.transport import Transport
+from tests.integration.chaos.support import Cluster, Watch, wait_for
+from tests.integration.chaos.topics import Load
+
+pytestmark = [pytest.mark.integration, pytest.mark.chaos]
+
+#: All are there before the first learner speaks, however slowly processes start.
+SETTINGS = {
+    "max.learners.per.member": "1",
+    "max.learners.per.group": "4",
+    "learner.ready.linger.ms": "8000",
+}
+
+
+def test_eight_instances_share_what_one_had_with_one_move_each(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """8 tasks: seven move, once, behind a learner each; no more learn at a time than may."""
+    settings = {key.replace(".", "_"): value for key, value in SETTINGS.items()}
+    cluster = make_cluster("counting", session_timeout_ms="30000", **settings)
+    first, *rest = [cluster.instance(name, processes=0) for name in "abcdefgh"]
+    watch, rounds = Watch(cluster), Rounds(cluster)
+    try:
+        first.start()
+        with Load(cluster.servers, cluster.topic("in"), rate=300) as load:
+            cluster.await_running(120)
+            watch.start()
+            for instance in rest:
+                instance.start()
+            wait_for(
+                lambda: rounds.look() and len(set(cluster.owners().values())) == 8,
+                lambda: f"eight share the tasks: {cluster.owners()}\n{cluster.logs()}",
+                timeout_s=150,
+            )
+            load.finish()
+        cluster.await_settled()
+        moments = watch.finish()
+    finally:
+        rounds.close()
+    assert rounds.violations == []
+    # Rebalances are quick: a look may miss all of them but the longest.
+    assert max(rounds.learning, default=0) <= 4
+    owners = {task: [m.commits[task].metadata for m in moments] for task in cluster.tasks}
+    moves = Counter(
+        task
+        for task, seen in owners.items()
+        for one, other in itertools.pairwise(seen)
+        if one is not None and other is not None and one.by != other.by
+    )
+    assert sorted(moves.values()) == [1] * 7, f"{moves}\n{cluster.logs()}"
+
+
+class Rounds:
+    """What is seen of each rebalance, checked against the rules that hold in a live group."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        rules = rules_from(Settings.load(SETTINGS), learners=True)
+        self._transport = Transport(cluster.servers, client_id="look")
+        self._look = Look(self._transport, cluster.admin, cluster.name, True, rules)
+        self.violations: list[object] = []
+        self.learning: list[int] = []
+
+    def look(self) -> bool:
+        """Look once the group is stable; always True."""
+        found = self._look.now()
+        tasks = [t for i in found["instances"] for m in i["members"] for t in m["tasks"]]
+        self.learning.append(sum(task["isLearner"] for task in tasks))
+        self.violations += found["violations"]
+        return True
+
+    def close(self) -> None:
+        """Hang up."""
+        self._transport.close()
