@@ -36,6 +36,7 @@ from streamlet.group.transport_codec import (
     decode_log_sizes,
     encode,
     encode_leave,
+    encode_log_sizes,
 )
 from streamlet.group.transport_errors import CoordinatorRefused, FailureKind, TransportError
 from streamlet.types import TopicPartition
@@ -247,8 +248,7 @@ class Transport:
         async def sizes() -> dict[TopicPartition, int]:
             deadline = self._deadline(timeout_ms)
             await self._find("", deadline, any_broker=True)
-            asked = [{"topic": name, "partitions": list(found)} for name, found in topics.items()]
-            request = WireRequest("DescribeLogDirs", 1, 4, {"topics": asked})
+            request = encode_log_sizes(topics)
             largest: dict[TopicPartition, int] = {}
             for broker in self._manager.cluster.brokers():
                 response = await self._deliver(request, broker.node_id, deadline)

@@ -9,7 +9,7 @@ a later version speaks of topics by id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace as Row
 from typing import Any, assert_never
 
@@ -228,6 +228,12 @@ def decode_group(described: Any) -> GroupDescription:
         ),
         described.error_code,
     )
+
+
+def encode_log_sizes(topics: Mapping[str, Sequence[int]]) -> WireRequest:
+    """A DescribeLogDirs request for these partitions."""
+    asked = [Row(topic=name, partitions=list(found)) for name, found in topics.items()]
+    return WireRequest("DescribeLogDirs", 1, 4, {"topics": asked})
 
 
 def decode_log_sizes(response: Any) -> Iterator[tuple[TopicPartition, int]]:

@@ -5,6 +5,7 @@ The only input and output of this room; joins nothing.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +40,8 @@ from streamlet.scaling.sizes import (
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
+
+log = logging.getLogger(__name__)
 
 _REQUEST_MS = 10_000
 #: How long a group that rebalances is waited for.
@@ -162,7 +165,11 @@ class Cluster:
             topics.setdefault(tp.topic, []).append(tp.partition)
         if not topics:
             return {}
-        sizes = self.transport.log_sizes(topics, _REQUEST_MS).result()
+        try:
+            sizes = self.transport.log_sizes(topics, _REQUEST_MS).result()
+        except BrokerError as error:
+            log.warning("the brokers do not tell how large topics are: %s", error)
+            sizes = {}
         untold = [tp for tp in partitions if tp not in sizes]
         if untold:
             there = self.admin.topics()

@@ -93,12 +93,14 @@ class Result:
 Watcher: TypeAlias = Callable[[Progress], None]
 
 
-@attrs.frozen
+@attrs.define
 class ScaleDown:
     """Scales one application down."""
 
     cluster: Cluster
     wanted: Wanted
+    #: Bytes of each task; asked for once, so that the choice is the same when marks are set.
+    _sizes: Mapping[TaskId, int] = attrs.field(init=False, factory=dict)
 
     def plan(self) -> Plan:
         """Who would leave and what would move; nothing is marked.
@@ -111,7 +113,9 @@ class ScaleDown:
         """
         self.wanted.check()
         situation = self.cluster.situation()
-        return self._plan(situation, self.cluster.sizes(situation))
+        find(situation.everybody, self.wanted.names)
+        self._sizes = self.cluster.sizes(situation)
+        return self._plan(situation)
 
     def mark(self, plan: Plan) -> Plan:
         """Mark those that are to leave; the plan as it is now.
@@ -129,7 +133,7 @@ class ScaleDown:
             return plan
         with our_turn(cluster.control, cluster.clock, "scale-down", cluster.stopped):
             situation = cluster.situation()
-            now = self._plan(situation, cluster.sizes(situation))
+            now = self._plan(situation)
             fresh = {one.key for one in now.leaving} - situation.marks.keys()
             if fresh and {one.key for one in now.leaving} != {one.key for one in plan.leaving}:
                 raise RefusedError(
@@ -140,18 +144,21 @@ class ScaleDown:
             mark_all(cluster, situation, now.leaving, self.wanted.timeout_ms)
             return now
 
-    def _plan(self, situation: Situation, sizes: Mapping[TaskId, int]) -> Plan:
-        leaving = self._chosen(situation, sizes)
+    def _plan(self, situation: Situation) -> Plan:
+        leaving = self._chosen(situation)
         check_somebody_stays(situation.everybody, leaving, asked_twice=self.wanted.asked_twice)
-        return plan_for(self.cluster, situation, leaving, sizes)
+        return plan_for(self.cluster, situation, leaving, self._sizes)
 
-    def _chosen(self, situation: Situation, sizes: Mapping[TaskId, int]) -> Collection[str]:
+    def _chosen(self, situation: Situation) -> Collection[str]:
         if self.wanted.percent is None:
             named = find(situation.everybody, self.wanted.names)
             return {*situation.marks, *(one.key for one in named)}
         state = self.cluster.state(situation, {})
         return by_percent(
-            situation.everybody, burdens(state, sizes), self.wanted.percent, situation.marks.keys()
+            situation.everybody,
+            burdens(state, self._sizes),
+            self.wanted.percent,
+            situation.marks.keys(),
         )
 
 
