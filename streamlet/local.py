@@ -23,7 +23,7 @@ from streamlet.group.leader import Assignor
 from streamlet.group.member_config import MembershipConfig, static_members
 from streamlet.group.members import MemberAdmin
 from streamlet.group.session import GroupSession
-from streamlet.group.tasks import Identity, TasksProtocol, rules_from
+from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.runtime.activation import Activation
@@ -70,10 +70,6 @@ def check_supported(settings: Settings) -> None:
         problems.append(
             f"processing.guarantee: {settings.processing_guarantee} is not supported by this "
             "version; use at_least_once"
-        )
-    if settings.stream_rebalancing_mode == "upgrading":
-        problems.append(
-            "stream.rebalancing.mode: upgrading is not supported by this version; use incremental"
         )
     if problems:
         raise ConfigError(problems)
@@ -273,7 +269,11 @@ def _session(
         first_nonce=clock.wall_ms(),
         jitter=member.number,
     )
-    config = attrs.evolve(config, announce_joins=rules.announced_joins)
+    config = attrs.evolve(
+        config,
+        announce_joins=rules.announced_joins,
+        protocol_types=types_for(settings.stream_rebalancing_mode),
+    )
     identity = Identity(
         instance=member.instance,
         name=member.name,
@@ -299,6 +299,7 @@ def _session(
         envelope=Envelope(
             {part.id: tuple(sorted(part.input_topics)) for part in topology.subtopologies}
         ),
+        flip_timeout_ms=settings.rebalance_timeout_ms,
     )
     transport = Transport(
         settings.bootstrap_servers, settings.client_config("group"), client_id=member.name

@@ -67,6 +67,8 @@ def on_join(member: Member, flight: Flight, answer: JoinGroupAnswer) -> None:
         case Remedy.IDENTIFY if answer.member_id and not member.member_id:
             member.member_id = answer.member_id
             member.send_join()
+        case Remedy.OTHER_TYPE if member.mismatch():
+            member.last_problem = f"{RequestKind.JOIN}: {verdict}"
         case _:
             _join_again(member, RequestKind.JOIN, verdict)
 
@@ -104,7 +106,7 @@ def _join_again(member: Member, kind: RequestKind, verdict: Verdict) -> None:
     problem = f"{kind}: {verdict}"
     member.last_problem = problem
     match verdict.remedy:
-        case Remedy.FATAL | Remedy.FENCED:
+        case Remedy.FATAL | Remedy.FENCED | Remedy.OTHER_TYPE:
             refuse(member, kind, verdict)
         case Remedy.RESET:
             member.forget_id(problem)
@@ -238,13 +240,15 @@ def on_fetch(member: Member, flight: Flight, answer: OffsetFetchAnswer) -> None:
 
 def on_leave(member: Member, answer: LeaveGroupAnswer) -> None:
     """End, unless the coordinator could not be asked and there is time to try again."""
-    if member.state is not State.LEAVING:
+    if member.state not in (State.LEAVING, State.FLIPPING):
         return  # the goodbye of a stalled member, which may be back already
     verdict = judge(RequestKind.LEAVE, [answer.error])
     if verdict.remedy in (Remedy.RETRY, Remedy.REFIND):
         if verdict.remedy is Remedy.REFIND:
             member.lose_link(f"{RequestKind.LEAVE}: {verdict}")
         member.retry_at_ms = member.now_ms + member.backoff.next_ms()
+    elif member.state is State.FLIPPING:
+        member.gone_over()
     else:
         member.left()
 

@@ -40,6 +40,7 @@ class Remedy(enum.StrEnum):
     UNKNOWN = "unknown"  # may have happened or not (M6)
     STALE = "stale"  # the generation is not the group's: expected switch, or tasks lost (M1)
     RESET = "reset"  # the member id is gone, and with it every claim (M1)
+    OTHER_TYPE = "other type"  # try as the other type, if there is one that would do
     FATAL = "fatal"  # membership cannot go on
     FENCED = "fenced"  # another process has our static id
 
@@ -110,7 +111,7 @@ _OWN: dict[RequestKind, dict[int, Remedy]] = {
     },
     RequestKind.JOIN: {
         22: Remedy.REJOIN,
-        23: Remedy.FATAL,  # the group has another protocol type, or no protocol in common with us
+        23: Remedy.OTHER_TYPE,  # the group's type is another, or no protocol is common to all
         25: Remedy.RESET,
         26: Remedy.FATAL,
         27: Remedy.RETRY,

@@ -78,7 +78,8 @@ class NeedMetadata:
     ``nonce`` must be in the bytes: it makes them differ when a rebalance is to be forced.
     ``reduced`` > 0: the broker could not store the group's state; leave out what can be done
     without (the more the higher). ``generation`` is that of the last assignment delivered under
-    this member id, -1 for none; ``reason`` is why we join, for people.
+    this member id, -1 for none; ``reason`` is why we join, for people. ``protocol_type`` is what
+    to join as, empty if there is no choice.
     """
 
     request: int
@@ -87,6 +88,7 @@ class NeedMetadata:
     nonce: int
     reduced: int = 0
     reason: str = ""
+    protocol_type: str = ""
 
 
 @attrs.frozen
@@ -153,10 +155,13 @@ class JoinDue:
     """A JoinGroup is due, and waits for HoldEnded with this token (``hold_timeout_ms`` at most).
 
     Until then tasks may be stopped and committed, as a unit of this token (``CommitWanted.hold``),
-    so that the join can say they are given up. Only with ``announce_joins``.
+    so that the join can say they are given up. Only with ``announce_joins``, or for a flip: the
+    JoinGroup will be another group type's, and tasks that were committed may be held open for it.
+    ``flip`` is the generation that ordered it.
     """
 
     token: int
+    flip: int | None = None
 
 
 @attrs.frozen

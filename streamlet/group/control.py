@@ -47,6 +47,7 @@ from streamlet.group.events import (
     CoordinatorNotFound,
     Event,
     Failure,
+    FlipOrdered,
     MetadataReady,
     ProgressMade,
     RequestFailed,
@@ -255,8 +256,8 @@ class Control:
                 self._on_event(FetchDone(token, fetched, committed, code))
             case HoldResult(token, granted):
                 self._on_event(HoldDone(token, granted))
-            case JoinDue(token):
-                self._on_event(JoinSoon(token))
+            case JoinDue(token, flip):
+                self._on_event(JoinSoon(token, flip))
             case WakeAt(at_ms):
                 self._wake_at_ms = at_ms
             case Fail(error):
@@ -304,6 +305,9 @@ class Control:
                 command.restarted,
             )
         )
+        flip = assignment.flip
+        if flip is not None and flip.protocol_type != self._protocol.protocol_type:
+            self._next.append(FlipOrdered(flip.protocol_type, command.generation))
 
     def _fail(self, error: StreamletError) -> None:
         """Tell the worker that this is the end; the machine may not know it."""

@@ -81,6 +81,14 @@ class AssignmentsReady:
 
 
 @attrs.frozen
+class FlipOrdered:
+    """The assignment of ``generation`` sends all members into a group of another type (F2)."""
+
+    protocol_type: str
+    generation: int
+
+
+@attrs.frozen
 class AssignorFailed:
     """Answers ``RunAssignor`` when there is no plan (e.g. topics unknown): try again later."""
 
@@ -174,5 +182,6 @@ Event: TypeAlias = (
     | MetadataReady
     | AssignmentsReady
     | AssignorFailed
+    | FlipOrdered
     | Wish
 )

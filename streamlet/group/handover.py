@@ -13,6 +13,9 @@ left out, lets two members run one task, or loses state.
 * M6 after an unknown outcome the task counts as released, and nothing else is committed
 * M7 a mark counts only if it answers the order held: its generation, our present member id
 * M8 who cannot activate gives the order back and never acts on it again: ``failed``
+* F2 ordered into a group of another type: stop, commit, hold open what that commit covers
+* F3 in the other group: claim what is held, with the generation it comes from
+* F4 go on with a held task only if nobody has committed it meanwhile: ``Reclaim``
 * M9 a restarted process carries out no order of its predecessor (``TasksProtocol`` sees to it)
 
 A member never acts on what it has not applied: whatever a JoinGroup said of us, orders change only
@@ -41,6 +44,7 @@ from streamlet.group.handover_values import (
     Leave,
     PollMarks,
     Positions,
+    Reclaim,
     Rejoin,
     Resume,
     SetCopies,
@@ -57,11 +61,15 @@ _POLL_MAX_MS = 250
 
 @attrs.define
 class _Unit:
-    """Tasks that are stopped and committed as one, under the hold of the same token."""
+    """Tasks that are stopped and committed as one, under the hold of the same token.
+
+    ``for_flip``: what was committed is not given up but held.
+    """
 
     token: int
     tasks: tuple[TaskId, ...]
     for_join: bool = False
+    for_flip: bool = False
 
 
 class Handover:
@@ -84,6 +92,7 @@ class Handover:
         self._out: list[Decision] = []
         self._unit: _Unit | None = None
         self._join: int | None = None  # token of an announced join that waits for the unit
+        self._flipping = False  # that join is another group type's
         self._tokens = 0
         self._retry_at_ms = 0
         self._follow_up_at_ms: int | None = None
@@ -133,8 +142,13 @@ class Handover:
     def _renew(self, task: TaskId) -> None:
         """Take a claim over into the new assignment, or end it."""
         claim, orders = self.claims[task], self._orders
-        if claim.stage in OURS:
-            if task in orders.active | orders.release.keys() | orders.revoke:
+        if claim.stage is Stage.HELD and task in self._given():
+            self.claims[task] = Claim(Stage.OPENING, self.generation)
+            self._out.append(Reclaim(task))
+        elif claim.stage is Stage.HELD:
+            self._close(task)
+        elif claim.stage in OURS:
+            if task in self._given():
                 claim.generation = self.generation
                 if claim.stage is Stage.STOPPED:  # its unit took too long and was overtaken
                     claim.stage = Stage.RUNNING
@@ -145,6 +159,10 @@ class Handover:
             claim.generation = self.generation
         else:  # the order is replaced by another, or by nothing; what was released is final
             del self.claims[task]
+
+    def _given(self) -> frozenset[TaskId]:
+        """What the assignment has us run, if only for a moment."""
+        return self._orders.active | self._orders.release.keys() | self._orders.revoke
 
     def _wait(self, task: TaskId, now_ms: int) -> None:
         self.claims[task] = Claim(
@@ -157,13 +175,17 @@ class Handover:
 
     def lost(self) -> None:
         """Stop all that is ours, write nothing, claim nothing; copies stay (M1)."""
-        for task in sorted(self._stages(*OURS)):
+        for task in sorted(self._stages(*OURS, Stage.HELD)):
             self._close(task)
         self.claims.clear()
+        self._without_orders()
+        self._set_copies()
+
+    def _without_orders(self) -> None:
+        """Nothing that was ordered is to be done any more."""
         self.generation, self._orders = -1, Assignment()
         self._unit = self._join = self._follow_up_at_ms = None
-        self._owes_rejoin = self._described = False
-        self._set_copies()
+        self._owes_rejoin = self._described = self._flipping = False
 
     def describe(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
         """What a JoinGroup says of our tasks; ``dormant`` is state on disk, with its lag."""
@@ -209,9 +231,16 @@ class Handover:
                     said[task] = Copy(Role.ACTIVE, claim.generation)
         return dict(sorted(said.items()))
 
-    def join_due(self, token: int, now_ms: int) -> None:
-        """A JoinGroup waits for us to give up what is given up at joins (L7)."""
-        self._join = token
+    def join_due(self, token: int, now_ms: int, flip: int | None = None) -> None:
+        """A JoinGroup waits for us to give up what is given up at joins (L7).
+
+        ``flip``: it goes to a group of another type, as ordered in that generation; stop
+        everything, and hold what is committed (F2).
+        """
+        if flip is not None and flip != self.generation:  # too late, the group has gone on
+            self._out.append(EndHold(token))
+            return
+        self._join, self._flipping = token, flip is not None
         self._proceed(now_ms)
 
     def hold(self, token: int, granted: bool, now_ms: int) -> None:
@@ -236,7 +265,11 @@ class Handover:
         self._unit = None
         for task in unit.tasks:
             claim = self.claims[task]
-            if outcome in (CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN):
+            if unit.for_flip and outcome is CommitOutcome.ACCEPTED:
+                claim.stage = Stage.HELD
+            elif unit.for_flip:
+                self._close(task)
+            elif outcome in (CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN):
                 claim.stage, claim.surrendered = Stage.RELEASED, unit.for_join
                 self._out.append(Close(task))
             elif outcome is CommitOutcome.LOST:  # we are leaving, or ``lost`` is about to follow
@@ -245,6 +278,9 @@ class Handover:
                 claim.stage = Stage.RUNNING
                 self._out.append(Resume(task))
         self._retry_at_ms = now_ms + self.rules.retry_ms
+        if unit.for_flip:
+            self._go_over(token)
+            return
         self._end_orders()  # before the hold ends, so that one join does for both
         self._out.append(EndHold(token))
         self._proceed(now_ms)
@@ -378,7 +414,7 @@ class Handover:
     @property
     def busy(self) -> bool:
         """Whether something is being carried out that the group is waiting for, or will hear of."""
-        going = self._stages(Stage.OPENING, Stage.STOPPED, Stage.WAITING)
+        going = self._stages(Stage.OPENING, Stage.STOPPED, Stage.WAITING, Stage.HELD)
         unclaimed = any(not self.claims[task].claimed for task in self._stages(Stage.RUNNING))
         waits = self._unit or self._join is not None or self._speak_at_ms is not None
         return bool(going or unclaimed or waits or self._out or self._owes_rejoin)
@@ -404,7 +440,9 @@ class Handover:
         self._poll(now_ms)
         for task in sorted(self._stages(Stage.OPENING) & self._orders.revoke):
             self._give_up_unopened(task)
-        if self._unit is None and self._join is not None:
+        if self._join is not None and self._flipping:
+            self._stop_for_flip()
+        elif self._unit is None and self._join is not None:
             self._give_up_for_join()
         if self._unit is None and now_ms >= self._retry_at_ms and (tasks := self._ordered()):
             self._tokens += 1
@@ -431,7 +469,7 @@ class Handover:
         for task in unit.tasks:
             self.claims[task].stage = Stage.STOPPED
         self._out.append(Stop(unit.tasks))
-        to = {} if unit.for_join else self._orders.release
+        to = {} if unit.for_join or unit.for_flip else self._orders.release
         marks = {task: to[task] for task in unit.tasks if task in to}
         self._out.append(CommitLast(unit.token, unit.tasks, marks, self.generation))
 
@@ -456,6 +494,27 @@ class Handover:
             self._stop(self._unit)
         else:
             self._out.append(EndHold(token))
+
+    def _stop_for_flip(self) -> None:
+        """Stop all; keep what runs, if its last commit is accepted (F2)."""
+        assert self._join is not None
+        token, self._join = self._join, None
+        kept = self._stages(Stage.RUNNING)
+        for task in sorted(self.claims.keys() - kept):
+            if self.claims[task].stage in OURS:
+                self._close(task)
+            else:
+                del self.claims[task]
+        if kept:
+            self._unit = _Unit(token, tuple(sorted(kept)), for_flip=True)
+            self._stop(self._unit)
+        else:
+            self._go_over(token)
+
+    def _go_over(self, token: int) -> None:
+        """Let the membership go; until it is in the other group we are told nothing."""
+        self._without_orders()
+        self._out.append(EndHold(token))
 
     def _end_orders(self) -> None:
         """Tell the group when all is given up that was to be, or leave if that was the last."""
@@ -486,11 +545,13 @@ class Handover:
         """Assert what always holds between two calls; for tests and simulations."""
         unit = () if self._unit is None else self._unit.tasks
         for task, claim in self.claims.items():
-            assert claim.generation <= self.generation, (task, claim, self.generation)
+            held = claim.stage is Stage.HELD
+            assert held or claim.generation <= self.generation, (task, claim, self.generation)
             assert claim.stage is not Stage.STOPPED or task in unit, (task, "stopped for nothing")
             if claim.stage is Stage.WAITING:
                 assert claim.generation == self.generation, (task, "an order that was replaced")
-        assert not self.claims or self.generation >= 0, "a claim without a membership"
+        member = self.generation >= 0
+        assert member or self.claims.keys() == self._stages(Stage.HELD), "a claim of no member"
         assert not self._stages(*OURS) & (self._set.learner | self._set.standby), self._set
         assert all(task in self.claims for task in unit), unit
 

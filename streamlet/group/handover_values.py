@@ -66,7 +66,8 @@ class Stage(enum.StrEnum):
 
         WAITING ── mark seen ──▶ OPENING ──▶ RUNNING ──▶ STOPPED ──▶ RELEASED
            │                        ▲           ▲           │
-           └── given outright ──────┘           └───────────┘ order withdrawn
+           └── given outright ──────┘           ├───────────┘ order withdrawn
+                                    HELD ◀──────┘ the group changes its type; ──▶ OPENING
     """
 
     WAITING = "waiting"  # pending: learns on and polls for the mark
@@ -74,6 +75,7 @@ class Stage(enum.StrEnum):
     RUNNING = "running"
     STOPPED = "stopped"  # processes nothing; its last commit is under way
     RELEASED = "released"  # given up, until an assignment says otherwise
+    HELD = "held"  # stopped and committed, kept open until we are in a group of the other type
 
 
 #: Stages in which the task is ours to run.
@@ -128,6 +130,13 @@ class Positions:
         found = [one for one in self.metadata if one is not None]
         return max(found, key=lambda one: (one.epoch, one.state), default=None)
 
+    def are(self, offsets: Mapping[TopicPartition, int], by: str, epoch: int) -> bool:
+        """Whether this is the commit of that member, epoch and positions, and no other (F4)."""
+        same = offsets == self.offsets and bool(self.metadata)
+        return same and all(
+            one is not None and (one.by, one.epoch) == (by, epoch) for one in self.metadata
+        )
+
     def mark_for(self, member_id: str, generation: int) -> bool:
         """Whether all inputs bear the mark of this very order (M7)."""
         return bool(self.metadata) and all(
@@ -155,6 +164,16 @@ class Activate:
 
     task: TaskId
     positions: Positions | None = None
+
+
+@attrs.frozen
+class Reclaim:
+    """Process a held task again, if the last commit of it is still our own: under a new epoch.
+
+    Else close it and become its owner anew, as by ``Activate``. Answered like that one (F4).
+    """
+
+    task: TaskId
 
 
 @attrs.frozen
@@ -239,6 +258,7 @@ class Leave:
 
 Decision: TypeAlias = (
     Activate
+    | Reclaim
     | Stop
     | Resume
     | Close

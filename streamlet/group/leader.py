@@ -7,7 +7,7 @@ must be known is in the members' own words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import attrs
@@ -21,11 +21,18 @@ from streamlet.assignor.values import (
     Rules,
     TaskInfo,
 )
+from streamlet.group import flip as flips
 from streamlet.group import wire
 from streamlet.group.commands import RunAssignor
 from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_subscription
 from streamlet.group.messages import JoinedMember
-from streamlet.group.values import Assignment, AssignmentError, Subscription, newest_imbalance
+from streamlet.group.values import (
+    Assignment,
+    AssignmentError,
+    Flip,
+    Subscription,
+    newest_imbalance,
+)
 from streamlet.types import TaskId
 
 Assignor: TypeAlias = Callable[[GroupState], Plan]
@@ -38,6 +45,7 @@ class View:
     ``tasks`` are all there are, ``subtopologies`` the hashes of its own topology. ``wall_ms`` is
     wall-clock time. ``leader`` is its member id and ``reason`` why it joined, for people.
     ``protocol_type`` is the group's; in "consumer" everybody's bytes travel in ``envelope``.
+    ``flip_timeout_ms``: how long who changes the type waits for the others.
     """
 
     tasks: tuple[TaskInfo, ...]
@@ -48,6 +56,7 @@ class View:
     reason: str
     protocol_type: str = STREAM
     envelope: Envelope = attrs.field(factory=Envelope)
+    flip_timeout_ms: int = 60_000
 
 
 @attrs.frozen
@@ -61,7 +70,16 @@ class _Read:
     said: Subscription | None
     head: wire.Head | None
     layout: int = 0
-    eager: bool = False
+
+    @property
+    def eager(self) -> bool:
+        """Whether it stops everything at each join, and can do nothing else."""
+        return self.said is not None and self.said.mode == "eager"
+
+    @property
+    def flips(self) -> bool:
+        """Whether it can be told to go over to another type."""
+        return self.head is not None and self.head.common >= flips.FLIP_VERSION
 
 
 def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
@@ -76,17 +94,40 @@ def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
     read = [_read(member, view.protocol_type) for member in run.members]
     said = {r.member_id: r.said for r in read if r.said is not None}
     if len(said) == len(read):
-        eager = any(r.eager for r in read)
-        decided = assign(_group_state(run, view, said, eager=eager))
+        decided, flip = _decide(run, view, read, said, assign)
     else:
-        decided = _keep_claims(said)
-    return {r.member_id: _answer(run, view, decided, r) for r in read}
+        decided, flip = _keep_claims(said), None
+    return {r.member_id: _answer(run, view, decided, flip, r) for r in read}
+
+
+def _decide(
+    run: RunAssignor,
+    view: View,
+    read: Sequence[_Read],
+    said: Mapping[str, Subscription],
+    assign: Assignor,
+) -> tuple[Plan, Flip | None]:
+    """Plan; with everybody on the way to another type nothing is given but what is claimed."""
+    gathering = flips.gathering(said, view.protocol_type, view.wall_ms)
+    if gathering is not None:
+        return attrs.evolve(_keep_claims(said), follow_up_ms=gathering.until_ms), gathering
+    eager = any(r.eager for r in read)
+    decided = assign(_group_state(run, view, said, eager=eager))
+    wanted = flips.wanted(said, view.protocol_type, view.wall_ms, view.flip_timeout_ms)
+    if wanted is None or not all(r.flips for r in read):
+        return decided, None
+    if flips.moves(said, decided):
+        due = view.wall_ms + flips.LOOK_AGAIN_MS
+        if decided.follow_up_ms is not None:
+            due = min(due, decided.follow_up_ms)
+        return attrs.evolve(decided, follow_up_ms=due), None
+    return _keep_claims(said), wanted
 
 
 def _group_state(
     run: RunAssignor, view: View, said: Mapping[str, Subscription], *, eager: bool
 ) -> GroupState:
-    """``eager``: somebody stops everything at each join, and can do nothing else."""
+    """``eager``: somebody stops everything at each join, so that nothing is handed over warm."""
     rules = attrs.evolve(view.rules, mode="eager" if eager else "incremental")
     imbalance = newest_imbalance(said.values())
     if imbalance is not None:
@@ -120,9 +161,12 @@ def _read(member: JoinedMember, protocol_type: str) -> _Read:
     unread = _Read(member.member_id, None, None)
     try:
         opened = open_subscription(member.metadata, protocol_type)
-        unread = attrs.evolve(unread, layout=max(opened.version, 0), eager=opened.eager)
+        unread = attrs.evolve(unread, layout=max(opened.version, 0))
         unread = attrs.evolve(unread, head=wire.read_head(opened.data))
-        return attrs.evolve(unread, said=wire.decode_subscription(opened.data))
+        said = wire.decode_subscription(opened.data)
+        if opened.eager:  # what V0 means, whatever is inside
+            said = attrs.evolve(said, mode="eager")
+        return attrs.evolve(unread, said=said)
     except wire.TooNewError:
         return unread
     except wire.WireError:
@@ -134,7 +178,10 @@ _RANK = {Role.ACTIVE: 0, Role.PENDING: 1}
 
 
 def _keep_claims(said: Mapping[str, Subscription]) -> Plan:
-    """Give everybody what it claims and nothing else; of several claims the newest counts (L5)."""
+    """Give everybody what it claims, and the copies it has, and nothing else.
+
+    Of several claims the newest counts (L5).
+    """
     owners: dict[TaskId, tuple[int, int, str]] = {}
     for member in sorted(said):
         for task, copy in said[member].copies.items():
@@ -144,7 +191,20 @@ def _keep_claims(said: Mapping[str, Subscription]) -> Plan:
     active: dict[str, set[TaskId]] = {member: set() for member in said}
     for task, (_, _, owner) in owners.items():
         active[owner].add(task)
-    return Plan({member: MemberPlan(active=frozenset(mine)) for member, mine in active.items()})
+    return Plan(
+        {
+            member: MemberPlan(
+                active=frozenset(mine),
+                learner=_of_role(said[member], Role.LEARNER),
+                standby=_of_role(said[member], Role.STANDBY),
+            )
+            for member, mine in active.items()
+        }
+    )
+
+
+def _of_role(said: Subscription, role: Role) -> frozenset[TaskId]:
+    return frozenset(task for task, copy in said.copies.items() if copy.role is role)
 
 
 def _follow_up(plan: Plan, wall_ms: int) -> int | None:
@@ -154,9 +214,9 @@ def _follow_up(plan: Plan, wall_ms: int) -> int | None:
     return max(plan.follow_up_ms, wall_ms)
 
 
-def _answer(run: RunAssignor, view: View, decided: Plan, read: _Read) -> bytes:
+def _answer(run: RunAssignor, view: View, decided: Plan, flip: Flip | None, read: _Read) -> bytes:
     """Encode one member's part at a version it reads."""
-    answer = _part(run, view, decided, read)
+    answer = attrs.evolve(_part(run, view, decided, read), flip=flip)
     version = wire.VERSION if read.head is None else read.head.common
     data = wire.encode_assignment(answer, version)
     if view.protocol_type == CONSUMER:

@@ -118,7 +118,8 @@ def _member(described: MemberDescription, protocol_type: str) -> LiveMember:
     except WireError:
         return LiveMember(described, None, None)
     said = _read(decode_subscription, opened.data)
-    return LiveMember(described, said, _read(decode_assignment, told), opened.eager)
+    eager = opened.eager or (said is not None and said.mode == "eager")
+    return LiveMember(described, said, _read(decode_assignment, told), eager)
 
 
 def _order(member: LiveMember) -> tuple[str, int, str]:

@@ -37,6 +37,12 @@ from streamlet.group.messages import (
 )
 from streamlet.group.states import ENDED, LIVE, MOVES, IllegalMoveError, State
 
+#: How often in succession a group may turn out to be of another type than we tried: it changes its
+#: type at most once while we look.
+MOST_MISMATCHES = 8
+#: How often to look whether a group we left has become empty, ms.
+INSIST_MS = 100
+
 #: A reduced description twice reduced has nothing left to leave out.
 MOST_REDUCED = 2
 
@@ -66,6 +72,16 @@ class Member:
     forced: bool = False
     #: Joined by static id as a new process and nothing delivered since.
     restarted: bool = False
+    #: What to join as; empty if there is no choice.
+    kind: str = attrs.field(init=False)
+    #: The type we are ordered to go over to, until we left the group for it.
+    flip_to: str | None = None
+    #: The unit that must be over before; without it nothing was committed, and we do not go.
+    flip_token: int | None = None
+    #: Having left for another type, join as nothing else before this.
+    insist_until_ms: int | None = None
+    #: How often in succession the group was of another type than we tried.
+    mismatches: int = 0
     reason: str = "joining"
     #: For people: the last thing that went wrong.
     last_problem: str = ""
@@ -100,6 +116,7 @@ class Member:
         """Set up what depends on the settings."""
         c = self.config
         self.nonce = c.first_nonce
+        self.kind = c.protocol_types[0] if c.protocol_types else ""
         self.link = Link(Backoff(c.backoff_ms, c.backoff_max_ms, c.jitter), c.request_timeout_ms)
         self.backoff = Backoff(c.backoff_ms, c.backoff_max_ms, c.jitter)
         self.size_backoff = Backoff(c.backoff_ms * 4, c.size_backoff_max_ms, c.jitter)
@@ -173,6 +190,65 @@ class Member:
         self.holds[token] = self.now_ms + self.config.hold_timeout_ms
         self.out.append(JoinDue(token))
 
+    def order_flip(self, kind: str) -> None:
+        """Begin to go over to another type: give the worker time to stop and commit (F2).
+
+        With a commit unknown nothing could be kept, so we stay; the next plan orders it again.
+        """
+        if self.poisoned is not None or kind == self.kind or kind not in self.config.protocol_types:
+            return
+        self.reason = f"the group becomes one of type {kind}"
+        self.prepare(0)
+        self.announced_joins += 1
+        token = -self.announced_joins
+        self.holds[token] = self.now_ms + self.config.hold_timeout_ms
+        self.flip_to, self.flip_token = kind, token
+        self.out.append(JoinDue(token, self.generation))
+
+    def end_hold(self, token: int) -> None:
+        """A unit is over. That of a flip in time means that we may leave for it."""
+        if self.holds.pop(token, None) is not None and token == self.flip_token:
+            self.flip_token = None
+
+    def go_over(self) -> None:
+        """Leave the group, to join one of another type; what we hold stays ours to claim (F2)."""
+        if self.flip_token is not None:  # the unit took too long: stay, and be ordered again
+            self.flip_to = self.flip_token = None
+            return
+        self.leave_by_ms = self.now_ms + self.config.leave_timeout_ms
+        self.move_to(State.FLIPPING)
+
+    def gone_over(self) -> None:
+        """Join as the other type: our id was of the group we left."""
+        assert self.flip_to is not None
+        self.drop(Heartbeat, LeaveGroup)
+        self.kind, self.flip_to = self.flip_to, None
+        self.insist_until_ms = (
+            self.now_ms + self.config.session_timeout_ms + self.config.hold_timeout_ms
+        )
+        self.member_id = ""
+        self.generation = self.newest = -1
+        self.join_sent = False
+        self.prepare(0)
+
+    def mismatch(self) -> bool:
+        """Try again as the other type, or as the same while we insist; False: there is no use."""
+        c = self.config
+        self.mismatches += 1
+        insists = self.insist_until_ms is not None and self.now_ms < self.insist_until_ms
+        if len(c.protocol_types) < 2 or (not insists and self.mismatches > MOST_MISMATCHES):
+            return False
+        if self.generation >= 0:  # it became a group of another type without us
+            self.forget_id(f"the group is no longer of type {self.kind}")
+        if insists:
+            self.mismatches = 0
+            self.prepare(min(self.backoff.next_ms(), INSIST_MS))
+        else:
+            self.insist_until_ms = None
+            self.kind = next(kind for kind in c.protocol_types if kind != self.kind)
+            self.prepare(self.pause_ms())
+        return True
+
     def describe(self) -> None:
         """Ask for the metadata to join with."""
         if self.now_ms >= self.reduced_until_ms:
@@ -190,6 +266,7 @@ class Member:
                 self.nonce,
                 self.reduced,
                 self.reason,
+                self.kind,
             )
         )
 
@@ -234,6 +311,7 @@ class Member:
         # A static successor may be handed its predecessor's assignment, without a rebalance.
         self.force = self.force or (self.restarted and self.forced)
         self.join_sent = self.forced = False
+        self.insist_until_ms, self.mismatches = None, 0
         self.backoff.reset()
         self.size_backoff.reset()
         self.heartbeat_at_ms = self.now_ms + self.config.heartbeat_interval_ms
@@ -257,6 +335,7 @@ class Member:
         self.generation = -1
         self.poisoned = None
         self.holds.clear()
+        self.flip_to = self.flip_token = None
 
     def forget_id(self, reason: str) -> None:
         """Give up the member id, and with it every claim."""

@@ -18,8 +18,9 @@ class MembershipConfig:
     before commits go on with the old generation; None keeps the strict gate (exactly-once).
     ``announce_joins``: the worker gives tasks up at every join (handover ``surrender``, mode
     ``eager``), so it is told before each JoinGroup and that waits for it.
-    ``first_nonce`` must differ between two processes with the same static id, wall-clock time will
-    do. ``jitter`` spreads the back-offs of members.
+    ``protocol_types``: what to join as, the one we want first; empty: what the protocol says, and
+    to be refused is the end. ``first_nonce`` must differ between two processes with the same static
+    id, wall-clock time will do. ``jitter`` spreads the back-offs of members.
     """
 
     group: str
@@ -40,6 +41,7 @@ class MembershipConfig:
     first_nonce: int = 0
     jitter: int = 0
     announce_joins: bool = False
+    protocol_types: tuple[str, ...] = ()
 
     @classmethod
     def from_settings(

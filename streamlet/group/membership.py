@@ -41,6 +41,7 @@ from streamlet.group.events import (
     Event,
     Failure,
     FetchWanted,
+    FlipOrdered,
     HeartbeatWanted,
     HoldEnded,
     HoldWanted,
@@ -157,6 +158,9 @@ class Membership:
                 self._described(request, protocol_type, protocols)
             case AssignmentsReady(generation, assignments):
                 self._assigned(generation, assignments)
+            case FlipOrdered(protocol_type, generation):
+                if m.state is State.STABLE and generation == m.generation:
+                    m.order_flip(protocol_type)
             case AssignorFailed(generation, reason):
                 if m.state is State.ASSIGNING and generation == m.newest:
                     m.last_problem = f"assignor: {reason}"
@@ -184,7 +188,7 @@ class Membership:
                     m.holds[token] = m.now_ms + m.config.hold_timeout_ms
                 m.out.append(HoldResult(token, granted))
             case HoldEnded(token):
-                m.holds.pop(token, None)
+                m.end_hold(token)
             case HeartbeatWanted():
                 m.heartbeat_at_ms = min(m.heartbeat_at_ms, m.now_ms)
             case ProgressMade():
@@ -283,7 +287,12 @@ class Membership:
             if look_up is not None:
                 m.out.append(look_up)
         if m.state is State.PREPARING and m.linked() and self._free() and m.retry_at_ms <= m.now_ms:
-            m.describe()
+            if m.flip_to is not None:
+                m.go_over()
+            if m.state is State.PREPARING:
+                m.describe()
+        if m.state is State.FLIPPING:
+            self._go_over()
         if m.state is State.LEAVING:
             self._go()
         if self._beats() and m.heartbeat_at_ms <= m.now_ms:
@@ -310,10 +319,19 @@ class Membership:
         elif m.linked() and m.retry_at_ms <= m.now_ms and not m.flights.of(LeaveGroup):
             m.send_leave(m.reason)
 
+    def _go_over(self) -> None:
+        """Leave, at the latest by letting the session time out, for a group of another type."""
+        m = self._member
+        if m.now_ms >= m.leave_by_ms:
+            m.gone_over()
+        elif m.linked() and m.retry_at_ms <= m.now_ms and not m.flights.of(LeaveGroup):
+            m.send_leave(m.reason)
+
     def _beats(self) -> bool:
         """A heartbeat is wanted, now or later."""
         m = self._member
-        return m.state in LIVE and m.newest >= 0 and m.linked() and not m.flights.of(Heartbeat)
+        beats = m.state in LIVE and m.state is not State.FLIPPING
+        return beats and m.newest >= 0 and m.linked() and not m.flights.of(Heartbeat)
 
     def _heartbeat(self) -> None:
         m = self._member
@@ -338,6 +356,8 @@ class Membership:
         if m.state is State.LEAVING:
             by_ms = m.goodbye_by_ms if m.now_ms < m.goodbye_by_ms else m.leave_by_ms
             times.append(by_ms)
+        if m.state is State.FLIPPING:
+            times.append(m.leave_by_ms)
         if m.state in LIVE or m.state is State.LEAVING:
             if m.link.state is not LinkState.FOUND:
                 times.append(m.link.due_ms)

@@ -145,7 +145,8 @@ class GroupSession:
     @property
     def joining(self) -> bool:
         """Whether a join is under way or due."""
-        return self._control.view.state is State.PREPARING or self._control.view.state in BETWEEN
+        state = self._control.view.state
+        return state in BETWEEN or state in (State.PREPARING, State.FLIPPING)
 
     @property
     def gated(self) -> bool:

@@ -75,10 +75,13 @@ class HoldDone:
 class JoinSoon:
     """A join is due and waits for ``end_hold`` with this token: give up what is given up at joins.
 
-    Only where the membership's ``announce_joins`` is set.
+    Only where the membership's ``announce_joins`` is set, or for a flip, ordered in generation
+    ``flip``: then all tasks are stopped and committed, and what is committed is held open until we
+    are in a group of the other type.
     """
 
     token: int
+    flip: int | None = None
 
 
 @attrs.frozen

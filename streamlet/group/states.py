@@ -10,6 +10,7 @@
                       │                                             │         ▼       ▼
                       └── rebalance, own wish, member id lost ── STABLE ◀──── SYNCING
 
+    STABLE ── ordered into a group of another type ──▶ PREPARING ──▶ FLIPPING ──▶ PREPARING
     any of them ── no progress for max.poll.interval ──▶ STALLED ── progress ──▶ PREPARING
     any of them ── LeaveWanted ──▶ LEAVING ──▶ LEFT       any of them ── fatal answer ──▶ FAILED
 
@@ -32,6 +33,7 @@ class State(enum.StrEnum):
     ASSIGNING = "assigning"  # we lead and the assignor runs
     SYNCING = "syncing"  # SyncGroup sent
     STABLE = "stable"  # has an assignment of the newest generation it knows of
+    FLIPPING = "flipping"  # LeaveGroup sent, to join a group of another type with what we hold
     STALLED = "stalled"  # left because the worker makes no progress
     LEAVING = "leaving"
     LEFT = "left"
@@ -45,20 +47,21 @@ ENDED = frozenset({State.LEFT, State.FAILED})
 BETWEEN = frozenset({State.DESCRIBING, State.JOINING, State.ASSIGNING, State.SYNCING})
 
 #: Takes part in the life of the group, or is about to.
-LIVE = BETWEEN | {State.PREPARING, State.STABLE}
+LIVE = BETWEEN | {State.PREPARING, State.STABLE, State.FLIPPING}
 
 _FROM_ANYWHERE = frozenset({State.STALLED, State.LEAVING, State.FAILED})
 
 #: Every legal move.
 MOVES: dict[State, frozenset[State]] = {
     State.NEW: frozenset({State.PREPARING}),
-    State.PREPARING: _FROM_ANYWHERE | {State.DESCRIBING},
+    State.PREPARING: _FROM_ANYWHERE | {State.DESCRIBING, State.FLIPPING},
     State.DESCRIBING: _FROM_ANYWHERE | {State.JOINING, State.PREPARING},
     State.JOINING: _FROM_ANYWHERE
     | {State.JOINING, State.ASSIGNING, State.SYNCING, State.PREPARING},
     State.ASSIGNING: _FROM_ANYWHERE | {State.SYNCING, State.PREPARING},
     State.SYNCING: _FROM_ANYWHERE | {State.STABLE, State.PREPARING},
     State.STABLE: _FROM_ANYWHERE | {State.PREPARING},
+    State.FLIPPING: _FROM_ANYWHERE | {State.PREPARING},
     State.STALLED: frozenset({State.PREPARING, State.LEAVING, State.FAILED}),
     State.LEAVING: frozenset({State.LEFT, State.FAILED}),
     State.LEFT: frozenset(),

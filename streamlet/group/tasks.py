@@ -29,7 +29,7 @@ from streamlet.group import wire
 from streamlet.group.commands import NeedMetadata, RunAssignor
 from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_assignment
 from streamlet.group.leader import Assignor, View, plan
-from streamlet.group.values import Assignment, AssignmentError, Subscription
+from streamlet.group.values import Assignment, AssignmentError, Flip, Subscription
 from streamlet.types import TaskId
 
 #: Name of the protocol, in groups of either type.
@@ -40,6 +40,11 @@ TYPES = {"eager": CONSUMER, "upgrading": CONSUMER, "incremental": STREAM}
 
 #: Roles that claim a task; they outlive every reduction of a description.
 _CLAIMS = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
+
+
+def types_for(mode: str) -> tuple[str, str]:
+    """What a member in this mode joins as, and what it makes do with while others are there."""
+    return (CONSUMER, STREAM) if TYPES[mode] == CONSUMER else (STREAM, CONSUMER)
 
 
 @attrs.frozen
@@ -104,6 +109,7 @@ class TasksProtocol:
         wall_ms: wall-clock time, for deadlines.
         rejoin: called with a reason when an assignment read calls for another rebalance.
         envelope: what goes around our bytes in a group of type "consumer".
+        flip_timeout_ms: as leader, how long to wait for all to come into a group of another type.
     """
 
     def __init__(
@@ -116,8 +122,9 @@ class TasksProtocol:
         wall_ms: Callable[[], int],
         rejoin: Callable[[str], None],
         envelope: Envelope | None = None,
+        flip_timeout_ms: int = 60_000,
     ) -> None:
-        #: What groups of ours are of; all members have to join as the same.
+        #: Type of the group we are in, or were last told to join.
         self.protocol_type = TYPES[identity.mode]
         self._identity = identity
         self._rules = rules
@@ -126,6 +133,9 @@ class TasksProtocol:
         self._wall_ms = wall_ms
         self._rejoin = rejoin
         self._envelope = envelope or Envelope()
+        self._flip_timeout_ms = flip_timeout_ms
+        #: The change of type that we were ordered to make, or made; None once all have come.
+        self._flip: Flip | None = None
         #: Says that this member is on its way out, in every description from now on.
         self.leaving: Leaving | None = None
         #: Version to write at; lower than ours while the leader is older.
@@ -137,11 +147,17 @@ class TasksProtocol:
         self._joined_generation = -1
         self._deferral_deadline_ms: int | None = None
 
+    @property
+    def gathering(self) -> bool:
+        """Whether not everybody has come over into this group of another type yet."""
+        return self._flip is not None and self._flip.protocol_type == self.protocol_type
+
     def subscribe(
         self, need: NeedMetadata, copies: Mapping[TaskId, Copy]
     ) -> tuple[tuple[str, bytes], ...]:
         """Describe ourselves, with the copies we hold and the claims we have right now."""
         self._reason = need.reason
+        self.protocol_type = need.protocol_type or self.protocol_type
         if need.generation < 0:
             self._joined_generation = -1
         elif self._joined_generation < 0:
@@ -166,6 +182,8 @@ class TasksProtocol:
             stateful=who.stateful,
             imbalance=who.imbalance,
             started_ms=who.started_ms,
+            mode=who.mode,
+            flip=self._flip,
         )
         self._said = _reduced(said, need.reduced)
         data = wire.encode_subscription(self._said, self._version)
@@ -186,6 +204,7 @@ class TasksProtocol:
             self._reason,
             self.protocol_type,
             self._envelope,
+            self._flip_timeout_ms,
         )
         return plan(run, view, self._assign)
 
@@ -215,6 +234,7 @@ class TasksProtocol:
         if assignment.error == AssignmentError.TOO_NEW:
             return Received(Assignment(), f"the leader knows version {self._version} at most")
         self._deferral_deadline_ms = assignment.deferral_deadline_ms
+        self._flip = assignment.flip
         if data and self._said is not None and assignment.answers_nonce != self._said.nonce:
             return _predecessors(self._said, assignment)
         return Received(assignment)
@@ -231,7 +251,7 @@ def _predecessors(said: Subscription, cached: Assignment) -> Received:
     identity = wire.identity_of(said)
     if not wire.same_program(cached.answers_identity, identity):
         return Received(Assignment(), "restarted with another topology or another state folder")
-    quiet = attrs.evolve(cached, release={}, pending={}, revoke=frozenset(), leave=False)
+    quiet = attrs.evolve(cached, release={}, pending={}, revoke=frozenset(), leave=False, flip=None)
     if quiet != cached:
         return Received(quiet, "restarted in the middle of a hand-over")
     other = cached.answers_identity != identity

@@ -16,12 +16,26 @@ from streamlet.types import TaskId
 
 
 @attrs.frozen
+class Flip:
+    """All members go over into a group of another type, with their tasks held open.
+
+    ``members`` is how many there were when it was ordered. Until so many have come over, or
+    ``until_ms`` (wall-clock time) is there, nobody is given what somebody may hold.
+    """
+
+    protocol_type: str
+    members: int
+    until_ms: int
+
+
+@attrs.frozen
 class Subscription:
     """A member's part of a JoinGroup.
 
     ``subtopologies`` is one 8-byte hash per subtopology number; a task goes only to members whose
     number and hash match. ``nonce`` changes to force a rebalance. ``learners`` says whether the
-    member can learn. ``wants_type`` is the protocol type the member would rather use.
+    member can learn. ``wants_type`` is the protocol type the member would rather use, and ``mode``
+    its ``stream.rebalancing.mode``. ``flip`` is the last one ordered, until it is over.
     ``imbalance`` is its ``stream.imbalance.percentage`` (None: it does not say) and ``started_ms``
     the wall-clock time its process began: of several that differ the latest counts.
     """
@@ -44,6 +58,8 @@ class Subscription:
     stateful: frozenset[int] = frozenset()  # numbers of subtopologies with stores, for status
     imbalance: float | None = None
     started_ms: int = 0
+    mode: str = "incremental"
+    flip: Flip | None = None
 
 
 def newest_imbalance(said: Iterable[Subscription]) -> float | None:
@@ -74,7 +90,8 @@ class Assignment:
     ``revoke`` are tasks to stop, commit and give up, followed by a rejoin (revoke, then assign).
     ``leave`` is an order to leave once nothing is owned. ``follow_up_ms`` is the wall-clock time
     of the next follow-up rebalance, None for none. ``being_learned`` are tasks of ``active`` that
-    another member learns.
+    another member learns. ``flip`` to another type than the group's is an order to go there; to
+    its own, that not everybody has come yet.
     """
 
     active: frozenset[TaskId] = frozenset()
@@ -94,3 +111,4 @@ class Assignment:
     made_ms: int | None = None  # wall-clock time the leader made it, for status
     reason: str = ""  # of the rebalance, for status
     being_learned: frozenset[TaskId] = frozenset()
+    flip: Flip | None = None

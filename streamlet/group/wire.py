@@ -23,12 +23,12 @@ import fastavro
 
 from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.errors import GroupError
-from streamlet.group.values import Assignment, Subscription
+from streamlet.group.values import Assignment, Flip, Subscription
 from streamlet.group.wire_schemas import ASSIGNMENTS, SUBSCRIPTIONS
 from streamlet.types import TaskId
 
 #: The latest version this code writes and reads.
-VERSION = 1
+VERSION = 2
 
 _HEAD = struct.Struct(">ii")
 _HASH_BYTES = 8
@@ -39,7 +39,7 @@ _VERSION_MAX = 9_999
 #: No body may unpack to more: bytes from the network must not decide how much memory we take.
 _UNPACKED_MAX = 16 * 1024 * 1024
 _ROLES = tuple(Role)
-_USUAL_TYPE = "stream"
+_USUAL_TYPE, _USUAL_MODE = "stream", "incremental"
 
 
 T = TypeVar("T")
@@ -127,7 +127,13 @@ def identity_of(subscription: Subscription) -> bytes:
     s = subscription
     program = Subscription(s.instance, "", 0, 1.0, 1, s.subtopologies, stateful=s.stateful)
     settings = attrs.evolve(
-        s, copies={}, nonce=0, joined_generation=-1, deferral_deadline_ms=None, started_ms=0
+        s,
+        copies={},
+        nonce=0,
+        joined_generation=-1,
+        deferral_deadline_ms=None,
+        started_ms=0,
+        flip=None,
     )
     return _part_of_identity(program) + _part_of_identity(settings)
 
@@ -209,6 +215,8 @@ def _subscription_record(s: Subscription) -> dict[str, Any]:
         "stateful": sorted(s.stateful),
         "imbalance": s.imbalance,
         "started_ms": s.started_ms,
+        "mode": None if s.mode == _USUAL_MODE else s.mode,
+        "flip": None if s.flip is None else attrs.asdict(s.flip),
     }
 
 
@@ -226,8 +234,14 @@ def _subscription(r: dict[str, Any]) -> Subscription:
             "leaving": None if r["leaving"] is None else Leaving(**r["leaving"]),
             "stateful": frozenset(r["stateful"]),
             "wants_type": _USUAL_TYPE if r["wants_type"] is None else r["wants_type"],
+            "mode": r.get("mode") or _USUAL_MODE,
+            "flip": _flip(r),
         }
     )
+
+
+def _flip(r: dict[str, Any]) -> Flip | None:
+    return None if r.get("flip") is None else Flip(**r["flip"])
 
 
 def _copies_record(copies: dict[TaskId, Copy]) -> list[dict[str, Any]]:
@@ -273,6 +287,7 @@ def _assignment_record(a: Assignment) -> dict[str, Any]:
         "generation": a.generation,
         "made_ms": a.made_ms,
         "reason": a.reason,
+        "flip": None if a.flip is None else attrs.asdict(a.flip),
     }
 
 
@@ -287,6 +302,7 @@ def _assignment(r: dict[str, Any]) -> Assignment:
             "release": _orders(r["release"]),
             "pending": _orders(r["pending"]),
             "leader": _unpack_id(r["leader"]),
+            "flip": _flip(r),
         }
     )
 

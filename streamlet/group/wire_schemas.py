@@ -19,6 +19,11 @@ def _record(record: str, /, **fields: Any) -> dict[str, Any]:
     }
 
 
+def _extended(schema: dict[str, Any], /, **fields: Any) -> dict[str, Any]:
+    more = [{"name": key, "type": kind} for key, kind in fields.items()]
+    return {**schema, "fields": [*schema["fields"], *more]}
+
+
 def _array(items: Any) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
@@ -78,6 +83,17 @@ _ASSIGNMENT_1 = _record(
     being_learned=_array("Tasks"),
 )
 
+#: Version 2 adds modes and changes of the protocol type.
+_FLIP = _record("Flip", protocol_type="string", members="int", until_ms="long")
+_SUBSCRIPTION_2 = _extended(_SUBSCRIPTION_1, mode=["null", "string"], flip=["null", _FLIP])
+_ASSIGNMENT_2 = _extended(_ASSIGNMENT_1, flip=["null", _FLIP])
+
 #: Version -> parsed schema.
-SUBSCRIPTIONS: dict[int, Any] = {1: fastavro.parse_schema(_SUBSCRIPTION_1)}
-ASSIGNMENTS: dict[int, Any] = {1: fastavro.parse_schema(_ASSIGNMENT_1)}
+SUBSCRIPTIONS: dict[int, Any] = {
+    version: fastavro.parse_schema(schema)
+    for version, schema in enumerate((_SUBSCRIPTION_1, _SUBSCRIPTION_2), start=1)
+}
+ASSIGNMENTS: dict[int, Any] = {
+    version: fastavro.parse_schema(schema)
+    for version, schema in enumerate((_ASSIGNMENT_1, _ASSIGNMENT_2), start=1)
+}

@@ -51,6 +51,7 @@ class ActiveTask:
         contained: commit number that the committed offsets contain; a claim carries the old one on.
         epoch: of this period; every changelog record and commit bears it.
         number: of the last accepted commit of this period, 0 after the claim.
+        by: member id under which that was committed.
         claimed: whether the claim was accepted.
         committed: input offsets of the last accepted commit.
         ends: end of each changelog partition as of our last flush.
@@ -62,10 +63,17 @@ class ActiveTask:
     contained: StateNumber = NO_STATE
     epoch: int = 0
     number: int = 0
+    by: str = ""
     claimed: bool = False
     committed: dict[TopicPartition, int] = attrs.field(factory=dict)
     ends: dict[TopicPartition, int] = attrs.field(factory=dict)
     processor: Task | None = None
+
+    def begin_again(self) -> None:
+        """Begin a new active period in place: nobody has touched the task since our last commit."""
+        self.epoch += 1
+        self.number = 0
+        self.claimed = False
 
     def move_to(self, stage: Stage) -> None:
         """Enter another stage."""

@@ -128,6 +128,8 @@ class AtLeastOnceCommit:
         self._parts: list[Part] = []
         self._delivered = False
         self._sent = False
+        #: Member id that the commit under way was sent under.
+        self._by = ""
         #: The unit that the commit under way belongs to, and whether it ends that: its tasks are
         #: stopped for good.
         self._hold: int | None = None
@@ -351,6 +353,7 @@ class AtLeastOnceCommit:
 
     def _send(self) -> None:
         member_id, generation = self._group.member_id, self._group.generation
+        self._by = member_id
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         for part in self._parts:
             text = part.active.metadata(
@@ -369,6 +372,7 @@ class AtLeastOnceCommit:
             active.contained = part.contained
             active.claimed = True
             active.number = part.number
+            active.by = self._by
             if part.drained is not None:
                 active.ends = part.ends
                 active.state.write(part.drained, part.contained, _local_positions(part))

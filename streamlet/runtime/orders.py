@@ -24,6 +24,7 @@ from streamlet.group.handover_values import (
     Leave,
     PollMarks,
     Positions,
+    Reclaim,
     Rejoin,
     Resume,
     SetCopies,
@@ -48,6 +49,7 @@ from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.copies import Copies, CopyEvent, CopyFailed, Lag, Promoted
 from streamlet.runtime.holdings import Holdings
 from streamlet.runtime.metrics.meters import Meters
+from streamlet.runtime.reclaim import Reclaims
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -112,6 +114,7 @@ class Orders:
         self._settled = settled
         self._fetches: dict[int, tuple[TaskId, ...]] = {}
         self._fetch_token = 0
+        self._reclaims = Reclaims(self._fetch, clock)
         #: A hold to ask for once what is dirty has been committed the usual way.
         self._hold_wanted: AskHold | None = None
         #: The last commit of stopped tasks, until the commit port is free for it.
@@ -136,12 +139,18 @@ class Orders:
         now, wall = self._clock.now_ms(), self._clock.wall_ms()
         done: list[CommitDone] = []
         failed: list[Failed] = []
+        fetched: list[FetchDone] = []
         with self._board.news() as (rules, events, assigned):
             for event in events:
                 self._take(rules, event, now, done, failed)
+                if isinstance(event, FetchDone):
+                    fetched.append(event)
             if assigned is not None:
                 order = assigned.assignment
                 rules.assigned(assigned.generation, assigned.member_id, order, now, wall)
+            for event in events:
+                if isinstance(event, JoinSoon):  # it may be for what was just assigned
+                    rules.join_due(event.token, now, event.flip)
             rules.tick(now)
             decisions = rules.take()
             self.busy = rules.busy
@@ -157,6 +166,10 @@ class Orders:
         for commit in done:
             self._commit_done(commit, lost=lost)
         self._perform(decisions)
+        for answer in fetched:
+            for active, positions in self._reclaims.fetched(answer):
+                self._go_on_with(active, positions)
+        self._reclaims.step()
         if self._copies is not None:
             self._copies.prefer(awaited)
         for end in failed:
@@ -181,8 +194,8 @@ class Orders:
                 self._hold_wanted = self._last = None  # the board has told the rules
             case HoldDone(token=token, granted=granted):
                 rules.hold(token, granted, now)
-            case JoinSoon(token=token):
-                rules.join_due(token, now)
+            case JoinSoon():
+                pass  # after the assignment, see ``take``
             case FetchDone():
                 self._fetched(rules, event, now)
             case Failed():
@@ -234,6 +247,9 @@ class Orders:
         """Let a task that is ready process, and say so."""
         self._holdings.add(active)
         self._holdings.resume(active)
+        self._say_runs(active)
+
+    def _say_runs(self, active: ActiveTask) -> None:
         self._meters.running(active.task)
         with self._board.rules() as rules:
             rules.running(active.task, self._clock.now_ms())
@@ -292,6 +308,7 @@ class Orders:
         for task in self._activation.tasks:
             self._activation.cancel(task)
         for active in list(self._holdings.tasks.values()):
+            self._reclaims.forget(active.task)
             self._drop(active)
 
     def lose_all(self) -> None:
@@ -318,6 +335,8 @@ class Orders:
             case Activate(task=task, positions=positions):
                 self._meters.activating(task, marked=positions is not None)
                 self._activation.want(task, positions)
+            case Reclaim(task=task):
+                self._reclaims.want(self._holdings.tasks[task])
             case Stop(tasks=tasks):
                 self._meters.stopping(tasks)
                 for task in tasks:
@@ -344,9 +363,21 @@ class Orders:
             case Leave(reason=reason):
                 self.leaving = reason
 
+    def _go_on_with(self, active: ActiveTask, positions: Positions) -> None:
+        """Process a task again that was held open, or begin with it anew (F4)."""
+        if positions.are(active.committed, active.by, active.epoch):
+            active.begin_again()
+            self._holdings.resume(active)
+            self._say_runs(active)
+        else:
+            log.info("task %s was committed by others meanwhile", active.task)
+            self._drop(active)
+            self._activation.want(active.task)
+
     def _close(self, task: TaskId) -> None:
         if self._last is not None and task in self._last.tasks:
             self._last = None  # its unit was overdue
+        self._reclaims.forget(task)
         active = self._holdings.tasks.get(task)
         if active is None:
             self._meters.forget(task)
@@ -367,10 +398,13 @@ class Orders:
             self._copies.set(wanted | needed)
 
     def _poll_marks(self, tasks: tuple[TaskId, ...]) -> None:
-        self._fetch_token += 1
-        self._fetches[self._fetch_token] = tasks
         inputs = [tp for task in tasks for tp in self._inputs(task)]
+        self._fetches[self._fetch(inputs)] = tasks
+
+    def _fetch(self, inputs: Sequence[TopicPartition]) -> int:
+        self._fetch_token += 1
         self._group.fetch(self._fetch_token, inputs)
+        return self._fetch_token
 
     def _inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
         return self._activation.inputs(task)

@@ -179,13 +179,14 @@ class Checks:
         world = self._world
         waiting = set(unassigned)
         stays = any(member.instance.leaving is None for member in world.members)
+        gathering = any(member.protocol.gathering for member in world.members)
         for task in world.cluster.specs:
             holders = [m.name for m in world.members if task in m.tasks(*_OPEN)]
             running = [m.name for m in world.members if task in m.worker.running]
             if len(holders) > 1 or holders != running:
                 text = f"{world.cluster.label(task)} is with {holders} and runs in {running}"
                 self.note("U1", text, (task,), holders)
-            elif not holders and stays and task not in waiting:
+            elif not holders and stays and task not in waiting and not gathering:
                 self.note("U1", f"{world.cluster.label(task)} runs nowhere", (task,))
         for member in world.members:
             self._nothing_leaks(member)

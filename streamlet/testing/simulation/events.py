@@ -89,6 +89,13 @@ class Restart:
 
 
 @attrs.frozen
+class Mode:
+    """Instances are in other rebalancing modes from their next start on."""
+
+    modes: Mapping[str, str]
+
+
+@attrs.frozen
 class Pause:
     """Instances stand still, heartbeats too."""
 
@@ -168,7 +175,8 @@ class AddTasks:
 
 
 Event: TypeAlias = (
-    Join
+    Mode
+    | Join
     | Leave
     | Crash
     | Restart
@@ -210,3 +218,4 @@ class Expect:
     final: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     kept: tuple[str, ...] = ()
     in_band: bool | None = None
+    protocol_type: str | None = None

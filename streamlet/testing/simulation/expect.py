@@ -10,6 +10,7 @@ from streamlet.assignor.order import exact
 from streamlet.group.handover_values import OURS
 from streamlet.testing.simulation.checks import Broken
 from streamlet.testing.simulation.events import Expect
+from streamlet.testing.simulation.member import GROUP
 from streamlet.testing.simulation.world import World
 
 
@@ -35,6 +36,8 @@ class _Comparison:
         if expect.final_loads is not None:
             loads = sorted(len(_tasks_of(self._world, name)) for name in live(self._world))
             self._equal("final_loads", list(expect.final_loads), loads)
+        view = self._world.coordinator.view(GROUP)
+        self._equal("protocol_type", expect.protocol_type, view and view.protocol_type)
         self._exits()
         self._tasks()
         if expect.in_band is not None:

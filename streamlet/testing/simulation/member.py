@@ -38,6 +38,7 @@ from streamlet.group.events import (
     CommitWanted,
     CoordinatorFound,
     Event,
+    FlipOrdered,
     MetadataReady,
     ProgressMade,
     RejoinWanted,
@@ -48,7 +49,7 @@ from streamlet.group.handover_values import OURS, HandoverRules, Stage
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import Membership
 from streamlet.group.states import ENDED, State
-from streamlet.group.tasks import Identity, TasksProtocol, rules_from
+from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
 from streamlet.group.values import Assignment
 from streamlet.testing.simulation.cluster import Instance
 from streamlet.testing.simulation.worker import SimWorker
@@ -77,9 +78,17 @@ class SimMember:
         instance: its instance.
         number: of the member within its instance.
         uid: tells it from all other processes there ever were.
+        protocol_type: of the group it is put into, None: it joins as it likes.
     """
 
-    def __init__(self, world: World, instance: Instance, number: int, uid: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        instance: Instance,
+        number: int,
+        uid: int,
+        protocol_type: str | None = None,
+    ) -> None:
         self.world = world
         self.instance = instance
         self.uid = uid
@@ -93,6 +102,9 @@ class SimMember:
         rules = HandoverRules.from_settings(settings)
         rules = attrs.evolve(rules, static=static is not None)
         rules = attrs.evolve(rules, stops_at_joins=self.mode == "eager")
+        types = types_for(self.mode)
+        if protocol_type is not None and protocol_type != types[0]:
+            types = types[::-1]
         config = MembershipConfig.from_settings(
             GROUP, settings, member=number, first_nonce=uid * 1_000, jitter=uid
         )
@@ -101,6 +113,7 @@ class SimMember:
             instance_id=static,
             announce_joins=rules.announced_joins,
             heartbeat_interval_ms=_heartbeat_ms(settings),
+            protocol_types=types,
         )
         self.machine = Membership(self.config)
         self.handover = Handover(rules)
@@ -114,6 +127,7 @@ class SimMember:
             wall_ms=lambda: world.now_ms,
             rejoin=lambda reason: self._next.append(RejoinWanted(reason)),
             envelope=world.envelope,
+            flip_timeout_ms=settings.rebalance_timeout_ms,
         )
         self.worker = SimWorker(self)
         #: Tasks given up for the join that was last described.
@@ -252,6 +266,9 @@ class SimMember:
             case Deliver():
                 orders = self.protocol.decode(command.assignment)
                 self._slot, self._deferral_ms = (command, orders), orders.deferral_deadline_ms
+                flip = orders.flip
+                if flip is not None and flip.protocol_type != self.protocol.protocol_type:
+                    self._next.append(FlipOrdered(flip.protocol_type, command.generation))
                 self.wake_worker()
             case LoseTasks():
                 self._slot = None
@@ -324,12 +341,16 @@ class SimMember:
         self.loss_unseen = False
         self.feed(ProgressMade())
         inbox, self._inbox = self._inbox, []
+        flips = [m for m in inbox if isinstance(m, JoinDue) and m.flip is not None]
         for message in inbox:
-            self._on(message)
+            if message not in flips:
+                self._on(message)
         if self._slot is not None:
             (deliver, orders), self._slot = self._slot, None
             now = self.world.now_ms
             self.handover.assigned(deliver.generation, deliver.member_id, orders, now, now)
+        for message in flips:
+            self._on(message)
         self.handover.tick(self.world.now_ms)
         self._carry_out()
         self.worker.commit_due()
@@ -353,8 +374,8 @@ class SimMember:
                 self.worker.on_fetch(message)
             case HoldResult(token, granted):
                 self.handover.hold(token, granted, self.world.now_ms)
-            case JoinDue(token):
-                self.handover.join_due(token, self.world.now_ms)
+            case JoinDue(token, flip):
+                self.handover.join_due(token, self.world.now_ms, flip)
             case _:
                 assert_never(message)
         self._carry_out()

@@ -17,6 +17,7 @@ class Period:
     epoch: int = 0
     number: int = 0  # of the last flush
     claimed: bool = False
+    by: str = ""  # member id of the last commit
     contained: StateNumber = NO_STATE
     committed: int = 0
     position: int = 0

@@ -18,6 +18,7 @@ from streamlet.group.leader import Assignor
 from streamlet.testing.simulation.reading import ScenarioError
 from streamlet.testing.simulation.run import Simulation
 from streamlet.testing.simulation.scenario import parse_scenario
+from streamlet.testing.simulation.steps import MODES
 
 Json: TypeAlias = dict[str, Any]
 
@@ -86,7 +87,9 @@ class History:
         self, seed: str, *, most_steps: int = MOST_STEPS, assignor: Assignor = assign
     ) -> None:
         self.dice = random.Random(f"history {seed}")
+        self._mode_dice = random.Random(f"modes of {seed}")
         self.head = self._head(seed)
+        self._modes = self._choose_modes()
         self.steps: list[Json] = []
         self._most_steps = max(most_steps, 1)
         self._added = 0
@@ -232,6 +235,18 @@ class History:
                     other.setdefault("dormant", {})[label] = dice.choice([0, 900])
         return start
 
+    def _choose_modes(self) -> tuple[str, ...]:
+        """Rebalancing modes that instances are in, and change to when they restart; often none."""
+        dice = self._mode_dice
+        if dice.random() > 0.3:
+            return ()
+        modes: tuple[str, ...] = dice.choice(
+            [MODES, ("incremental", "upgrading"), ("eager", "upgrading"), ("incremental",) * 3]
+        )
+        for instance in self.head["instances"].values():
+            instance["mode"] = dice.choice([*modes, *modes, "upgrading"])
+        return modes
+
     # -- steps ---------------------------------------------------------------------------------
 
     def _live(self) -> list[str]:
@@ -260,8 +275,12 @@ class History:
         awake = [name for name in live if name not in paused]
         match key:
             case "join" if absent:
-                return {key: dice.sample(absent, min(len(absent), dice.choice([1, 1, 2])))}
-            case "leave" | "restart" | "pause" if awake:
+                names = dice.sample(absent, min(len(absent), dice.choice([1, 1, 2])))
+                return {key: names, **self._other_modes(names)}
+            case "restart" if awake:
+                names = [dice.choice(awake)]
+                return {key: names, **self._other_modes(names)}
+            case "leave" | "pause" if awake:
                 return {key: [dice.choice(awake)]}
             case "crash" if live:
                 return {key: [dice.choice(live)]}
@@ -278,6 +297,13 @@ class History:
             case "lag" | "truncate" | "add_tasks" | "lose" | "coordinator_restart" if live:
                 return self._disturbance(key, live)
         return {}
+
+    def _other_modes(self, names: list[str]) -> Json:
+        """Perhaps another mode for an instance that is started."""
+        dice = self._mode_dice
+        if not self._modes or dice.random() < 0.5:
+            return {}
+        return {"mode": {name: dice.choice(self._modes) for name in names}}
 
     def _disturbance(self, key: str, live: list[str]) -> Json:
         dice = self.dice

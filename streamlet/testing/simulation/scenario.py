@@ -16,6 +16,7 @@ import attrs
 
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
+from streamlet.group.envelope import CONSUMER, STREAM
 from streamlet.group.member_config import MembershipConfig
 from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.events import (
@@ -29,12 +30,11 @@ from streamlet.testing.simulation.events import (
 from streamlet.testing.simulation.names import Names
 from streamlet.testing.simulation.presence import check_presence
 from streamlet.testing.simulation.reading import Reader, ScenarioError
-from streamlet.testing.simulation.steps import StepReader
+from streamlet.testing.simulation.steps import MODES, StepReader
 
 _KEYS = (
     "name", "seed", "config", "tasks", "instances", "start", "leader", "network", "steps", "expect",
 )  # fmt: skip
-_MODES = ("incremental", "eager", "upgrading")
 
 
 @attrs.frozen
@@ -175,7 +175,7 @@ class _Parser:
             instance_id=None
             if instance_id is None
             else r.text(f"{where}.instance_id", instance_id),
-            mode=None if mode is None else r.one_of(f"{where}.mode", mode, _MODES, "mode"),
+            mode=None if mode is None else r.one_of(f"{where}.mode", mode, MODES, "mode"),
             learners=r.boolean(f"{where}.learners", given.get("learners", True)),
         )
 
@@ -284,7 +284,8 @@ class _Parser:
         given = r.mapping("expect", value)
         numbers = ("rebalances", "max_rebalances", "exited_count", "cold_moves", "stateful_moves",
                    "max_learners")  # fmt: skip
-        r.keys("expect", given, (*numbers, "final_loads", "exited", "final", "kept", "in_band"))
+        others = ("final_loads", "exited", "final", "kept", "in_band", "protocol_type")
+        r.keys("expect", given, (*numbers, *others))
         counts = {key: r.whole(f"expect.{key}", given[key]) for key in numbers if key in given}
         loads = r.items("expect.final_loads", given.get("final_loads", []))
         checked = [r.whole(f"expect.final_loads[{n}]", load) for n, load in enumerate(loads)]
@@ -300,6 +301,11 @@ class _Parser:
             },
             kept=self._names.labels("expect.kept", given.get("kept", [])),
             in_band=r.boolean("expect.in_band", given["in_band"]) if "in_band" in given else None,
+            protocol_type=r.one_of(
+                "expect.protocol_type", given["protocol_type"], (CONSUMER, STREAM), "protocol type"
+            )
+            if "protocol_type" in given
+            else None,
         )
 
 

@@ -23,7 +23,7 @@ from streamlet.group.messages import (
     OffsetCommitAnswer,
     SyncGroupAnswer,
 )
-from streamlet.group.tasks import PROTOCOL
+from streamlet.group.tasks import PROTOCOL, TYPES
 from streamlet.group.values import Assignment, Subscription
 from streamlet.testing.simulation.cluster import changelog_of, input_of
 from streamlet.testing.simulation.events import Held
@@ -44,15 +44,16 @@ def begin(world: World) -> None:
     scenario = world.scenario
     names = sorted(scenario.start, key=lambda name: name != scenario.leader)  # the first leads
     members: list[SimMember] = []
-    for instance in world.cluster.instances.values():
+    there = [i for i in world.cluster.instances.values() if i.spec.member_names[0] in names]
+    usual = scenario.settings.stream_rebalancing_mode
+    types = {TYPES[instance.spec.mode or usual] for instance in there}
+    kind = STREAM if types == {STREAM} else CONSUMER  # one that wants "stream" makes do
+    for instance in there:
         for number, name in enumerate(instance.spec.member_names):
             if name in scenario.start:
                 instance.starts = 1
-                members.append(world.new_member(instance, number))
+                members.append(world.new_member(instance, number, kind))
     members.sort(key=lambda member: names.index(member.name))
-    kinds = {member.protocol.protocol_type for member in members}
-    for member in members:  # who wants "stream" makes do with what the others have
-        member.protocol.protocol_type = STREAM if kinds == {STREAM} else CONSUMER
     learned = {label for held in scenario.start.values() for label in held.learner}
     leader = ""
     joins: list[tuple[JoinGroup, bytes]] = []
@@ -73,10 +74,10 @@ def _join(
 ) -> tuple[JoinGroup, bytes]:
     """Lead one member through its join; its request and what it was assigned."""
     member_id, leader = ids
-    kind = member.protocol.protocol_type
     _tell(member, Start())
     need = _only(NeedMetadata, _tell(member, CoordinatorFound("coordinator")))
     protocols = member.protocol.subscribe(need, {})
+    kind = member.protocol.protocol_type
     join = _only(Send, _tell(member, MetadataReady(need.request, kind, protocols)))
     answer = JoinGroupAnswer(0, GENERATION, kind, PROTOCOL, leader, member_id, True)
     sync = _only(Send, _tell(member, Answered(join.number, answer)))
@@ -155,7 +156,8 @@ def _running(world: World, member: SimMember, task: TaskId) -> Period:
     number = StateNumber(1, 1)
     claim = member.handover.claims[task]
     claim.stage, claim.claimed = Stage.RUNNING, True
-    period = Period(task, True, 1, 1, True, number, 1, 1)
+    by = member.machine.member_id
+    period = Period(task, True, 1, 1, True, by, number, 1, 1)
     member.worker.periods[task] = period
     if world.cluster.is_stateful(task):
         world.cluster.logs[task].records.append((number, 1))

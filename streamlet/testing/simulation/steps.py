@@ -9,6 +9,8 @@ from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.events import Event, Step
 from streamlet.testing.simulation.names import Names
 
+#: Values of ``stream.rebalancing.mode``.
+MODES = ("incremental", "eager", "upgrading")
 _REQUESTS = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch")
 
 
@@ -27,6 +29,7 @@ class StepReader:
             "cancel_drain": self._instances_of(ev.CancelDrain),
             "ready": self._ready,
             "lag": self._lag,
+            "mode": self._mode,
             "truncate": lambda where, value: ev.Truncate(names.labels(where, value)),
             "add_tasks": lambda where, value: ev.AddTasks(names.tasks(where, value)),
         }
@@ -43,7 +46,7 @@ class StepReader:
             if "drain" not in given and "drain_percent" not in given:
                 r.problem(f"{where}.timeout_ms", "expected beside drain or drain_percent only")
         events: list[Event] = []
-        for key, one in given.items():
+        for key, one in sorted(given.items(), key=lambda item: item[0] != "mode"):
             events += self._event(key, f"{where}.{key}", one, timeout)
         settle = None
         if "settle" in given:
@@ -76,6 +79,16 @@ class StepReader:
         self, event: Callable[[tuple[str, ...]], Event]
     ) -> Callable[[str, Any], Event]:
         return lambda where, value: event(self._names.names(where, value))
+
+    def _mode(self, where: str, value: object) -> Event:
+        r, modes = self._names.reader, dict[str, str]()
+        for name, one in r.mapping(where, value).items():
+            place = f"{where}.{name}"
+            known = r.one_of(place, name, self._names.instances, "instance")
+            mode = r.one_of(place, one, MODES, "mode")
+            if known and mode:
+                modes[known] = mode
+        return ev.Mode(modes)
 
     def _ready(self, where: str, value: object) -> Event:
         tasks: dict[str, tuple[str, ...] | str] = {}

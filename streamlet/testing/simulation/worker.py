@@ -30,6 +30,7 @@ from streamlet.group.handover_values import (
     Leave,
     PollMarks,
     Positions,
+    Reclaim,
     Rejoin,
     Resume,
     SetCopies,
@@ -62,6 +63,8 @@ class SimWorker:
         self._token = self._fetch_token = 0
         self._fetches: dict[int, tuple[TaskId, ...]] = {}  # polls for marks
         self._openings: dict[int, Period] = {}  # reads of positions before opening
+        self._reclaims: dict[int, Period] = {}  # and before going on with what was held
+        self._by = ""  # member id of the commit that was sent last
         self._next_commit_ms = 0
         self._retry_at_ms = 0
         self.stopping: str | None = None
@@ -96,6 +99,8 @@ class SimWorker:
         match decision:
             case Activate(task, positions):
                 self._open(Period(task), positions)
+            case Reclaim(task):
+                self._reclaims[self._fetch((task,))] = self.periods[task]
             case Stop(tasks):
                 for task in tasks:
                     self.periods[task].running = False
@@ -181,6 +186,16 @@ class SimWorker:
         self._world.checks.started(self._member, task)
         self._member.handover.running(task, self._world.now_ms)
         self._retry_at_ms = self._world.now_ms
+
+    def _reclaim(self, period: Period, positions: Positions) -> None:
+        """Go on with a task that was held open, or begin with it anew (F4)."""
+        committed = {input_of(period.task): period.committed}
+        if positions.are(committed, period.by, period.epoch):
+            period.epoch, period.number, period.claimed = period.epoch + 1, 0, False
+            self._run(period)
+        else:
+            self._close(period.task)
+            self._open(Period(period.task), None)
 
     def _close(self, task: TaskId) -> None:
         period = self.periods.pop(task, None)
@@ -319,6 +334,7 @@ class SimWorker:
         commit = self._commit
         assert commit is not None
         commit.sent = True
+        self._by = self._member.machine.member_id
         self._token += 1
         hold = None if commit.unit is None else commit.unit.token
         self._member.feed(CommitWanted(self._token, self._offsets(commit), hold))
@@ -382,6 +398,7 @@ class SimWorker:
         for task, part in commit.parts.items():
             period = self.periods[task]
             period.committed, period.contained = part.offset, part.contained
+            period.by = self._by
             if not period.claimed:
                 period.claimed = True
                 self._member.handover.claimed(task, self._world.now_ms)
@@ -401,6 +418,13 @@ class SimWorker:
                 self._restore(period, Positions.of((input_of(period.task),), result.committed))
             else:
                 again = self._guarded(period, lambda: self._open(period, None))
+                self._world.later(RETRY_MS, again)
+        held = self._reclaims.pop(result.token, None)
+        if held is not None and self.periods.get(held.task) is held:
+            if found:
+                self._reclaim(held, Positions.of((input_of(held.task),), result.committed))
+            else:
+                again = self._guarded(held, lambda: self.carry_out(Reclaim(held.task)))
                 self._world.later(RETRY_MS, again)
         for task in self._fetches.pop(result.token, ()):
             seen = Positions.of((input_of(task),), result.committed) if found else None

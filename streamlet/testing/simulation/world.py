@@ -227,10 +227,12 @@ class World:
 
     # -- processes -----------------------------------------------------------------------------
 
-    def new_member(self, instance: Instance, number: int) -> SimMember:
-        """A process that has yet to be started."""
+    def new_member(
+        self, instance: Instance, number: int, protocol_type: str | None = None
+    ) -> SimMember:
+        """A process that has yet to be started; see ``SimMember``."""
         self._uids += 1
-        member = SimMember(self, instance, number, self._uids)
+        member = SimMember(self, instance, number, self._uids, protocol_type)
         self.members.append(member)
         self.left.discard(member.name)
         return member

@@ -46,6 +46,7 @@ def test_each_row_has_a_name_that_is_kafkas():
 UNDERSTOOD = {
     KIND.FIND: {Remedy.PROCEED, Remedy.RETRY, Remedy.FATAL},
     KIND.JOIN: {
+        Remedy.OTHER_TYPE,
         Remedy.PROCEED,
         Remedy.RETRY,
         Remedy.REFIND,

@@ -247,21 +247,21 @@ def test_of_two_claims_the_newest_is_kept_and_a_pending_one_only_where_there_is_
 def test_a_member_too_new_for_its_leader_describes_itself_in_the_older_version(monkeypatch):
     """A rolling upgrade begins with a follower; the leader's turn comes later."""
     newcomer = Bench()
-    monkeypatch.setattr(wire, "VERSION", 2)
-    monkeypatch.setitem(wire.SUBSCRIPTIONS, 2, wire.SUBSCRIPTIONS[1])
-    monkeypatch.setitem(wire.ASSIGNMENTS, 2, wire.ASSIGNMENTS[1])
-    newcomer.protocol._version = 2
+    monkeypatch.setattr(wire, "VERSION", 3)
+    monkeypatch.setitem(wire.SUBSCRIPTIONS, 3, wire.SUBSCRIPTIONS[2])
+    monkeypatch.setitem(wire.ASSIGNMENTS, 3, wire.ASSIGNMENTS[2])
+    newcomer.protocol._version = 3
     first = newcomer.say()
-    assert wire.read_head(first) == wire.Head(2, 2)
+    assert wire.read_head(first) == wire.Head(3, 3)
     monkeypatch.undo()
     leader = Bench()
     answer = leader.protocol.assign(
         RunAssignor(5, (JoinedMember("a", None, leader.say()), JoinedMember("b", None, first)))
     )["b"]
-    monkeypatch.setattr(wire, "VERSION", 2)
+    monkeypatch.setattr(wire, "VERSION", 3)
     assert newcomer.protocol.decode(answer) == Assignment()
-    assert newcomer.rejoins == ["the leader knows version 1 at most"]
-    assert wire.read_head(newcomer.say()).version == 1
+    assert newcomer.rejoins == ["the leader knows version 2 at most"]
+    assert wire.read_head(newcomer.say()).version == 2
 
 
 def test_a_description_nobody_can_read_ends_the_membership():

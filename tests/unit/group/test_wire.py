@@ -7,13 +7,14 @@ import random
 import uuid
 import zlib
 
+import attrs
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.group import wire
-from streamlet.group.values import Assignment, Subscription
+from streamlet.group.values import Assignment, Flip, Subscription
 from streamlet.types import TaskId
 
 INTS = st.integers(-(2**31), 2**31 - 1)
@@ -25,6 +26,7 @@ IDS = st.one_of(TEXT, st.uuids().map(str), st.builds(lambda t, u: f"{t}-{u}", TE
 COPIES = st.builds(
     Copy, st.sampled_from(Role), INTS, st.booleans(), st.none() | st.integers(0, 2**62)
 )
+FLIPS = st.none() | st.builds(Flip, TEXT, INTS, LONGS)
 SUBSCRIPTIONS = st.builds(
     Subscription,
     instance=IDS,
@@ -45,6 +47,8 @@ SUBSCRIPTIONS = st.builds(
     stateful=st.frozensets(NUMBERS, max_size=4),
     imbalance=st.none() | st.floats(0, 1),
     started_ms=LONGS,
+    mode=st.sampled_from(["incremental", "eager", "upgrading"]),
+    flip=FLIPS,
 )
 TASK_SETS = st.frozensets(TASKS, max_size=8)
 ORDERS = st.dictionaries(TASKS, IDS, max_size=4)
@@ -67,6 +71,7 @@ ASSIGNMENTS = st.builds(
     made_ms=st.none() | LONGS,
     reason=TEXT,
     being_learned=TASK_SETS,
+    flip=FLIPS,
 )
 
 
@@ -91,6 +96,15 @@ def test_equal_subscriptions_have_equal_bytes_whatever_the_order_of_their_parts(
         }
     )
     assert wire.encode_subscription(turned) == wire.encode_subscription(subscription)
+
+
+@given(SUBSCRIPTIONS, ASSIGNMENTS)
+def test_what_an_older_version_has_no_place_for_is_left_out(subscription, assignment):
+    """Of modes and flips version 1 knows nothing; all else is there."""
+    read = wire.decode_subscription(wire.encode_subscription(subscription, 1))
+    assert read == attrs.evolve(subscription, mode="incremental", flip=None)
+    told = wire.decode_assignment(wire.encode_assignment(assignment, 1))
+    assert told == attrs.evolve(assignment, flip=None)
 
 
 def test_no_bytes_are_the_empty_assignment():

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
+
 from streamlet.app import App
 from streamlet.assignor.assign import assign
 from streamlet.clock import SystemClock
@@ -15,7 +17,7 @@ from streamlet.group.handover import Handover
 from streamlet.group.handover_values import HandoverRules
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.session import GroupSession
-from streamlet.group.tasks import Identity, TasksProtocol, rules_from
+from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
@@ -88,9 +90,9 @@ class Group:
         for _ in range(count):
             sink.send("words", [b"k%d" % i for i in range(keys)], [b"x"] * keys)
 
-    def member(self, name: str) -> Member:
-        """A member that works, in a thread."""
-        self.members.append(Member(self, name))
+    def member(self, name: str, mode: str | None = None) -> Member:
+        """A member that works, in a thread; ``mode`` is its own rebalancing mode."""
+        self.members.append(Member(self, name, mode or self.settings.stream_rebalancing_mode))
         self.members[-1].thread.start()
         return self.members[-1]
 
@@ -125,13 +127,15 @@ class Group:
 class Member:
     """One worker in a thread; ``told`` stops it, ``failed`` is what ended it otherwise."""
 
-    def __init__(self, group: Group, name: str) -> None:
+    def __init__(self, group: Group, name: str, mode: str = "incremental") -> None:
         self.group = group
         self.name = name
+        self.mode = mode
         self.told = threading.Event()
         self.failed: Exception | None = None
         self.directory = StateDirectory(group.root / name, "app")
-        self.rules = Handover(HandoverRules.from_settings(group.settings))
+        rules = HandoverRules.from_settings(group.settings)
+        self.rules = Handover(attrs.evolve(rules, stops_at_joins=mode == "eager"))
         #: What it measured, newest last.
         self.snapshots: list[Snapshot] = []
         self.meters = Meters(CLOCK)
@@ -220,10 +224,19 @@ class Member:
     def _session(self, board: Board, catalog: Catalog) -> GroupSession:
         group = self.group
         config = MembershipConfig(
-            "app", heartbeat_interval_ms=20, announce_joins=self.rules.rules.announced_joins
+            "app",
+            heartbeat_interval_ms=20,
+            announce_joins=self.rules.rules.announced_joins,
+            protocol_types=types_for(self.mode),
         )
         protocol = TasksProtocol(
-            Identity(self.name, self.name, stateful=frozenset({0}), subtopologies=_hashes(group)),
+            Identity(
+                self.name,
+                self.name,
+                stateful=frozenset({0}),
+                subtopologies=_hashes(group),
+                mode=self.mode,
+            ),
             rules_from(group.settings, learners=True),
             assign,
             tasks=catalog.tasks,

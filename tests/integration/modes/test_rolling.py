@@ -1,0 +1,62 @@
+"""A group goes from one mode to the next and back, an instance at a time, under load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.integration.chaos.support import Cluster
+from tests.integration.chaos.topics import Load
+from tests.integration.learners.scenes import assert_exact_in_the_end, go_on
+from tests.integration.modes.scenes import (
+    await_group,
+    await_share,
+    in_mode,
+    roll,
+    seen_by_kafka_python,
+    seen_by_librdkafka,
+)
+
+pytestmark = [pytest.mark.integration, pytest.mark.chaos]
+
+
+def test_a_rolling_upgrade_from_eager_to_incremental_loses_nothing(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """On the way, in mode upgrading, every Kafka tool can read the group."""
+    cluster = make_cluster("counting")
+    instances = [in_mode(cluster, name, "eager") for name in "ab"]
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        for instance in instances:
+            await_share(cluster, instance.start())
+        await_group(cluster, "consumer", "eager")
+        instances = roll(cluster, instances, "upgrading")
+        await_group(cluster, "consumer", "upgrading")
+        assert seen_by_librdkafka(cluster) == sorted(cluster.inputs)
+        assert seen_by_kafka_python(cluster) == sorted(cluster.inputs)
+        instances = roll(cluster, instances, "incremental")
+        await_group(cluster, "stream", "incremental")
+        go_on(load)
+        assert_exact_in_the_end(cluster, instances, load)
+    # The first made do with type consumer, and went over with its tasks when both wanted to.
+    said = instances[0].log()
+    assert "Reclaim(task=" in said
+    assert "was committed by others meanwhile" not in said
+
+
+def test_rolling_back_from_incremental_to_eager_loses_nothing(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = make_cluster("counting")
+    instances = [in_mode(cluster, name, "incremental") for name in "ab"]
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        for instance in instances:
+            await_share(cluster, instance.start())
+        await_group(cluster, "stream", "incremental")
+        instances = roll(cluster, instances, "upgrading")
+        await_group(cluster, "consumer", "upgrading")
+        instances = roll(cluster, instances, "eager")
+        await_group(cluster, "consumer", "eager")
+        go_on(load)
+        assert_exact_in_the_end(cluster, instances, load)
