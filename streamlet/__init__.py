@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from streamlet import spark
     from streamlet.app import App, load_app
     from streamlet.consumer import Consumer
+    from streamlet.dsl.aggregates import count, max_, min_, sum_
+    from streamlet.dsl.expressions import col, key, lit, value
     from streamlet.dsl.grouped import KGroupedStream
     from streamlet.dsl.materialized import Materialized
     from streamlet.dsl.stream import KStream
@@ -40,10 +42,18 @@ __all__ = [
     "StateRestoreListener",
     "StreamletError",
     "avro",
+    "col",
+    "count",
     "json",
+    "key",
+    "lit",
     "load_app",
+    "max_",
+    "min_",
     "serde",
     "spark",
+    "sum_",
+    "value",
 ]
 
 _HOMES = {
@@ -57,9 +67,17 @@ _HOMES = {
     "StateRestoreListener": "streamlet.runtime.listeners",
     "StreamletError": "streamlet.errors",
     "avro": "streamlet.serdes",
+    "col": "streamlet.dsl.expressions",
+    "count": "streamlet.dsl.aggregates",
     "json": "streamlet.serdes",
+    "key": "streamlet.dsl.expressions",
+    "lit": "streamlet.dsl.expressions",
     "load_app": "streamlet.app",
+    "max_": "streamlet.dsl.aggregates",
+    "min_": "streamlet.dsl.aggregates",
     "serde": "streamlet.serdes",
+    "sum_": "streamlet.dsl.aggregates",
+    "value": "streamlet.dsl.expressions",
 }
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, overload
 
+from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations
 from streamlet.dsl.aggregations import Aggregate, Count, HotStore, Reduce
 from streamlet.dsl.builder import Builder, Repartition
 from streamlet.dsl.functions import check_takes
@@ -89,6 +90,7 @@ class KGroupedStream(Generic[K, V]):
 
         return self._folded("reduce()", "KSTREAM-REDUCE-", store, self._value, fold)
 
+    @overload
     def aggregate(
         self,
         initializer: Initializer[A],
@@ -96,18 +98,42 @@ class KGroupedStream(Generic[K, V]):
         *,
         value: SerdeLike[A] = None,
         store: StoreLike = None,
-    ) -> KTable[K, A]:
+    ) -> KTable[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Aggregations,
+        *,
+        value: SerdeLike[Any] = None,
+        store: StoreLike = None,
+    ) -> KTable[K, Any]: ...
+    def aggregate(
+        self,
+        initializer: Any,
+        aggregator: Any = None,
+        *,
+        value: Any = None,
+        store: StoreLike = None,
+    ) -> KTable[K, Any]:
         """``aggregator(key, value, aggregate)`` per key, beginning with ``initializer()``.
 
         The aggregator may change and return the aggregate: it is given a copy each time, unless the
         type cannot change in place (numbers, str, frozen classes), which is faster. Returning None
         deletes the row. ``value`` is the aggregate's type; without it, that of ``initializer()``,
         which is called once to find out.
+
+        In place of both, an aggregation of expressions: ``sum_(col("delay"))``, or a dict of them,
+        which makes a dict of results.
         """
+        given = aggregator is None and is_aggregations(initializer)
+        told = UNKNOWN
+        if given:
+            initializer, aggregator, told = functions(initializer, self._key.of, self._value.of)
         check_takes("aggregate()", initializer)
         check_takes("aggregate()", aggregator, "key", "value", "aggregate")
         self._show()
-        told = _first_type(initializer) if value is None else UNKNOWN
+        if value is None and not given:
+            told = _first_type(initializer)
         kind = Kind.told(value, told, "aggregate()", "value")
 
         def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:

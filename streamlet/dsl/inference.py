@@ -59,7 +59,7 @@ def result_type(function: Callable[..., Any], *arguments: Any) -> Any:
     if isinstance(function, types.BuiltinFunctionType | types.MethodDescriptorType):
         return _BUILTINS.get(function, UNKNOWN)
     hint = _hint(function, "return")
-    return _without_none(_from_code(function, arguments) if hint is UNKNOWN else hint)
+    return without_none(_from_code(function, arguments) if hint is UNKNOWN else hint)
 
 
 def element_type(of: Any) -> Any:
@@ -69,14 +69,14 @@ def element_type(of: Any) -> Any:
         return UNKNOWN
     if issubclass(origin, tuple) and not (len(inside) == 2 and inside[1] is Ellipsis):
         return inside[0] if len(set(inside)) == 1 else UNKNOWN
-    return _without_none(inside[0])
+    return without_none(inside[0])
 
 
 def pair_types(of: Any) -> tuple[Any, Any]:
     """The two types of a ``tuple[K, V]``, or ``UNKNOWN`` twice."""
     inside = get_args(of)
     if get_origin(of) is tuple and len(inside) == 2 and inside[1] is not Ellipsis:
-        return _without_none(inside[0]), _without_none(inside[1])
+        return without_none(inside[0]), without_none(inside[1])
     return UNKNOWN, UNKNOWN
 
 
@@ -92,7 +92,8 @@ def _hint(function: Any, name: str) -> Any:
     return UNKNOWN if hint in (Any, object, types.NoneType) else hint
 
 
-def _without_none(of: Any) -> Any:
+def without_none(of: Any) -> Any:
+    """``X`` for ``X | None``, anything else as it is."""
     if get_origin(of) not in (typing.Union, types.UnionType):
         return of
     rest = [part for part in get_args(of) if part is not types.NoneType]
@@ -119,7 +120,7 @@ def _from_steps(steps: list[dis.Instruction], types_of: dict[str, Any]) -> Any:
     if first.opname in _LOADS and all(step.opname == "LOAD_ATTR" for step in steps[1:]):
         of = types_of.get(first.argval, UNKNOWN)
         for step in steps[1:]:
-            of = _attribute(_without_none(of), step.argval)
+            of = _attribute(without_none(of), step.argval)
         return of
     if last.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and len(steps) == 1:
         return _constant(last.argval)

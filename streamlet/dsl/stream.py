@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 import attrs
 
 from streamlet.dsl.builder import Make, Repartition, StreamNode, same_app
+from streamlet.dsl.expressions import Expression, plain, type_of
 from streamlet.dsl.functions import check_takes, takes
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.inference import element_type, pair_types, result_type
@@ -40,6 +41,7 @@ class KStream(Generic[K, V]):
     """A stream of records. All methods but ``to`` and ``foreach`` return a new stream or table.
 
     User functions take ``(key, value)``; those that only make a new value may take ``(value)``.
+    An expression (``streamlet.col``) may stand wherever one value is computed.
     Made by ``App.stream`` and by other streams and tables, never by hand.
     """
 
@@ -50,14 +52,16 @@ class KStream(Generic[K, V]):
 
     def filter(self, predicate: Callable[[K, V], object]) -> KStream[K, V]:
         """Records for which ``predicate(key, value)`` is true."""
-        check_takes("filter()", predicate, "key", "value")
-        node = self._below("KSTREAM-FILTER-", lambda _: Filter(predicate, keep=True))
+        function = plain(predicate, self._value.of)
+        check_takes("filter()", function, "key", "value")
+        node = self._below("KSTREAM-FILTER-", lambda _: Filter(function, keep=True))
         return KStream(node, self._key, self._value)
 
     def filter_not(self, predicate: Callable[[K, V], object]) -> KStream[K, V]:
         """Records for which ``predicate(key, value)`` is false."""
-        check_takes("filter_not()", predicate, "key", "value")
-        node = self._below("KSTREAM-FILTER-", lambda _: Filter(predicate, keep=False))
+        function = plain(predicate, self._value.of)
+        check_takes("filter_not()", function, "key", "value")
+        node = self._below("KSTREAM-FILTER-", lambda _: Filter(function, keep=False))
         return KStream(node, self._key, self._value)
 
     def map(
@@ -91,9 +95,10 @@ class KStream(Generic[K, V]):
         ``value`` is the type of the results, where they are written somewhere and it cannot be told
         from the function (from its annotation, or because it is as simple as ``lambda v: v.name``).
         """
-        count = takes("map_values()", function, "key", "value")
-        node = self._below("KSTREAM-MAPVALUES-", lambda _: MapValues(function, count))
-        told = result_type(function, *(self._key.of, self._value.of)[-count:])
+        made = plain(function, self._value.of)
+        count = takes("map_values()", made, "key", "value")
+        node = self._below("KSTREAM-MAPVALUES-", lambda _: MapValues(made, count))
+        told = self._told(function, count)
         return KStream(node, self._key, Kind.told(value, told, "map_values()", "value"))
 
     def flat_map(
@@ -359,12 +364,19 @@ class KStream(Generic[K, V]):
         return KStream(StreamNode(builder, source), self._key, self._value)
 
     def _selected(self, call: str, function: Any, key: Any) -> tuple[StreamNode, Kind, Kind]:
-        check_takes(call, function, "key", "value")
-        node = self._below("KSTREAM-KEY-SELECT-", lambda _: SelectKey(function), rekeyed=True)
-        told = result_type(function, self._key.of, self._value.of)
+        made = plain(function, self._value.of)
+        check_takes(call, made, "key", "value")
+        node = self._below("KSTREAM-KEY-SELECT-", lambda _: SelectKey(made), rekeyed=True)
+        told = self._told(function, 2)
         # The values go on object for object, so a reader below still counts as one of the table's.
         node = attrs.evolve(node, uses=self._node.uses)
         return node, Kind.told(key, told, call, "key"), self._value
+
+    def _told(self, function: Any, count: int) -> Any:
+        """The type of what a function of ``(value)`` or ``(key, value)`` returns."""
+        if isinstance(function, Expression):
+            return type_of(function, self._key.of, self._value.of)
+        return result_type(function, *(self._key.of, self._value.of)[-count:])
 
     def _written(self, key: Any, value: Any, call: str) -> tuple[Kind, Kind]:
         return (

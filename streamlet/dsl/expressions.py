@@ -1,0 +1,292 @@
+"""Expressions: what to compute from a record, as a value that can be looked into.
+
+    flights.filter(sl.col("dep_delay") > 0)
+
+An expression goes wherever a function of key and value goes, and is compiled to one. What it is
+made of can be read, so that Spark may do a part of the work before Python sees the record.
+
+Null is SQL's: a comparison or calculation with None is None, ``&`` and ``|`` know three answers,
+and a filter keeps what is true. All else is Python's: whole numbers have no end, ``/`` gives a
+float and fails on zero, NaN is equal to nothing.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, Literal
+
+import attrs
+
+from streamlet.dsl.inference import UNKNOWN, without_none
+from streamlet.errors import TopologyError
+
+Function = Callable[[Any, Any], Any]
+
+_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+
+
+class Expression:
+    """Base of all expressions. Made by ``col``, ``key``, ``value``, ``lit``, and out of others."""
+
+    __hash__ = object.__hash__
+
+    def __call__(self, key: Any, value: Any) -> Any:
+        """The value for one record; operators use ``compiled`` instead."""
+        return compiled(self)(key, value)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "an expression has no truth yet: use & | ~ for and, or, not, and no a < b < c"
+        )
+
+    def __eq__(self, other: object) -> Binary:  # type: ignore[override]
+        return Binary("==", self, _expression(other))
+
+    def __ne__(self, other: object) -> Binary:  # type: ignore[override]
+        return Binary("!=", self, _expression(other))
+
+    def __lt__(self, other: object) -> Binary:
+        return Binary("<", self, _expression(other))
+
+    def __le__(self, other: object) -> Binary:
+        return Binary("<=", self, _expression(other))
+
+    def __gt__(self, other: object) -> Binary:
+        return Binary(">", self, _expression(other))
+
+    def __ge__(self, other: object) -> Binary:
+        return Binary(">=", self, _expression(other))
+
+    def __add__(self, other: object) -> Binary:
+        return Binary("+", self, _expression(other))
+
+    def __radd__(self, other: object) -> Binary:
+        return Binary("+", _expression(other), self)
+
+    def __sub__(self, other: object) -> Binary:
+        return Binary("-", self, _expression(other))
+
+    def __rsub__(self, other: object) -> Binary:
+        return Binary("-", _expression(other), self)
+
+    def __mul__(self, other: object) -> Binary:
+        return Binary("*", self, _expression(other))
+
+    def __rmul__(self, other: object) -> Binary:
+        return Binary("*", _expression(other), self)
+
+    def __truediv__(self, other: object) -> Binary:
+        return Binary("/", self, _expression(other))
+
+    def __rtruediv__(self, other: object) -> Binary:
+        return Binary("/", _expression(other), self)
+
+    def __and__(self, other: object) -> Binary:
+        return Binary("&", self, _expression(other))
+
+    def __or__(self, other: object) -> Binary:
+        return Binary("|", self, _expression(other))
+
+    def __invert__(self) -> Unary:
+        return Unary("not", self)
+
+    def is_null(self) -> Unary:
+        """Whether it is None."""
+        return Unary("is null", self)
+
+    def is_not_null(self) -> Unary:
+        """Whether it is not None."""
+        return Unary("is not null", self)
+
+
+@attrs.frozen(eq=False)
+class Column(Expression):
+    """The key, the value, or what the value has under a name."""
+
+    of: Literal["key", "value"]
+    name: str | None = None
+
+
+@attrs.frozen(eq=False)
+class Constant(Expression):
+    """The same for every record: None, a bool, int, float, str or bytes."""
+
+    value: Any
+
+
+@attrs.frozen(eq=False)
+class Unary(Expression):
+    """``not``, ``is null`` or ``is not null`` of one other."""
+
+    operator: str
+    operand: Expression
+
+
+@attrs.frozen(eq=False)
+class Binary(Expression):
+    """A comparison, calculation, ``&`` or ``|`` of two others."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+def col(name: str) -> Column:
+    """What the value has under this name: an attribute, or an entry of a dict (None if missing)."""
+    return Column("value", name)
+
+
+def key() -> Column:
+    """The record's key."""
+    return Column("key")
+
+
+def value() -> Column:
+    """The record's value, as a whole."""
+    return Column("value")
+
+
+def lit(constant: Any) -> Constant:
+    """A constant; seldom needed, for what stands beside an expression becomes one.
+
+    Raises:
+        TypeError: it is none that an expression can have.
+    """
+    if type(constant) not in (type(None), bool, int, float, str, bytes):
+        raise TypeError(f"an expression cannot have {constant!r}, a {type(constant).__name__}")
+    return Constant(constant)
+
+
+def _expression(other: object) -> Expression:
+    return other if isinstance(other, Expression) else lit(other)
+
+
+def plain(function: Any, value_type: Any = UNKNOWN) -> Any:
+    """A function as operators want it: an expression compiled, anything else as it is."""
+    return compiled(function, value_type) if isinstance(function, Expression) else function
+
+
+def compiled(expression: Expression, value_type: Any = UNKNOWN) -> Function:
+    """A function of key and value; it bears what it was made of as ``expression``.
+
+    Args:
+        expression: what to compute.
+        value_type: of the values, where it is known: names are then looked up quickest.
+
+    Raises:
+        TopologyError: the values have no such name.
+    """
+    names: dict[str, Any] = {"_field": _field, "_flag": _flag}
+    source = _source(expression, value_type, names, (f"_t{i}" for i in count()))
+    function = eval(f"lambda _k, _v: {source}", names)
+    function.expression, function.value_type = expression, value_type
+    made: Function = function
+    return made
+
+
+def type_of(expression: Expression, key_type: Any, value_type: Any) -> Any:
+    """The type of an expression's values beside None, or ``UNKNOWN``."""
+    match expression:
+        case Column("key"):
+            return key_type
+        case Column(_, None):
+            return value_type
+        case Column(_, str() as name):
+            return without_none(_hints(value_type).get(name, UNKNOWN))
+        case Constant(constant):
+            return UNKNOWN if constant is None else type(constant)
+        case Binary(operator, left, right) if operator in "+-*/":
+            types = {type_of(one, key_type, value_type) for one in (left, right)}
+            if types <= {int, float}:
+                return int if types == {int} and operator != "/" else float
+            return str if types == {str} and operator == "+" else UNKNOWN
+        case _:
+            return bool
+
+
+def _source(one: Expression, value_type: Any, names: dict[str, Any], fresh: Iterator[str]) -> str:
+    """Python for an expression; constants and helpers are in ``names``."""
+    match one:
+        case Column("key"):
+            return "_k"
+        case Column(_, None):
+            return "_v"
+        case Column(_, str() as name):
+            return _lookup(name, value_type, names, fresh)
+        case Constant(constant):
+            name = next(fresh)
+            names[name] = constant
+            return name
+        case Unary("not", operand):
+            it = next(fresh)
+            inner = _truth(operand, value_type, names, fresh)
+            return f"(None if ({it} := {inner}) is None else not {it})"
+        case Unary(operator, operand):
+            sign = "is" if operator == "is null" else "is not"
+            return f"({_source(operand, value_type, names, fresh)} {sign} None)"
+        case Binary("&" | "|" as operator, left, right):
+            a, b = next(fresh), next(fresh)
+            first = _truth(left, value_type, names, fresh)
+            second = _truth(right, value_type, names, fresh)
+            decides = operator == "|"
+            return (
+                f"({decides} if ({a} := {first}) is {decides} else "
+                f"{decides} if ({b} := {second}) is {decides} else "
+                f"None if {a} is None or {b} is None else {not decides})"
+            )
+        case Binary(operator, left, right):
+            a, b = next(fresh), next(fresh)
+            first = _source(left, value_type, names, fresh)
+            second = _source(right, value_type, names, fresh)
+            return (
+                f"(None if ({a} := {first}) is None or ({b} := {second}) is None "
+                f"else {a} {operator} {b})"
+            )
+    raise AssertionError(one)
+
+
+def _truth(one: Expression, value_type: Any, names: dict[str, Any], fresh: Iterator[str]) -> str:
+    """As ``_source``, and what it gives must be a bool or None."""
+    inner = _source(one, value_type, names, fresh)
+    is_truth = isinstance(one, Unary) or (
+        isinstance(one, Binary) and one.operator in (*_COMPARISONS, "&", "|")
+    )
+    return inner if is_truth else f"_flag({inner})"
+
+
+def _lookup(name: str, value_type: Any, names: dict[str, Any], fresh: Iterator[str]) -> str:
+    if value_type is dict or typing.get_origin(value_type) is dict:
+        constant = next(fresh)
+        names[constant] = name
+        return f"(None if _v is None else _v.get({constant}))"
+    if isinstance(value_type, type) and _hints(value_type) and name.isidentifier():
+        if name not in _hints(value_type) and not hasattr(value_type, name):
+            raise TopologyError(
+                f"col({name!r}): {value_type.__name__} has no such attribute; it has "
+                f"{', '.join(_hints(value_type))}"
+            )
+        return f"(None if _v is None else _v.{name})"
+    constant = next(fresh)
+    names[constant] = name
+    return f"_field(_v, {constant})"
+
+
+def _hints(of: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(of) if isinstance(of, type) else {}
+    except (NameError, TypeError):
+        return {}
+
+
+def _field(value: Any, name: str) -> Any:
+    if value is None:
+        return None
+    return value.get(name) if isinstance(value, dict) else getattr(value, name)
+
+
+def _flag(answer: Any) -> bool | None:
+    if answer is None or type(answer) is bool:
+        return answer
+    raise TypeError(f"expected true or false, got {answer!r}")
