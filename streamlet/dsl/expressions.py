@@ -244,7 +244,8 @@ def _source(one: Expression, value_type: Any, names: dict[str, Any], fresh: Iter
                 f"(None if ({a} := {first}) is None or ({b} := {second}) is None "
                 f"else {a} {operator} {b})"
             )
-    raise AssertionError(one)
+        case _:
+            raise AssertionError(one)
 
 
 def _truth(one: Expression, value_type: Any, names: dict[str, Any], fresh: Iterator[str]) -> str:
