@@ -105,6 +105,86 @@ def test_every_problem_is_named_at_once() -> None:
     assert len(refused.value.problems) == 3
 
 
+#: One of each thing there is in the format.
+FULL: dict[str, Any] = {
+    "name": "everything",
+    "seed": 3,
+    "config": {"num.standby.replicas": 1, "instance.tags": {"zone": "a"}},
+    "tasks": {"T1": {"weight": 2, "changelog_end": 5}, "T2": {"stateful": False, "subtopology": 1}},
+    "instances": {
+        "S1": {"members": 2, "capacity": 1.5, "tags": {"zone": "a"}, "mode": "incremental"},
+        "S2": {"instance_id": "two", "learners": False},
+        "S3": {},
+    },
+    "start": {
+        "S1": {"active": ["T2"], "learner": {"T1": 500}},
+        "S2": {"active": ["T1"]},
+        "S3": {"dormant": {"T1": 2}},
+    },
+    "leader": "S1-1",
+    "network": {"loss": 0.1, "duplicate": 0.1, "delay_ms": [0, 5]},
+    "steps": [
+        {"lose": [{"from": "S1", "request": "SyncGroup", "nth": 2}], "advance_ms": 5},
+        {"ready": {"S1": "all", "S2": ["T1"]}, "lag": {"S1": {"T1": 500}}},
+        {"pause": ["S1"]},
+        {"resume": ["S1"], "truncate": ["T1"], "coordinator_restart": True},
+        {"drain": ["S2"], "timeout_ms": 5},
+        {"cancel_drain": ["S2"]},
+        {"drain_percent": 80},
+        {"crash": ["S3"]},
+        {"join": ["S3"], "restart": ["S1"], "add_tasks": {"N1": {"weight": 2}}},
+        {"settle": {"max_rounds": 100}},
+    ],
+    "expect": {
+        "rebalances": 1,
+        "max_rebalances": 9,
+        "final_loads": [1, 2],
+        "exited": ["S3"],
+        "exited_count": 1,
+        "cold_moves": 0,
+        "max_learners": 2,
+        "stateful_moves": 2,
+        "final": {"S1": ["T1"]},
+        "kept": ["T2"],
+        "in_band": True,
+    },
+}
+
+
+def places(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Where there is something, deepest first."""
+    inside: list[tuple[str | int, ...]] = []
+    if isinstance(value, dict | list):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, one in pairs:
+            inside += places(one, (*path, key))
+    return [*inside, path] if path else inside
+
+
+@pytest.mark.parametrize(
+    "value", [None, -1, 0.5, True, "", "nobody", [], ["nobody"], {}, {"nobody": 1}, 10**20]
+)
+def test_whatever_stands_where_it_should_not_is_named_by_its_key(value: object) -> None:
+    """Each value in the place of every other: played, or refused with the key's name."""
+    parse_scenario(FULL)
+    refused, unnamed = 0, []
+    for path in places(FULL):
+        scenario = copy.deepcopy(FULL)
+        into: Any = scenario
+        for key in path[:-1]:
+            into = into[key]
+        into[path[-1]] = value
+        try:
+            parse_scenario(scenario)
+        except ScenarioError as error:
+            refused += 1
+            if not any(str(path[0]) in problem for problem in error.problems):
+                unnamed.append((path, error.problems))
+    assert refused > 20
+    # Without a name that others use it is they who are wrong.
+    assert {path[0] for path, _ in unnamed} <= {"tasks", "instances", "start", "steps"}, unnamed
+
+
 def test_check_and_keys_that_begin_with_x_are_free() -> None:
     free = changed(check={"what": "ever"})
     free["x-why"] = free["tasks"]["x-note"] = free["steps"][0]["x-then"] = "for people"
