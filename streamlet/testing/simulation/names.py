@@ -35,7 +35,7 @@ class Names:
         r = self.reader
         given = r.mapping(where, value)
         r.keys(where, given, ("stateful", "weight", "subtopology", "changelog_end"))
-        subtopology = r.whole(f"{where}.subtopology", given.get("subtopology", 0))
+        subtopology = r.whole(f"{where}.subtopology", given.get("subtopology", 0), 0, 1_000)
         partition = self._partitions.get(subtopology, 0)
         self._partitions[subtopology] = partition + 1
         return TaskSpec(

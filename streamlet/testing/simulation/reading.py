@@ -10,6 +10,9 @@ from streamlet.errors import ConfigError
 
 T = TypeVar("T")
 
+#: Numbers above this mean nothing: thirty years in ms.
+MOST = 10**12
+
 
 class ScenarioError(ConfigError):
     """A scenario that cannot be played: which keys, and what was expected there."""
@@ -62,11 +65,14 @@ class Reader:
         self.wrong(where, "a list", value)
         return ()
 
-    def whole(self, where: str, value: object, least: int = 0) -> int:
-        """A whole number of at least so much."""
-        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
-            return value
-        self.wrong(where, f"a whole number, {least} or more", value)
+    def whole(self, where: str, value: object, least: int = 0, most: int = MOST) -> int:
+        """A whole number of at least, and at most, so much."""
+        plain = isinstance(value, int) and not isinstance(value, bool)
+        if plain and least <= value <= most:  # type: ignore[operator]
+            return value  # type: ignore[return-value]
+        high = plain and value > most  # type: ignore[operator]
+        bounds = f"{least} to {most}" if high else f"{least} or more"
+        self.wrong(where, f"a whole number, {bounds}", value)
         return least
 
     def number(self, where: str, value: object, *, low: float, high: float, expected: str) -> float:

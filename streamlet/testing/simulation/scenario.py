@@ -165,7 +165,7 @@ class _Parser:
         mode = given.get("mode")
         return InstanceSpec(
             name=where.removeprefix("instances."),
-            members=r.whole(f"{where}.members", given.get("members", 1), 1),
+            members=r.whole(f"{where}.members", given.get("members", 1), 1, 1_000),
             capacity=None
             if capacity is None
             else r.number(

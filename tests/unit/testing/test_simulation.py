@@ -45,6 +45,11 @@ def changed(**parts: object) -> dict[str, Any]:
         (changed(seed=-1), "seed: expected a whole number, 0 or more, not -1"),
         (changed(seed=True), "seed: expected a whole number, 0 or more, not true"),
         (changed(tasks={"T1": {"weight": 0}}), "tasks.T1.weight: expected a whole number, 1 or"),
+        (
+            changed(instances={"S1": {"members": 10**9}, "S2": {}, "S3": {}}),
+            "instances.S1.members: expected a whole number, 1 to 1000, not 1000000000",
+        ),
+        (changed(seed=10**30), "seed: expected a whole number, 0 to 1000000000000, not 1000"),
         (changed(tasks={"T1": []}), "tasks.T1: expected an object, not a list"),
         (changed(instances={"S1": {"capacity": 0}}), "instances.S1.capacity: expected a number"),
         (changed(instances={"S1": {"mode": "fast"}}), "instances.S1.mode: unknown mode 'fast'"),
