@@ -45,7 +45,8 @@ class View:
     ``tasks`` are all there are, ``subtopologies`` the hashes of its own topology. ``wall_ms`` is
     wall-clock time. ``leader`` is its member id and ``reason`` why it joined, for people.
     ``protocol_type`` is the group's; in "consumer" everybody's bytes travel in ``envelope``.
-    ``flip_timeout_ms``: how long who changes the type waits for the others.
+    ``flip_timeout_ms``: how long who changes the type waits for the others. ``latest``: the highest
+    version of our bytes it knows.
     """
 
     tasks: tuple[TaskInfo, ...]
@@ -57,6 +58,7 @@ class View:
     protocol_type: str = STREAM
     envelope: Envelope = attrs.field(factory=Envelope)
     flip_timeout_ms: int = 60_000
+    latest: int = wire.VERSION
 
 
 @attrs.frozen
@@ -70,6 +72,7 @@ class _Read:
     said: Subscription | None
     head: wire.Head | None
     layout: int = 0
+    version: int = wire.VERSION  # that both it and we know
 
     @property
     def eager(self) -> bool:
@@ -79,7 +82,7 @@ class _Read:
     @property
     def flips(self) -> bool:
         """Whether it can be told to go over to another type."""
-        return self.head is not None and self.head.common >= flips.FLIP_VERSION
+        return self.version >= flips.FLIP_VERSION
 
 
 def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
@@ -91,7 +94,7 @@ def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
     Raises:
         Exception: whatever the assignor raises.
     """
-    read = [_read(member, view.protocol_type) for member in run.members]
+    read = [_read(member, view.protocol_type, view.latest) for member in run.members]
     said = {r.member_id: r.said for r in read if r.said is not None}
     if len(said) == len(read):
         decided, flip = _decide(run, view, read, said, assign)
@@ -157,13 +160,14 @@ def _member_state(member_id: str, said: Subscription, ours: tuple[bytes, ...]) -
     )
 
 
-def _read(member: JoinedMember, protocol_type: str) -> _Read:
-    unread = _Read(member.member_id, None, None)
+def _read(member: JoinedMember, protocol_type: str, latest: int) -> _Read:
+    unread = _Read(member.member_id, None, None, version=latest)
     try:
         opened = open_subscription(member.metadata, protocol_type)
         unread = attrs.evolve(unread, layout=max(opened.version, 0))
-        unread = attrs.evolve(unread, head=wire.read_head(opened.data))
-        said = wire.decode_subscription(opened.data)
+        head = wire.read_head(opened.data)
+        unread = attrs.evolve(unread, head=head, version=head.common(latest))
+        said = wire.decode_subscription(opened.data, latest)
         if opened.eager:  # what V0 means, whatever is inside
             said = attrs.evolve(said, mode="eager")
         return attrs.evolve(unread, said=said)
@@ -217,8 +221,7 @@ def _follow_up(plan: Plan, wall_ms: int) -> int | None:
 def _answer(run: RunAssignor, view: View, decided: Plan, flip: Flip | None, read: _Read) -> bytes:
     """Encode one member's part at a version it reads."""
     answer = attrs.evolve(_part(run, view, decided, read), flip=flip)
-    version = wire.VERSION if read.head is None else read.head.common
-    data = wire.encode_assignment(answer, version)
+    data = wire.encode_assignment(answer, read.version, view.latest)
     if view.protocol_type == CONSUMER:
         data = view.envelope.assignment(answer, data, read.layout)
     return data

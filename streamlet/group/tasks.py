@@ -110,6 +110,7 @@ class TasksProtocol:
         rejoin: called with a reason when an assignment read calls for another rebalance.
         envelope: what goes around our bytes in a group of type "consumer".
         flip_timeout_ms: as leader, how long to wait for all to come into a group of another type.
+        latest: the highest version of our bytes this member knows.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class TasksProtocol:
         rejoin: Callable[[str], None],
         envelope: Envelope | None = None,
         flip_timeout_ms: int = 60_000,
+        latest: int = wire.VERSION,
     ) -> None:
         #: Type of the group we are in, or were last told to join.
         self.protocol_type = TYPES[identity.mode]
@@ -139,7 +141,7 @@ class TasksProtocol:
         #: Says that this member is on its way out, in every description from now on.
         self.leaving: Leaving | None = None
         #: Version to write at; lower than ours while the leader is older.
-        self._version = wire.VERSION
+        self._version = self._latest = latest
         #: What the last description said, to tell answers to it from cached ones.
         self._said: Subscription | None = None
         self._reason = ""
@@ -186,7 +188,7 @@ class TasksProtocol:
             flip=self._flip,
         )
         self._said = _reduced(said, need.reduced)
-        data = wire.encode_subscription(self._said, self._version)
+        data = wire.encode_subscription(self._said, self._version, self._latest)
         if self.protocol_type == CONSUMER:
             data = self._envelope.subscription(
                 self._said, data, eager=who.mode == "eager", generation=need.generation
@@ -205,6 +207,7 @@ class TasksProtocol:
             self.protocol_type,
             self._envelope,
             self._flip_timeout_ms,
+            self._latest,
         )
         return plan(run, view, self._assign)
 
@@ -223,14 +226,17 @@ class TasksProtocol:
     def receive(self, data: bytes) -> Received:
         """Read our own assignment; raises as ``decode``."""
         data = open_assignment(data, self.protocol_type)
-        assignment = wire.decode_assignment(data)
+        try:
+            assignment = wire.decode_assignment(data, self._latest)
+        except wire.TooNewError as error:  # what a newer program with our static id was told
+            return Received(Assignment(), f"restarted as an older program: {error}")
         if assignment.error == AssignmentError.UNREADABLE:
             raise FatalGroupError(
                 "the group's leader cannot read what we say of ourselves;"
                 " is another program using this group?"
             )
         if data:
-            self._version = wire.read_head(data).common
+            self._version = wire.read_head(data).common(self._latest)
         if assignment.error == AssignmentError.TOO_NEW:
             return Received(Assignment(), f"the leader knows version {self._version} at most")
         self._deferral_deadline_ms = assignment.deferral_deadline_ms

@@ -1,7 +1,8 @@
 """Subscriptions and assignments as bytes: two plain int32, then a compressed Avro record.
 
 The head is (version used, latest version supported), big-endian, and never changes: a leader can
-read it of a member far newer than itself and answer at the version both know. The body is raw
+read it of a member far newer than itself and answer at the version both know. ``latest`` is the
+highest version the caller knows: our own, unless it stands for an older program. The body is raw
 deflate. The whole group's bodies are one record of the broker and must stay far below 1 MB, so
 tasks are columns of small numbers, and a member id or process id ends in its 16 bytes of uuid.
 
@@ -52,8 +53,8 @@ class WireError(GroupError):
 class TooNewError(WireError):
     """A body of a version above ours; its head could be read."""
 
-    def __init__(self, head: Head) -> None:
-        super().__init__(f"version {head.version} is above ours, {VERSION}")
+    def __init__(self, head: Head, latest: int) -> None:
+        super().__init__(f"version {head.version} is above ours, {latest}")
         self.head = head
 
 
@@ -64,10 +65,9 @@ class Head:
     version: int
     latest: int
 
-    @property
-    def common(self) -> int:
+    def common(self, latest: int = VERSION) -> int:
         """The highest version both its writer and we know."""
-        return min(self.latest, VERSION)
+        return min(self.latest, latest)
 
 
 def read_head(data: bytes) -> Head:
@@ -84,28 +84,32 @@ def read_head(data: bytes) -> Head:
     return Head(version, latest)
 
 
-def encode_subscription(subscription: Subscription, version: int = VERSION) -> bytes:
+def encode_subscription(
+    subscription: Subscription, version: int = VERSION, latest: int = VERSION
+) -> bytes:
     """Write a subscription at a version its reader knows."""
-    return _encode(SUBSCRIPTIONS, version, _subscription_record(subscription))
+    return _encode(SUBSCRIPTIONS, version, latest, _subscription_record(subscription))
 
 
-def decode_subscription(data: bytes) -> Subscription:
+def decode_subscription(data: bytes, latest: int = VERSION) -> Subscription:
     """Read a subscription.
 
     Raises:
         TooNewError: if its version is above ours.
         WireError: if the bytes are malformed.
     """
-    record = _decode(SUBSCRIPTIONS, data)
+    record = _decode(SUBSCRIPTIONS, data, latest)
     return _checked(_subscription, record)
 
 
-def encode_assignment(assignment: Assignment, version: int = VERSION) -> bytes:
+def encode_assignment(
+    assignment: Assignment, version: int = VERSION, latest: int = VERSION
+) -> bytes:
     """Write an assignment at a version its reader knows."""
-    return _encode(ASSIGNMENTS, version, _assignment_record(assignment))
+    return _encode(ASSIGNMENTS, version, latest, _assignment_record(assignment))
 
 
-def decode_assignment(data: bytes) -> Assignment:
+def decode_assignment(data: bytes, latest: int = VERSION) -> Assignment:
     """Read an assignment; no bytes at all are an empty one, as a group without plan gives out.
 
     Raises:
@@ -114,7 +118,7 @@ def decode_assignment(data: bytes) -> Assignment:
     """
     if not data:
         return Assignment()
-    record = _decode(ASSIGNMENTS, data)
+    record = _decode(ASSIGNMENTS, data, latest)
     return _checked(_assignment, record)
 
 
@@ -135,11 +139,12 @@ def identity_of(subscription: Subscription) -> bytes:
         started_ms=0,
         flip=None,
     )
-    return _part_of_identity(program) + _part_of_identity(settings)
+    # What a program is must look the same to programs of all versions.
+    return _part_of_identity(program, 1) + _part_of_identity(settings, VERSION)
 
 
-def _part_of_identity(said: Subscription) -> bytes:
-    return short_hash(_pack(SUBSCRIPTIONS[VERSION], _subscription_record(said)))[:_IDENTITY_BYTES]
+def _part_of_identity(said: Subscription, version: int) -> bytes:
+    return short_hash(_pack(SUBSCRIPTIONS[version], _subscription_record(said)))[:_IDENTITY_BYTES]
 
 
 def same_program(identity: bytes, other: bytes) -> bool:
@@ -152,10 +157,10 @@ def short_hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=_HASH_BYTES).digest()
 
 
-def _encode(schemas: dict[int, Any], version: int, record: dict[str, Any]) -> bytes:
+def _encode(schemas: dict[int, Any], version: int, latest: int, record: dict[str, Any]) -> bytes:
     squeeze = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, 9)
     body = squeeze.compress(_pack(schemas[version], record)) + squeeze.flush()
-    return _HEAD.pack(version, VERSION) + body
+    return _HEAD.pack(version, latest) + body
 
 
 def _pack(schema: Any, record: dict[str, Any]) -> bytes:
@@ -164,10 +169,10 @@ def _pack(schema: Any, record: dict[str, Any]) -> bytes:
     return out.getvalue()
 
 
-def _decode(schemas: dict[int, Any], data: bytes) -> dict[str, Any]:
+def _decode(schemas: dict[int, Any], data: bytes, latest: int) -> dict[str, Any]:
     head = read_head(data)
-    if head.version not in schemas:
-        raise TooNewError(head)
+    if head.version > latest:
+        raise TooNewError(head, latest)
     unpack = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         body = unpack.decompress(data[_HEAD.size :], _UNPACKED_MAX)

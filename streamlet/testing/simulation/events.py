@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 
+from streamlet.group.wire import VERSION
 from streamlet.types import TaskId
 
 
@@ -32,6 +33,9 @@ class InstanceSpec:
     instance_id: str | None = None
     mode: str | None = None
     learners: bool = True
+    version: int = VERSION  # of our bytes that its program knows at most
+    #: Which version of a subtopology its program has, by number; the others are like everybody's.
+    topology: Mapping[int, str] = attrs.field(factory=dict)
 
     @property
     def member_names(self) -> tuple[str, ...]:
@@ -89,10 +93,14 @@ class Restart:
 
 
 @attrs.frozen
-class Mode:
-    """Instances are in other rebalancing modes from their next start on."""
+class Deploy:
+    """Instances run another program from their next start on, or the same one otherwise.
 
-    modes: Mapping[str, str]
+    ``field`` is one of ``InstanceSpec``: mode, version or topology; ``values`` are by instance.
+    """
+
+    field: str
+    values: Mapping[str, Any]
 
 
 @attrs.frozen
@@ -175,7 +183,7 @@ class AddTasks:
 
 
 Event: TypeAlias = (
-    Mode
+    Deploy
     | Join
     | Leave
     | Crash

@@ -128,6 +128,7 @@ class SimMember:
             rejoin=lambda reason: self._next.append(RejoinWanted(reason)),
             envelope=world.envelope,
             flip_timeout_ms=settings.rebalance_timeout_ms,
+            latest=spec.version,
         )
         self.worker = SimWorker(self)
         #: Tasks given up for the join that was last described.
@@ -152,7 +153,7 @@ class SimMember:
             number=number,
             instance_members=spec.members,
             capacity=float(spec.capacity or settings.instance_capacity or spec.members),
-            subtopologies=self.world.subtopologies,
+            subtopologies=self.world.subtopologies_of(spec),
             instance_id=static,
             tags={**settings.instance_tags, **spec.tags},
             learners=spec.learners and self.mode != "eager",
@@ -194,12 +195,16 @@ class SimMember:
             for task in self.tasks(*OURS):
                 copies[task] = attrs.evolve(copies[task], role=Role.RELEASED, ready=True, lag=0)
         identity = self.identity
+        leader = self.world.leader() or self
+        pairs = enumerate(zip(identity.subtopologies, leader.identity.subtopologies, strict=True))
+        runs = frozenset(number for number, (own, theirs) in pairs if own == theirs)
         return MemberState(
             member_id=self.machine.member_id,
             instance=identity.instance,
             number=identity.number,
             capacity=identity.capacity,
             instance_id=identity.instance_id,
+            runs=None if len(runs) == len(identity.subtopologies) else runs,
             copies=copies,
             tags=identity.tags,
             leaving=self.protocol.leaving,

@@ -15,6 +15,7 @@ import attrs
 
 from streamlet.assignor.assign import assign
 from streamlet.group.leader import Assignor
+from streamlet.group.wire import VERSION
 from streamlet.testing.simulation.reading import ScenarioError
 from streamlet.testing.simulation.run import Simulation
 from streamlet.testing.simulation.scenario import parse_scenario
@@ -88,6 +89,7 @@ class History:
     ) -> None:
         self.dice = random.Random(f"history {seed}")
         self._mode_dice = random.Random(f"modes of {seed}")
+        self._versions: tuple[int, ...] = ()
         self.head = self._head(seed)
         self._modes = self._choose_modes()
         self.steps: list[Json] = []
@@ -236,15 +238,20 @@ class History:
         return start
 
     def _choose_modes(self) -> tuple[str, ...]:
-        """Rebalancing modes that instances are in, and change to when they restart; often none."""
+        """Rebalancing modes that instances are in, and change to when they restart; often none.
+
+        Some are of older versions too.
+        """
         dice = self._mode_dice
         if dice.random() > 0.3:
             return ()
         modes: tuple[str, ...] = dice.choice(
             [MODES, ("incremental", "upgrading"), ("eager", "upgrading"), ("incremental",) * 3]
         )
+        self._versions = dice.choice([(VERSION,), (VERSION,), (1, VERSION)])
         for instance in self.head["instances"].values():
             instance["mode"] = dice.choice([*modes, *modes, "upgrading"])
+            instance["version"] = dice.choice(self._versions)
         return modes
 
     # -- steps ---------------------------------------------------------------------------------
@@ -303,7 +310,10 @@ class History:
         dice = self._mode_dice
         if not self._modes or dice.random() < 0.5:
             return {}
-        return {"mode": {name: dice.choice(self._modes) for name in names}}
+        programs: Json = {"mode": {name: dice.choice(self._modes) for name in names}}
+        if len(self._versions) > 1:
+            programs["version"] = {name: dice.choice(self._versions) for name in names}
+        return programs
 
     def _disturbance(self, key: str, live: list[str]) -> Json:
         dice = self.dice

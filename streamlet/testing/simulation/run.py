@@ -121,10 +121,10 @@ class Simulation:
     def _do(self, event: Event) -> None:
         world = self.world
         match event:
-            case ev.Mode(modes):
-                for name, mode in modes.items():
+            case ev.Deploy(field, values):
+                for name, value in values.items():
                     instance = world.cluster.instances[name]
-                    instance.spec = attrs.evolve(instance.spec, mode=mode)
+                    instance.spec = attrs.evolve(instance.spec, **{field: value})
             case ev.Join(names):
                 for name in names:
                     if any(member.worker.stopping for member in world.of(name)):

@@ -30,7 +30,7 @@ from streamlet.testing.simulation.events import (
 from streamlet.testing.simulation.names import Names
 from streamlet.testing.simulation.presence import check_presence
 from streamlet.testing.simulation.reading import Reader, ScenarioError
-from streamlet.testing.simulation.steps import MODES, StepReader
+from streamlet.testing.simulation.steps import PROGRAM, StepReader, program_of
 
 _KEYS = (
     "name", "seed", "config", "tasks", "instances", "start", "leader", "network", "steps", "expect",
@@ -160,9 +160,14 @@ class _Parser:
     def _instance(self, where: str, value: object) -> InstanceSpec:
         r = self._reader
         given = r.mapping(where, value)
-        r.keys(where, given, ("members", "capacity", "tags", "instance_id", "mode", "learners"))
+        own = ("members", "capacity", "tags", "instance_id", "learners")
+        r.keys(where, given, (*own, *PROGRAM))
         capacity, instance_id = given.get("capacity"), given.get("instance_id")
-        mode = given.get("mode")
+        program = {
+            field: program_of(r, field)(f"{where}.{field}", given[field])
+            for field in PROGRAM
+            if given.get(field) is not None
+        }
         return InstanceSpec(
             name=where.removeprefix("instances."),
             members=r.whole(f"{where}.members", given.get("members", 1), 1, 1_000),
@@ -175,8 +180,8 @@ class _Parser:
             instance_id=None
             if instance_id is None
             else r.text(f"{where}.instance_id", instance_id),
-            mode=None if mode is None else r.one_of(f"{where}.mode", mode, MODES, "mode"),
             learners=r.boolean(f"{where}.learners", given.get("learners", True)),
+            **program,
         )
 
     def _check_members(self) -> None:

@@ -84,7 +84,8 @@ def _join(
     opened = open_subscription(protocols[0][1], kind)
     said = wire.decode_subscription(opened.data)
     orders = _orders(world, held, said, learned)
-    assignment = wire.encode_assignment(orders)
+    version = wire.read_head(opened.data).version
+    assignment = wire.encode_assignment(orders, version)
     if kind == CONSUMER:
         assignment = world.envelope.assignment(orders, assignment, opened.version)
     synced = _tell(member, Answered(sync.number, SyncGroupAnswer(0, assignment)))

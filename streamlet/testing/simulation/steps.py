@@ -5,13 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from streamlet.group.wire import VERSION
 from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.events import Event, Step
 from streamlet.testing.simulation.names import Names
+from streamlet.testing.simulation.reading import Reader
 
 #: Values of ``stream.rebalancing.mode``.
 MODES = ("incremental", "eager", "upgrading")
+#: What an instance's program may differ in, by the field of ``InstanceSpec``.
+PROGRAM = ("mode", "version", "topology")
 _REQUESTS = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch")
+
+
+def program_of(reader: Reader, field: str) -> Callable[[str, Any], Any]:
+    """How a field of ``PROGRAM`` is read."""
+
+    def read_topology(where: str, value: object) -> dict[int, str]:
+        found: dict[int, str] = {}
+        for number, label in reader.each(where, value, reader.text).items():
+            if number.isdecimal():
+                found[int(number)] = label
+            else:
+                reader.problem(f"{where}.{number}", "expected the number of a subtopology")
+        return found
+
+    def read_version(where: str, value: object) -> int:
+        version = reader.whole(where, value, 1)
+        if version > VERSION:
+            reader.problem(where, f"version {version} is not there yet, expected up to {VERSION}")
+        return version
+
+    return {
+        "mode": lambda where, value: reader.one_of(where, value, MODES, "mode"),
+        "version": read_version,
+        "topology": read_topology,
+    }[field]
 
 
 class StepReader:
@@ -29,7 +58,7 @@ class StepReader:
             "cancel_drain": self._instances_of(ev.CancelDrain),
             "ready": self._ready,
             "lag": self._lag,
-            "mode": self._mode,
+            **{field: self._deploy(field) for field in PROGRAM},
             "truncate": lambda where, value: ev.Truncate(names.labels(where, value)),
             "add_tasks": lambda where, value: ev.AddTasks(names.tasks(where, value)),
         }
@@ -46,7 +75,7 @@ class StepReader:
             if "drain" not in given and "drain_percent" not in given:
                 r.problem(f"{where}.timeout_ms", "expected beside drain or drain_percent only")
         events: list[Event] = []
-        for key, one in sorted(given.items(), key=lambda item: item[0] != "mode"):
+        for key, one in sorted(given.items(), key=lambda item: item[0] not in PROGRAM):
             events += self._event(key, f"{where}.{key}", one, timeout)
         settle = None
         if "settle" in given:
@@ -80,15 +109,14 @@ class StepReader:
     ) -> Callable[[str, Any], Event]:
         return lambda where, value: event(self._names.names(where, value))
 
-    def _mode(self, where: str, value: object) -> Event:
-        r, modes = self._names.reader, dict[str, str]()
-        for name, one in r.mapping(where, value).items():
-            place = f"{where}.{name}"
-            known = r.one_of(place, name, self._names.instances, "instance")
-            mode = r.one_of(place, one, MODES, "mode")
-            if known and mode:
-                modes[known] = mode
-        return ev.Mode(modes)
+    def _deploy(self, field: str) -> Callable[[str, Any], Event]:
+        def read(where: str, value: object) -> Event:
+            r = self._names.reader
+            for name in r.mapping(where, value):
+                r.one_of(f"{where}.{name}", name, self._names.instances, "instance")
+            return ev.Deploy(field, r.each(where, value, program_of(r, field)))
+
+        return read
 
     def _ready(self, where: str, value: object) -> Event:
         tasks: dict[str, tuple[str, ...] | str] = {}

@@ -26,6 +26,7 @@ from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.coordinator_desk import BrokerRules, State
 from streamlet.testing.simulation.checks import Checks
 from streamlet.testing.simulation.cluster import Cluster, Instance, input_of
+from streamlet.testing.simulation.events import InstanceSpec
 from streamlet.testing.simulation.member import GROUP, SimMember
 from streamlet.testing.simulation.network import Network
 from streamlet.testing.simulation.scenario import Scenario
@@ -118,6 +119,15 @@ class World:
         self.input_until_ms = 0
         self._held = False
         self._prompted = False
+
+    def subtopologies_of(self, spec: InstanceSpec) -> tuple[bytes, ...]:
+        """What an instance's program says of each subtopology."""
+        return tuple(
+            short_hash(f"{number} {spec.topology[number]}".encode())
+            if number in spec.topology
+            else usual
+            for number, usual in enumerate(self.subtopologies)
+        )
 
     # -- time ----------------------------------------------------------------------------------
 

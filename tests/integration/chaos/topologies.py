@@ -48,10 +48,22 @@ def retyped(name: str) -> App:
     return app
 
 
+def regrouped(name: str) -> App:
+    """As ``counting``, but what is behind the repartition is put together otherwise."""
+    app = App(name)
+    events = app.stream(f"{name}-in", key=str, value=int)
+    counts = events.group_by_key().count(store="counts")
+    counts.to_stream().to(f"{name}-counts")
+    groups = events.group_by(lambda key, number: key[-1], key=str).count(store="groups")
+    groups.to_stream().filter(lambda key, number: number > 0).to(f"{name}-groups")
+    return app
+
+
 SHAPES: dict[str, Callable[[str], App]] = {
     "counting": counting,
     "joined": joined,
     "retyped": retyped,
+    "regrouped": regrouped,
 }
 
 app = SHAPES[os.environ.get(SHAPE, "counting")](os.environ.get(NAME, "chaos"))

@@ -36,7 +36,9 @@ ACTIVE = Copy(Role.ACTIVE, 4)
 class Bench:
     """One member's protocol with an assignor that is told what to answer."""
 
-    def __init__(self, hashes: tuple[bytes, ...] = HASHES, **identity: object) -> None:
+    def __init__(
+        self, hashes: tuple[bytes, ...] = HASHES, latest: int = wire.VERSION, **identity: object
+    ) -> None:
         self.asked: list[GroupState] = []
         self.rejoins: list[str] = []
         self.answer = Plan({})
@@ -47,6 +49,7 @@ class Bench:
             tasks=lambda: TASKS,
             wall_ms=lambda: 5_000,
             rejoin=self.rejoins.append,
+            latest=latest,
         )
 
     def assign(self, group: GroupState) -> Plan:
@@ -244,24 +247,41 @@ def test_of_two_claims_the_newest_is_kept_and_a_pending_one_only_where_there_is_
     assert answers["b"].active == {T00}
 
 
-def test_a_member_too_new_for_its_leader_describes_itself_in_the_older_version(monkeypatch):
+def test_a_member_too_new_for_its_leader_describes_itself_in_the_older_version():
     """A rolling upgrade begins with a follower; the leader's turn comes later."""
-    newcomer = Bench()
-    monkeypatch.setattr(wire, "VERSION", 3)
-    monkeypatch.setitem(wire.SUBSCRIPTIONS, 3, wire.SUBSCRIPTIONS[2])
-    monkeypatch.setitem(wire.ASSIGNMENTS, 3, wire.ASSIGNMENTS[2])
-    newcomer.protocol._version = 3
+    newcomer, leader = Bench(), Bench(latest=1)
     first = newcomer.say()
-    assert wire.read_head(first) == wire.Head(3, 3)
-    monkeypatch.undo()
-    leader = Bench()
-    answer = leader.protocol.assign(
+    assert wire.read_head(first) == wire.Head(2, 2)
+    answers = leader.protocol.assign(
         RunAssignor(5, (JoinedMember("a", None, leader.say()), JoinedMember("b", None, first)))
-    )["b"]
-    monkeypatch.setattr(wire, "VERSION", 3)
-    assert newcomer.protocol.decode(answer) == Assignment()
-    assert newcomer.rejoins == ["the leader knows version 2 at most"]
-    assert wire.read_head(newcomer.say()).version == 2
+    )
+    assert newcomer.protocol.decode(answers["b"]) == Assignment()
+    assert newcomer.rejoins == ["the leader knows version 1 at most"]
+    assert wire.read_head(newcomer.say()) == wire.Head(1, 2)
+
+
+def test_a_newer_leader_answers_each_member_in_a_version_it_reads():
+    leader, old = Bench(), Bench(latest=1)
+    leader.answer = Plan({"b": MemberPlan(active=frozenset({T01}))})
+    members = (JoinedMember("a", None, leader.say()), JoinedMember("b", None, old.say()))
+    answers = leader.protocol.assign(RunAssignor(5, members, 0, "a"))
+    assert [wire.read_head(answers[name]).version for name in "ab"] == [2, 1]
+    assert old.protocol.decode(answers["b"]).active == {T01}
+
+
+def test_a_static_member_that_restarts_as_an_older_program_asks_anew():
+    """Its cached assignment is in a version that it cannot read."""
+    old = Bench(latest=1)
+    old.say(nonce=7)
+    cached = wire.encode_assignment(Assignment(active=frozenset({T00}), answers_nonce=6))
+    assert old.protocol.decode(cached) == Assignment()
+    assert old.rejoins == ["restarted as an older program: version 2 is above ours, 1"]
+
+
+def test_what_a_program_is_looks_the_same_to_programs_of_all_versions():
+    said = Bench().said()
+    old = wire.decode_subscription(wire.encode_subscription(said, 1))
+    assert wire.same_program(wire.identity_of(said), wire.identity_of(old))
 
 
 def test_a_description_nobody_can_read_ends_the_membership():
