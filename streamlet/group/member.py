@@ -228,6 +228,7 @@ class Member:
         )
         self.member_id = ""
         self.generation = self.newest = -1
+        self.poisoned = None  # what is unknown is of a membership that we gave up
         self.join_sent = False
         self.prepare(0)
 

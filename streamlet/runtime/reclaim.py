@@ -44,6 +44,8 @@ class Reclaims:
 
     def step(self) -> None:
         """Ask about all that wait, if it is time to."""
+        if not self._waiting:
+            return
         asked = {task for tasks in self._asked.values() for task in tasks}
         tasks = tuple(sorted(self._waiting.keys() - asked))
         if tasks and self._clock.now_ms() >= self._ask_at_ms:

@@ -19,7 +19,13 @@ from streamlet.group.commands import (
 )
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.envelope import CONSUMER, STREAM, open_assignment
-from streamlet.group.events import CommitWanted, FlipOrdered, HoldEnded
+from streamlet.group.events import (
+    CommitWanted,
+    CoordinatorFound,
+    Failure,
+    FlipOrdered,
+    HoldEnded,
+)
 from streamlet.group.flip import LOOK_AGAIN_MS
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
@@ -143,6 +149,21 @@ def test_a_leave_that_is_never_answered_is_waited_for_only_so_long(by_hand):
     member.tell(HoldEnded(due.token))
     member.wait(member.config.leave_timeout_ms)
     assert member.machine.generation == -1
+
+
+def test_a_commit_without_an_answer_does_not_outlive_the_membership(by_hand):
+    """What it covers is not kept: whoever gets the task reads the positions again."""
+    member, commands = ordered(by_hand)
+    (due,) = [c for c in commands if isinstance(c, JoinDue)]
+    member.tell(CommitWanted(1, {IN: (7, "")}, due.token))
+    commands = member.fail(Failure.DISCONNECTED, OffsetCommit)
+    assert CommitResult(1, CommitOutcome.UNKNOWN) in commands
+    member.tell(HoldEnded(due.token))
+    member.advance(100)
+    member.tell(CoordinatorFound("one"))
+    member.answer(LeaveGroupAnswer(0), LeaveGroup)
+    assert member.machine.generation == -1
+    member.describe()
 
 
 def test_an_order_of_an_older_generation_is_none(by_hand):
