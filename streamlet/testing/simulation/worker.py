@@ -198,6 +198,8 @@ class SimWorker:
             self._open(Period(period.task), None)
 
     def _close(self, task: TaskId) -> None:
+        if self._unit is not None and task in self._unit.tasks:
+            self._unit = None  # it was overdue
         period = self.periods.pop(task, None)
         if self._commit is not None:
             self._commit.parts.pop(task, None)
