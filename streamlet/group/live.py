@@ -137,6 +137,10 @@ def _read(decode: Callable[[bytes], T], data: bytes) -> T | None:
         return None
 
 
+#: Roles that only tasks with state have; what was released may be without.
+_COPIES = frozenset({Role.LEARNER, Role.STANDBY, Role.DORMANT})
+
+
 def tasks(group: LiveGroup) -> tuple[TaskInfo, ...]:
     """The tasks there must be: all that anybody holds, and those missing between them.
 
@@ -147,7 +151,7 @@ def tasks(group: LiveGroup) -> tuple[TaskInfo, ...]:
     for member in group.members:
         for task, copy in member.said.copies.items():
             held.add(task)
-            if copy.role in (Role.LEARNER, Role.STANDBY, Role.DORMANT) or copy.lag is not None:
+            if copy.role in _COPIES:
                 stateful.add(task.subtopology)
         stateful |= member.said.stateful
         for task, _ in member.tasks:

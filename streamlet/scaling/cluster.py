@@ -156,7 +156,10 @@ class Cluster:
             }
         committed = fetch_positions(self.transport, self.admin, self.application.name)
         commits = {tp: found for tp, one in committed.items() if (found := _read(one.metadata))}
-        running = {task: member.member_id for task, member in owners(state).items()}
+        stateful = {info.task for info in state.tasks if info.stateful}
+        running = {
+            task: member.member_id for task, member in owners(state).items() if task in stateful
+        }
         return changelogs_by_subtopology(commits, running)
 
     def _bytes(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:

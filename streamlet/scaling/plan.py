@@ -23,7 +23,8 @@ from streamlet.types import TaskId
 #: What a worker with nothing else to do restores, bytes of changelog per second:
 #: ``python -m bench restore`` gave 186,000 keys of 110 bytes on one of two cores.
 RESTORE_BYTES_PER_S = 20_000_000
-#: What a hand-over takes beside the copying: its part of a rebalance, the mark, the claim.
+#: What it takes besides: until copying begins and everybody has left, and for each hand-over.
+AROUND_S = 2.0
 HANDOVER_S = 0.25
 
 _UNBOUNDED = 1 << 30
@@ -118,16 +119,19 @@ def make_plan(
 
 
 def estimate_s(moves: Sequence[Move], share: float) -> float:
-    """How long the moves take: members copy beside each other, each one task after another."""
+    """How long the moves take: members copy beside each other, each one task after another.
+
+    The rates are those of a test machine: what is told is no promise.
+    """
+    if not moves:
+        return 0.0
     copied: Counter[str | None] = Counter()
     handed: Counter[str | None] = Counter()
     for move in moves:
         copied[move.target] += move.bytes
         handed[move.target] += 1
-    return max(
-        (copied[to] / (RESTORE_BYTES_PER_S * share) + handed[to] * HANDOVER_S for to in handed),
-        default=0.0,
-    )
+    rate = RESTORE_BYTES_PER_S * share
+    return AROUND_S + max(copied[to] / rate + handed[to] * HANDOVER_S for to in handed)
 
 
 def _names(everybody: Sequence[Instance]) -> dict[str, str]:

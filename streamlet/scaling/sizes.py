@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.topology.names import REPARTITION_SUFFIX
 from streamlet.types import TaskId, TopicPartition
+
+#: Subtopology, whether the input lies between two, and the changelogs.
+_Fit: TypeAlias = tuple[int, bool, tuple[str, ...]]
 
 #: What a record of a changelog is taken for where the broker does not tell sizes.
 RECORD_BYTES = 100
@@ -19,31 +24,31 @@ RECORD_BYTES = 100
 def changelogs_by_subtopology(
     commits: Mapping[TopicPartition, CommitMetadata], running: Mapping[TaskId, str]
 ) -> dict[int, frozenset[str]]:
-    """Changelog topics of each subtopology, as its commits name them.
+    """Changelog topics of each subtopology with state, as its commits name them.
 
     Inputs whose commits name the same changelogs belong together. They are those of the
-    subtopology whose tasks the committers run, as far as nothing moved since; where two fit alike
-    their sizes may be mixed up, but not who holds how much.
+    subtopology whose tasks the committers run, as far as nothing moved since. Where several fit
+    alike, those that read topics between subtopologies come later, as they are numbered.
 
     Args:
         commits: what is known beside each committed position.
-        running: the member id that runs each task.
+        running: the member id that runs each stateful task.
     """
     named: dict[str, set[str]] = defaultdict(set)
     for partition, metadata in commits.items():
         named[partition.topic] |= {changelog.topic for changelog in metadata.ends}
-    fits: Counter[tuple[frozenset[str], int]] = Counter()
+    fits: Counter[_Fit] = Counter()
     for partition, metadata in commits.items():
-        together = frozenset(named[partition.topic])
-        if not together:
-            continue
+        together = tuple(sorted(named[partition.topic]))
+        between = partition.topic.endswith(REPARTITION_SUFFIX)
         for task, member in running.items():
-            if task.partition == partition.partition:
-                fits[together, task.subtopology] += 1 if member == metadata.by else 0
+            if together and task.partition == partition.partition:
+                fits[task.subtopology, between, together] += member == metadata.by
     found: dict[int, frozenset[str]] = {}
-    for together, subtopology in sorted(fits, key=lambda fit: (-fits[fit], fit[1], sorted(fit[0]))):
-        if subtopology not in found and together not in found.values():
-            found[subtopology] = together
+    for fit in sorted(fits, key=lambda fit: (-fits[fit], fit)):
+        subtopology, changelogs = fit[0], frozenset(fit[2])
+        if subtopology not in found and changelogs not in found.values():
+            found[subtopology] = changelogs
     return found
 
 

@@ -61,8 +61,8 @@ def scale_down(
 
     With --percent those leave whose state is least to copy. The plan is shown
     first. Its bytes are what the tasks' changelogs take on the broker's disk, 0
-    where the new owner keeps a warm copy; its time assumes 20 MB/s for a worker,
-    of which one that runs tasks spends restore.max.share on copies.
+    where the new owner keeps a warm copy; its time assumes that a worker copies
+    20 MB/s, restore.max.share of its time, and a little for each task.
 
     Once marked, instances leave and end by themselves, whatever becomes of this
     command: Ctrl-C only ends the watching.

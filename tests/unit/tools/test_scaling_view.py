@@ -1,0 +1,161 @@
+"""What people see of a scale-down, and how a command line that cannot be ends."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import attrs
+import pytest
+from rich.console import Console, RenderableType
+from typer.testing import CliRunner
+
+from streamlet.errors import ConfigError, RefusedError
+from streamlet.scaling.plan import Move, Plan
+from streamlet.scaling.present import Instance
+from streamlet.scaling.progress import Progress, Step
+from streamlet.scaling.scale_down import Result
+from streamlet.tools.command import Common
+from streamlet.tools.main import build
+from streamlet.tools.output import Output
+from streamlet.tools.scaling_view import (
+    Asking,
+    Following,
+    duration_ms,
+    leaving_text,
+    plan_view,
+    progress_view,
+    seconds,
+    size,
+)
+from streamlet.types import TaskId
+
+
+def instance(name: str) -> Instance:
+    return Instance(f"process-{name}", name, (f"{name}-0",), (f"id-{name}-0",))
+
+
+PLAN = Plan(
+    (instance("h3"),),
+    (instance("h1"), instance("h2")),
+    (Move(TaskId(0, 3), "h3-0", "h1-0", 1_500_000), Move(TaskId(0, 4), "h3-0", None, 0)),
+    2,
+    75.0,
+)
+DONE = Result.of(PLAN, done=True)
+
+
+def shown(what: RenderableType) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=100).print(what)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def test_a_plan_says_who_goes_what_moves_and_how_long() -> None:
+    assert shown(plan_view("flights", DONE, PLAN.stateless)) == [
+        "flights: h3 to leave",
+        "stays: h1, h2",
+        "2 stateful tasks to move, 1.5 MB to copy, and 2 without state; about 1 min",
+        "TASK  FROM  TO    STATE",
+        "0_3   h3-0  h1-0  1.5 MB",
+        "0_4   h3-0  -     0 B",
+    ]
+
+
+def test_of_many_moves_some_are_shown() -> None:
+    moves = tuple(Move(TaskId(0, n), "h3-0", "h1-0", 0) for n in range(50))
+    lines = shown(plan_view("flights", Result.of(attrs.evolve(PLAN, moves=moves), done=True), 0))
+    assert lines[-1] == "and 10 more; --json shows all"
+    assert len(lines) == 4 + 40 + 1
+
+
+def test_nobody_has_to_leave() -> None:
+    nobody = Result((), ("h1",), (), 0.0, True)
+    assert shown(plan_view("flights", nobody, 0)) == ["flights: nobody has to leave"]
+    assert leaving_text(nobody, cancelled=False) == "nobody has to leave"
+
+
+def test_how_it_ended_is_said_in_a_line() -> None:
+    assert leaving_text(DONE, cancelled=False) == "h3 left; staying: h1, h2"
+    marked = attrs.evolve(DONE, done=False)
+    assert leaving_text(marked, cancelled=False).startswith("h3 marked to leave;")
+    assert leaving_text(marked, cancelled=True) == "staying: h1, h2, h3 still leaving"
+
+
+LEARNING = Step(TaskId(0, 3), "h3-0", "h1-0", "learning", 400, 1_000, 120.0, 5.0)
+
+
+def test_progress_is_a_table_of_tasks() -> None:
+    lines = shown(progress_view(Progress((LEARNING,), (), ("h3",))))
+    assert [line.split() for line in lines] == [
+        ["TASK", "FROM", "TO", "STAGE", "RESTORED", "ETA"],
+        ["0_3", "h3-0", "h1-0", "learning", "400", "of", "1,000,", "40%,", "120/s", "5.0", "s"],
+        ["0", "of", "1", "moved;", "leaving:", "h3"],
+    ]
+
+
+def test_where_nobody_watches_each_change_is_a_line() -> None:
+    told = io.StringIO()
+    following = Following(Output(True, io.StringIO(), told))
+    moved = Step(TaskId(0, 3), "h3-0", "h1-0", "active")
+    following.show(Progress((LEARNING,), (), ("h3",)))
+    following.show(Progress((attrs.evolve(LEARNING, restored=500),), (), ("h3",)))
+    following.show(Progress((moved,), ("h3",), ()))
+    assert told.getvalue().splitlines() == [
+        "0_3 h3-0 -> h1-0: learning (400 of 1,000, 40%, 120/s)",
+        "0_3 h3-0 -> h1-0: active",
+        "h3 has left",
+    ]
+
+
+def asking(yes: int) -> tuple[Asking, io.StringIO]:
+    told = io.StringIO()
+    return Asking(Common(None, {}, Output(True, io.StringIO(), told)), "flights", yes), told
+
+
+def test_with_nobody_to_ask_yes_is_needed() -> None:
+    question, told = asking(0)
+    with pytest.raises(RefusedError, match="give --yes"):
+        question.ask(PLAN)
+    assert "h3 to leave" in told.getvalue()
+    assert not question.asks_twice
+    assert asking(1)[0].ask(PLAN)
+    assert asking(2)[0].asks_twice
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1_000, "1.0 kB"), (2_500_000_000, "2.5 GB")]
+)
+def test_sizes_have_units(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+@pytest.mark.parametrize(("amount", "text"), [(0.2, "0.2 s"), (90, "2 min"), (5_400, "1.5 h")])
+def test_times_have_units(amount: float, text: str) -> None:
+    assert seconds(amount) == text
+
+
+def test_a_time_limit_is_a_duration() -> None:
+    assert duration_ms("10m") == 600_000
+    assert duration_ms(None) is None
+    with pytest.raises(ConfigError, match="--timeout soon: expected whole milliseconds"):
+        duration_ms("soon")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("scale-down", "x"), "say either"),
+        (("scale-down", "x", "--percent", "50", "--name", "h1"), "say either"),
+        (("scale-down", "x", "--percent", "0"), "above 0 and up to 100"),
+        (("scale-down", "x", "--percent", "nan"), "above 0 and up to 100"),
+        (("scale-down", "x", "--name", "a", "--timeout", "soon"), "--timeout soon"),
+        (("scale-down", "x", "--cancel", "--percent", "50"), "--cancel goes with"),
+        (("scale-down", "x", "--cancel", "--dry-run"), "--cancel goes with"),
+        (("replace", "x", "--old", "a", "--new", "a"), "cannot be both"),
+    ],
+)
+def test_wrong_words_ask_no_broker(words: tuple[str, ...], says: str) -> None:
+    result = CliRunner().invoke(build(), [*words, "--json", "--bootstrap-servers", "localhost:1"])
+    assert result.exit_code == 2
+    assert says in json.loads(result.stdout)["error"]["message"]
