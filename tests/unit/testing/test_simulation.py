@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -11,11 +12,13 @@ import pytest
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, MemberPlan, Plan
 from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.handover_values import Positions
 from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer
 from streamlet.testing.simulation import (
     ScenarioError,
     parse_scenario,
     random_run,
+    read_scenario,
     simulate,
 )
 from streamlet.testing.simulation.cluster import input_of
@@ -297,3 +300,14 @@ def test_a_failing_history_is_a_scenario_that_fails_the_same_way() -> None:
 
 def test_the_same_seed_makes_up_the_same_histories() -> None:
     assert random_run(5, 60) == random_run(5, 60)
+
+
+def test_held_tasks_that_are_resumed_though_others_worked_on_them_are_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """V13, found by a model: the file holds only because the last commit is compared."""
+    stale = Path(__file__).parents[2] / "spec" / "scenarios" / "modes-flip-stale.json"
+    assert simulate(read_scenario(stale)).held
+    monkeypatch.setattr(Positions, "are", lambda *_: True)
+    broken = {one["rule"] for one in simulate(read_scenario(stale)).result["violations"]}
+    assert "S1" in broken
