@@ -20,6 +20,8 @@ from streamlet.group.values import Flip, Subscription
 FLIP_VERSION = 2
 #: When to look again whether a flip that is wanted can be ordered, ms.
 LOOK_AGAIN_MS = 1_000
+#: How long to leave it after a flip that failed, ms.
+PAUSE_MS = 600_000
 
 
 def wanted(
@@ -32,7 +34,32 @@ def wanted(
     return Flip(types.pop(), len(said), now_ms + timeout_ms)
 
 
-def moves(said: Mapping[str, Subscription], plan: Plan) -> bool:
+def not_before_ms(
+    said: Mapping[str, Subscription], plan: Plan, flip: Flip, now_ms: int
+) -> int | None:
+    """When to look again whether a flip that is wanted can be ordered; None: it can."""
+    pause_ms = _pause_until_ms(said, flip)
+    if pause_ms > now_ms:
+        return pause_ms
+    return now_ms + LOOK_AGAIN_MS if _moves(said, plan) else None
+
+
+def _pause_until_ms(said: Mapping[str, Subscription], flip: Flip) -> int:
+    """Until when to leave it after a flip that all tried and came back from; 0 if there was none.
+
+    Somebody could not go, a member with very long batches perhaps, and everybody stood still for
+    nothing. Who was merely left behind by the others is fewer than they were: it is to follow.
+    """
+    tried = [
+        one.flip
+        for one in said.values()
+        if one.flip is not None and one.flip.protocol_type == flip.protocol_type
+    ]
+    last = max(tried, key=lambda one: one.until_ms, default=None)
+    return 0 if last is None or len(said) < last.members else last.until_ms + PAUSE_MS
+
+
+def _moves(said: Mapping[str, Subscription], plan: Plan) -> bool:
     """Whether a task is on its way from one member to another (F1)."""
     parts = plan.members.values()
     ordered = any(part.release or part.pending or part.revoke for part in parts)

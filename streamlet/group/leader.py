@@ -119,12 +119,12 @@ def _decide(
     wanted = flips.wanted(said, view.protocol_type, view.wall_ms, view.flip_timeout_ms)
     if wanted is None or not all(r.flips for r in read):
         return decided, None
-    if flips.moves(said, decided):
-        due = view.wall_ms + flips.LOOK_AGAIN_MS
-        if decided.follow_up_ms is not None:
-            due = min(due, decided.follow_up_ms)
-        return attrs.evolve(decided, follow_up_ms=due), None
-    return _keep_claims(said), wanted
+    due = flips.not_before_ms(said, decided, wanted, view.wall_ms)
+    if due is None:
+        return _keep_claims(said), wanted
+    if decided.follow_up_ms is not None:
+        due = min(due, decided.follow_up_ms)
+    return attrs.evolve(decided, follow_up_ms=due), None
 
 
 def _group_state(

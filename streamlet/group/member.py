@@ -201,7 +201,8 @@ class Member:
         self.prepare(0)
         self.announced_joins += 1
         token = -self.announced_joins
-        self.holds[token] = self.now_ms + self.config.hold_timeout_ms
+        # Whoever stays makes all the others wait, so even a slow batch is better waited for.
+        self.holds[token] = self.now_ms + self.config.rebalance_timeout_ms // 2
         self.flip_to, self.flip_token = kind, token
         self.out.append(JoinDue(token, self.generation))
 
@@ -223,9 +224,7 @@ class Member:
         assert self.flip_to is not None
         self.drop(Heartbeat, LeaveGroup)
         self.kind, self.flip_to = self.flip_to, None
-        self.insist_until_ms = (
-            self.now_ms + self.config.session_timeout_ms + self.config.hold_timeout_ms
-        )
+        self.insist_until_ms = self.now_ms + self.config.rebalance_timeout_ms
         self.member_id = ""
         self.generation = self.newest = -1
         self.poisoned = None  # what is unknown is of a membership that we gave up

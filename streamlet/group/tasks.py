@@ -240,7 +240,8 @@ class TasksProtocol:
         if assignment.error == AssignmentError.TOO_NEW:
             return Received(Assignment(), f"the leader knows version {self._version} at most")
         self._deferral_deadline_ms = assignment.deferral_deadline_ms
-        self._flip = assignment.flip
+        if assignment.flip is not None or self.gathering:
+            self._flip = assignment.flip  # else it failed, and leaders had better know
         if data and self._said is not None and assignment.answers_nonce != self._said.nonce:
             return _predecessors(self._said, assignment)
         return Received(assignment)

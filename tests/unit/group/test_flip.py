@@ -26,7 +26,7 @@ from streamlet.group.events import (
     FlipOrdered,
     HoldEnded,
 )
-from streamlet.group.flip import LOOK_AGAIN_MS
+from streamlet.group.flip import LOOK_AGAIN_MS, PAUSE_MS
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
     Activate,
@@ -127,7 +127,7 @@ def test_it_insists_on_the_new_type_while_others_have_yet_to_leave(by_hand):
         member.advance(150)
         assert member.need.protocol_type == STREAM
     # A member that never leaves must not keep us out of the group for ever.
-    member.advance(member.config.session_timeout_ms + member.config.hold_timeout_ms)
+    member.advance(member.config.rebalance_timeout_ms)
     member.describe()
     member.answer(REFUSED)
     member.advance(2_000)
@@ -137,7 +137,7 @@ def test_it_insists_on_the_new_type_while_others_have_yet_to_leave(by_hand):
 def test_a_member_whose_commit_takes_too_long_stays_and_is_ordered_again(by_hand):
     member, commands = ordered(by_hand)
     (due,) = [c for c in commands if isinstance(c, JoinDue)]
-    member.wait(member.config.hold_timeout_ms)
+    member.wait(member.config.rebalance_timeout_ms // 2)
     assert (member.need.protocol_type, member.need.generation) == (CONSUMER, 4)
     member.tell(HoldEnded(due.token))
     assert member.machine.state is State.DESCRIBING
@@ -408,6 +408,23 @@ def test_who_was_left_alone_and_ordered_by_itself_counts_among_all():
     told = group.round(m0=active(T), m1=active(T, U, generation=5))
     assert not group.members["m0"].gathering
     assert told["m0"].flip is None
+
+
+def test_after_a_flip_that_all_came_back_from_the_next_is_not_ordered_soon():
+    """Else a member whose batches take too long would stop everybody again and again."""
+    group = Group("incremental", "incremental")
+    assert group.round(m0=active(T), m1=active(U))["m0"].flip is not None
+    told = group.round(m0=active(T, generation=4), m1=active(U, generation=4))
+    assert told["m0"].flip is None
+    assert told["m0"].follow_up_ms == 61_000 + PAUSE_MS
+    group.now_ms = 61_000 + PAUSE_MS
+    assert group.round(m0=active(T), m1=active(U))["m0"].flip is not None
+
+
+def test_one_that_was_left_behind_is_ordered_after_the_others_at_once():
+    group = Group("incremental", "incremental")
+    group.round(m0=active(T), m1=active(U))
+    assert group.round(m1=active(U))["m1"].flip == Flip(STREAM, 1, 61_000)
 
 
 def test_f5_of_two_claims_the_newer_counts():
