@@ -444,6 +444,24 @@ class App:
         settings = self.load_settings(environ=os.environ)
         return Application.of(self.name, settings, topology, self.assignor)
 
+    def drain(self, timeout: timedelta | float | None = None) -> None:
+        """Let this run leave its group: it hands its tasks over while it works on, then ends.
+
+        Others copy its state before they take over, so nobody waits for a restore; with nobody else
+        there it commits and stops. Waits for that; at once from a function that the run itself
+        calls, and nothing if no run is under way.
+
+        Args:
+            timeout: how long to wait, seconds or a ``timedelta``. When it leaves without waiting
+                for warm copies is ``scale.down.timeout.ms``.
+
+        Raises:
+            TimedOutError: it has not left in time; it goes on leaving.
+        """
+        run = self._run
+        if run is not None:
+            run.drain(None if timeout is None else _ms(timeout))
+
     def __enter__(self) -> Self:
         return self
 

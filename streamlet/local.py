@@ -6,15 +6,18 @@ The one place that knows which implementation stands behind each port.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 
 import attrs
 
 from streamlet.assignor.assign import assign
+from streamlet.assignor.values import Copy, GroupState, Leaving, Plan
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
-from streamlet.errors import BrokerError, ConfigError
+from streamlet.control.values import Mark, MemberKey
+from streamlet.errors import BrokerError, ConfigError, StreamletError
 from streamlet.group.custom_assignor import CustomAssignor
 from streamlet.group.envelope import Envelope
 from streamlet.group.handover import Handover
@@ -22,7 +25,7 @@ from streamlet.group.handover_values import HandoverRules
 from streamlet.group.leader import Assignor
 from streamlet.group.member_config import MembershipConfig, static_members
 from streamlet.group.members import MemberAdmin
-from streamlet.group.session import GroupSession
+from streamlet.group.session import GroupSession, SessionEvent
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
@@ -30,16 +33,19 @@ from streamlet.runtime.activation import Activation
 from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.copies import Copies
 from streamlet.runtime.dormant import dormant_copies
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
+from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.restore import RestoreProgress, Restorer
 from streamlet.runtime.worker import Observer, Worker
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.topology.graph import Topology
+from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +58,11 @@ class MemberIdentity:
     name: str
     number: int = 0
     members: int = 1
+
+    @property
+    def key(self) -> MemberKey:
+        """Who it is in the control topic."""
+        return MemberKey(self.instance, self.number)
 
 
 def admin_for(settings: Settings) -> KafkaAdmin:
@@ -82,9 +93,7 @@ def check_topics(topology: Topology, settings: Settings) -> None:
         BrokerError: the broker does not answer, or lacks a topic.
         TopologyError: the topology does not fit the topics.
     """
-    admin = admin_for(settings)
-    Catalog(topology, admin, settings).prepare()
-    prepare_control(admin, topology.application, replication=settings.replication_factor)
+    Catalog(topology, admin_for(settings), settings).prepare()
 
 
 def open_control(application: str, settings: Settings, clock: Clock | None = None) -> ControlTopic:
@@ -146,6 +155,32 @@ def clear_left_over(
         log.warning("%s is a member of an earlier run of this instance, %s", one, said)
 
 
+def prepare_instance(application: str, settings: Settings, instance: str) -> None:
+    """Make the control topic, and remove the mark of an instance: to start it is to want it.
+
+    Raises:
+        BrokerError: the broker does not answer.
+        TopologyError: the control topic cannot be used.
+    """
+    prepare_control(admin_for(settings), application, replication=settings.replication_factor)
+    _remove_mark(application, settings, instance)
+
+
+def forget_instance(application: str, settings: Settings, instance: str) -> None:
+    """Remove the mark of an instance that has left; if that fails, the group's leader will."""
+    try:
+        _remove_mark(application, settings, instance)
+    except StreamletError as error:
+        log.warning("the mark of this instance stays for a while: %s", error)
+
+
+def _remove_mark(application: str, settings: Settings, instance: str) -> None:
+    with open_control(application, settings) as control:
+        if instance in control.read().marks:
+            control.remove((Mark, instance))
+            control.flush()
+
+
 def open_worker(
     topology: Topology,
     settings: Settings,
@@ -156,10 +191,13 @@ def open_worker(
     observer: Observer,
     measured: Callable[[Snapshot], None] | None = None,
     clock: Clock | None = None,
+    on_leaving: Callable[[Leaving | None], None] = lambda leaving: None,
 ) -> Worker:
     """A worker that is ready to run; topics are checked, and created where they are ours.
 
     ``measured`` is given what the worker measures, once a second, on the worker's thread.
+    ``on_leaving`` is told, on some thread, when the instance is marked to leave, and when it is not
+    any more.
 
     Raises:
         ConfigError: settings that cannot be carried out.
@@ -172,49 +210,76 @@ def open_worker(
     admin = admin_for(settings)
     catalog = Catalog(topology, admin, settings)
     catalog.prepare()
-    rules = HandoverRules.from_settings(settings)
-    board = Board(Handover(rules))
-    directory = StateDirectory(settings.state_dir, topology.application)
-    board.add_dormant(dormant_copies(directory, admin))
-    session = _session(topology, settings, member, catalog, board, rules, assignor, clock)
-    copies = _copies(topology, settings, session, directory, clock)
-    sink = _sink(topology, settings, f"{topology.application}-{member.name}-{member.number}")
-    return Worker(
-        settings,
-        group=session,
-        board=board,
-        source=_source(
+    board = Board(Handover(HandoverRules.from_settings(settings)))
+    with ExitStack() as undo:
+        link = _link(topology.application, settings, member, board, clock, on_leaving)
+        undo.callback(link.close)
+        directory = StateDirectory(settings.state_dir, topology.application)
+        board.add_dormant(dormant_copies(directory, admin))
+        session = _session(topology, settings, member, catalog, board, link, assignor, clock)
+        copies = _copies(topology, settings, session, directory, clock)
+        name = f"{topology.application}-{member.name}-{member.number}"
+        sink = _sink(topology, settings, name)
+        worker = Worker(
             settings,
-            f"{topology.application}-{member.name}-{member.number}",
-            topics=catalog.inputs,
-        ),
-        sink=sink,
-        activation=_activation(
-            topology,
-            settings,
-            session,
-            copies,
-            catalog,
-            policy,
-            clock,
-            meters.telling(observer.restoring),
-        ),
-        copies=copies,
-        commit=AtLeastOnceCommit(
-            session,
-            sink,
-            admin,
-            clock,
-            open_source=lambda: _source(settings, f"{topology.application}-check", headers=True),
-            flush_timeout_ms=settings.session_timeout_ms,
-        ),
-        catalog=catalog,
-        purge=Purge(admin, topology.repartition_topics),
+            group=session,
+            board=board,
+            source=_source(settings, name, topics=catalog.inputs),
+            sink=sink,
+            activation=_activation(
+                topology,
+                settings,
+                session,
+                copies,
+                catalog,
+                policy,
+                clock,
+                meters.telling(observer.restoring),
+            ),
+            copies=copies,
+            commit=_commit(topology.application, settings, session, sink, admin, clock),
+            catalog=catalog,
+            purge=Purge(admin, topology.repartition_topics),
+            clock=clock,
+            policy=policy,
+            observer=observer,
+            meters=meters,
+            measured=measured,
+            link=link,
+            reporter=_reporter(member, board, link, session, clock),
+        )
+        undo.pop_all()
+    return worker
+
+
+def _commit(
+    application: str,
+    settings: Settings,
+    session: GroupSession,
+    sink: KafkaSink,
+    admin: KafkaAdmin,
+    clock: Clock,
+) -> AtLeastOnceCommit:
+    return AtLeastOnceCommit(
+        session,
+        sink,
+        admin,
+        clock,
+        open_source=lambda: _source(settings, f"{application}-check", headers=True),
+        flush_timeout_ms=settings.session_timeout_ms,
+    )
+
+
+def _reporter(
+    member: MemberIdentity, board: Board, link: ControlLink, session: GroupSession, clock: Clock
+) -> Reporter:
+    return Reporter(
+        member.key,
+        f"{member.name}-{member.number}",
+        board,
+        publish=link.publish,
+        member_id=lambda: session.member_id,
         clock=clock,
-        policy=policy,
-        observer=observer,
-        meters=meters,
-        measured=measured,
     )
 
 
@@ -229,6 +294,32 @@ def _sink(topology: Topology, settings: Settings, name: str) -> KafkaSink:
     outputs = {node.topic for part in topology.subtopologies for node in part.sinks}
     sink.introduce(outputs | set(_changelogs(topology)))
     return sink
+
+
+def _link(
+    application: str,
+    settings: Settings,
+    member: MemberIdentity,
+    board: Board,
+    clock: Clock,
+    on_leaving: Callable[[Leaving | None], None],
+) -> ControlLink:
+    """Our end of the control topic; it reads while the rest is put together."""
+
+    def leaving_changed(leaving: Leaving | None) -> None:
+        board.set_leaving(leaving)
+        on_leaving(leaving)
+
+    link = ControlLink(
+        member.key,
+        member.name,
+        lambda: open_control(application, settings, clock),
+        clock,
+        leave_timeout_ms=settings.scale_down_timeout_ms,
+        on_leaving=leaving_changed,
+    )
+    link.start()
+    return link
 
 
 def _source(
@@ -258,7 +349,7 @@ def _session(
     member: MemberIdentity,
     catalog: Catalog,
     board: Board,
-    rules: HandoverRules,
+    link: ControlLink,
     assignor: Assignor | None,
     clock: Clock,
 ) -> GroupSession:
@@ -271,7 +362,7 @@ def _session(
     )
     config = attrs.evolve(
         config,
-        announce_joins=rules.announced_joins,
+        announce_joins=HandoverRules.from_settings(settings).announced_joins,
         protocol_types=types_for(settings.stream_rebalancing_mode),
     )
     identity = Identity(
@@ -289,10 +380,17 @@ def _session(
         imbalance=settings.stream_imbalance_percentage,
         started_ms=clock.wall_ms(),
     )
+
+    plan = assign if assignor is None else CustomAssignor(assignor)
+
+    def planned(state: GroupState) -> Plan:
+        link.planned(state)
+        return plan(state)
+
     protocol = TasksProtocol(
         identity,
         rules_from(settings, learners=True),
-        assign if assignor is None else CustomAssignor(assignor),
+        planned,
         tasks=catalog.tasks,
         wall_ms=clock.wall_ms,
         rejoin=lambda reason: session.rejoin(reason),
@@ -304,8 +402,25 @@ def _session(
     transport = Transport(
         settings.bootstrap_servers, settings.client_config("group"), client_id=member.name
     )
-    session = GroupSession(config, protocol, transport, clock, board.offer, describe=board.describe)
+
+    def describe() -> Mapping[TaskId, Copy]:
+        copies = board.describe()
+        protocol.leaving = board.said_leaving
+        return copies
+
+    offer = _noting(link, board)
+    session = GroupSession(config, protocol, transport, clock, offer, describe=describe)
     return session
+
+
+def _noting(link: ControlLink, board: Board) -> Callable[[SessionEvent], None]:
+    """Events for the board, of which the control topic's link notes who leads."""
+
+    def offer(event: SessionEvent) -> None:
+        link.take(event)
+        board.offer(event)
+
+    return offer
 
 
 def _activation(

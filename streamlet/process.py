@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import os
+import queue
 import sys
 import threading
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.restore import RestoreProgress
 from streamlet.runtime.task import Output
 from streamlet.tools.log import set_up_logging
-from streamlet.tools.run_progress import ended_event, restoring_event
+from streamlet.tools.run_progress import ended_event, leaving_event, restoring_event
 from streamlet.types import TaskId
 
 log = logging.getLogger("streamlet.process")  # __name__ is __main__ here
@@ -61,12 +62,14 @@ class PipeObserver:
 
 
 class Orders:
-    """Reads the supervisor's orders: the first says what to run, later ones to stop."""
+    """Reads the supervisor's orders: the first says what to run, later ones to leave or to stop."""
 
     def __init__(self) -> None:
         line = sys.stdin.readline()
         self.first: dict[str, Any] = json.loads(line) if line else {}
         self._stop = threading.Event()
+        #: Since when to leave, for whoever runs the worker to take.
+        self.drains: queue.SimpleQueue[int] = queue.SimpleQueue()
         threading.Thread(target=self._listen, name="streamlet-orders", daemon=True).start()
 
     def keep_going(self) -> bool:
@@ -75,8 +78,11 @@ class Orders:
 
     def _listen(self) -> None:
         for line in sys.stdin:
-            if "stop" in json.loads(line):
+            order = json.loads(line)
+            if "stop" in order:
                 break
+            if "drain" in order:
+                self.drains.put(order["drain"])
         self._stop.set()
 
 
@@ -129,11 +135,18 @@ def _work(orders: Orders, observer: PipeObserver) -> None:
         policy=app.policy,
         observer=app.listeners.around(observer),
         measured=observer.measured if first.get("measures") else None,
+        on_leaving=lambda leaving: observer.tell(**leaving_event(leaving)),
     )
+
+    def keep_going() -> bool:
+        while not orders.drains.empty():
+            worker.drain(orders.drains.get())
+        return orders.keep_going()
+
     try:
-        worker.run(orders.keep_going)
+        worker.run(keep_going)
     finally:
-        observer.tell(**ended_event(worker.counters))
+        observer.tell(**ended_event(worker.counters, worker.drained))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import logging
 import socket
 import threading
 from collections import deque
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -18,15 +19,24 @@ import attrs
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
+from streamlet.errors import TimedOutError
 from streamlet.group.leader import Assignor
-from streamlet.local import MemberIdentity, clear_left_over, open_worker
+from streamlet.local import (
+    MemberIdentity,
+    clear_left_over,
+    forget_instance,
+    open_worker,
+    prepare_instance,
+)
 from streamlet.runtime.listeners import Listeners
 from streamlet.runtime.metrics.server import ANY_HOST, serving
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore import RestoreProgress
 from streamlet.runtime.signals import GracefulStop
 from streamlet.runtime.task import Output
+from streamlet.runtime.worker import Worker
 from streamlet.state.directory import StateDirectory
+from streamlet.state.instances import InstanceRecord
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 
@@ -56,6 +66,8 @@ class Results:
 
     def __init__(self, topology: Topology, keep: bool) -> None:
         self.count = 0
+        #: Told how many tasks run.
+        self.on_tasks: Callable[[int], None] = lambda tasks: None
         self._keep = keep
         self._kept: deque[tuple[str, bytes | None, bytes | None, int]] = deque(maxlen=MOST_RESULTS)
         self._serdes = {
@@ -66,10 +78,11 @@ class Results:
         }
 
     def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
-        """States are nobody's business here."""
+        """The tasks changed."""
+        self.on_tasks(len(tasks))
 
     def restoring(self, progress: RestoreProgress) -> None:
-        """Neither is what is restored."""
+        """What is restored is nobody's business here."""
 
     def produced(self, outputs: list[Output]) -> None:
         """These were handed to the producer."""
@@ -97,13 +110,14 @@ class Results:
 
 
 class Run:
-    """A run in the calling thread; ``stop`` may come from any other."""
+    """A run in the calling thread; ``stop`` and ``drain`` may come from any other."""
 
     def __init__(self, topology: Topology, settings: Settings, clock: Clock | None = None) -> None:
         self._topology = topology
         self._settings = settings
         self._clock = clock or SystemClock()
         self._stop = threading.Event()
+        self._drain = threading.Event()
         self._ended = threading.Event()
         self._thread = threading.get_ident()
         self._leaves = False
@@ -132,10 +146,9 @@ class Run:
         results = Results(self._topology, keep=count is not None or timeout_ms is not None)
         deadline = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
 
-        def keep_going() -> bool:
+        def wanted() -> bool:
             return not (
                 self._stop.is_set()
-                or (interrupts is not None and interrupts.asked.is_set())
                 or (count is not None and results.count >= count)
                 or (deadline is not None and self._clock.now_ms() >= deadline)
             )
@@ -143,20 +156,21 @@ class Run:
         application = self._topology.application
         process_id, lock = StateDirectory(self._settings.state_dir, application).lock_instance()
         self.process_id = process_id
+        member = MemberIdentity(process_id, name or socket.gethostname())
+        served = serving(
+            application,
+            member.name,
+            1,
+            self._settings,
+            metrics_port,
+            host=metrics_host,
+            told=self._serving,
+        )
         try:
-            member = MemberIdentity(process_id, name or socket.gethostname())
-            served = serving(
-                application,
-                member.name,
-                1,
-                self._settings,
-                metrics_port,
-                host=metrics_host,
-                told=self._serving,
-            )
-            with lock, served as exposition, _interrupts() as interrupts:
+            with lock, served as exposition, _signals() as signals:
                 clear_left_over(self._topology, self._settings, process_id, lock, 1)
-                worker = open_worker(
+                opened = partial(
+                    open_worker,
                     self._topology,
                     self._settings,
                     member,
@@ -166,12 +180,47 @@ class Run:
                     measured=None if exposition is None else partial(exposition.take, 0),
                     clock=self._clock,
                 )
-                worker.leaves = lambda: self._leaves
-                worker.run(keep_going)
+                record = InstanceRecord(lock, member.name)
+                results.on_tasks = lambda tasks: record.say(tasks=tasks)
+                self._work(member.instance, opened, record, signals, wanted)
         finally:
             self._ended.set()
             self.metrics_url = None
         return results.decoded()
+
+    def _work(
+        self,
+        instance: str,
+        opened: Callable[..., Worker],
+        record: InstanceRecord,
+        signals: GracefulStop | None,
+        wanted: Callable[[], bool],
+    ) -> None:
+        """Run a worker, and say in the state folder what others on this host may know of it."""
+        application, ended = self._topology.application, "failed"
+        try:
+            prepare_instance(application, self._settings, instance)
+            record.say(drains=int(signals is not None))
+            worker = opened(
+                on_leaving=lambda leaving: record.say(
+                    leaving_since_ms=0 if leaving is None else leaving.since_ms
+                )
+            )
+            worker.leaves = lambda: self._leaves
+            worker.run(lambda: self._goes_on(worker, signals) and wanted())
+            if worker.drained:
+                forget_instance(application, self._settings, instance)
+            ended = "drained" if worker.drained else "stopped"
+        finally:
+            record.say(drains=0, tasks=0, ended=ended)
+
+    def _goes_on(self, worker: Worker, signals: GracefulStop | None) -> bool:
+        """Pass a wish to leave on; whether no signal has told us to stop."""
+        for drain in (self._drain, *(() if signals is None else (signals.drain,))):
+            if drain.is_set():
+                drain.clear()
+                worker.drain(self._clock.wall_ms())
+        return signals is None or not signals.asked.is_set()
 
     def _serving(self, url: str) -> None:
         self.metrics_url = url
@@ -187,9 +236,21 @@ class Run:
         if threading.get_ident() != self._thread:
             self._ended.wait()
 
+    def drain(self, timeout_ms: int | None) -> None:
+        """Have all tasks handed over and, from another thread, wait until the run has ended.
 
-def _interrupts() -> AbstractContextManager[GracefulStop | None]:
+        Raises:
+            TimedOutError: it has not in time; it goes on.
+        """
+        self._drain.set()
+        if threading.get_ident() == self._thread:
+            return
+        if not self._ended.wait(None if timeout_ms is None else timeout_ms / 1000):
+            raise TimedOutError(f"not drained within {timeout_ms} ms; it goes on")
+
+
+def _signals() -> AbstractContextManager[GracefulStop | None]:
     """Ctrl-C once stops gracefully, twice at once; signals reach the main thread only."""
     if threading.current_thread() is threading.main_thread():
-        return GracefulStop()
+        return GracefulStop(drains=True)
     return nullcontext()

@@ -153,6 +153,10 @@ class ControlTopic:
         """
         self._sink.flush(timeout_ms)
 
+    def forget_unwritten(self) -> None:
+        """Let go of what was queued and not delivered; the topic can be written to again."""
+        self._sink.reset()
+
     def close(self) -> None:
         """Free the clients; what was not flushed is lost."""
         self._source.close()

@@ -97,6 +97,7 @@ class Handover:
         self._retry_at_ms = 0
         self._follow_up_at_ms: int | None = None
         self._speak_at_ms: int | None = None  # when to tell the group of ready learners
+        self._known = False  # we have been described to the group
         self._described = False  # in a JoinGroup that was not answered yet
         self._owes_rejoin = False
         self._asked_to_go = False
@@ -212,6 +213,7 @@ class Handover:
         for copy in self.copies.values():
             copy.said = copy.ready
         self._speak_at_ms = None
+        self._known = True
         self._leaving_said = self.leaving is not None
 
     def view(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
@@ -359,10 +361,11 @@ class Handover:
             self._out.append(Rejoin(f"cannot take over {task}: {reason}"))
 
     def set_leaving(self, leaving: Leaving | None) -> None:
-        """Our instance is to go, or to stay after all."""
+        """Our instance is to go, or to stay after all; before the first join there is no other."""
         if leaving != self.leaving:
             self.leaving = leaving
-            self._out.append(Rejoin("stays" if leaving is None else "leaving"))
+            if self._known or self.generation >= 0:
+                self._out.append(Rejoin("stays" if leaving is None else "leaving"))
 
     def tick(self, now_ms: int) -> None:
         """Do what is due; see ``due_ms``."""
@@ -530,6 +533,8 @@ class Handover:
             self._owes_rejoin = False
             self._out.append(Rejoin("gave up the tasks it was asked to"))
         elif self._leaving_said and self.leaving is not None and idle:
+            if self._described:
+                return  # a leader finishes its last assignment; ours may not be the last word
             if not (orders.active or orders.release or orders.revoke or orders.pending):
                 self._leave("drained")
             elif orders.release and not self._asked_to_go:

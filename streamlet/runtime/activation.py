@@ -114,6 +114,10 @@ class Activation:
         """Whether no task is on its way."""
         return not self.tasks
 
+    def reads(self) -> Mapping[TaskId, tuple[int, int]]:
+        """Offset reached and end, summed over the changelogs, of tasks that are restored here."""
+        return self._restorer.reads() if self._restoring else {}
+
     def inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
         """The input partitions of a task."""
         return _inputs(self._part(task), task)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from streamlet.assignor.values import Copy
+from streamlet.assignor.values import Copy, Leaving
 from streamlet.group.handover import Handover
 from streamlet.group.session import Assigned, Lost, SessionEvent
 from streamlet.types import TaskId
@@ -33,6 +33,8 @@ class Board:
         self._assigned: Assigned | None = None
         #: Tasks whose state lies on this instance's disk, with records missing (None: unknown).
         self._dormant: dict[TaskId, int | None] = {}
+        #: What the last description said of our leaving.
+        self.said_leaving: Leaving | None = None
 
     # Called by the control thread.
 
@@ -56,7 +58,16 @@ class Board:
         """What a JoinGroup says of our tasks; voids an assignment that was not applied."""
         with self._lock:
             self._assigned = None
+            self.said_leaving = self._handover.leaving
             return self._handover.describe(self._dormant)
+
+    # Called by whoever follows the control topic.
+
+    def set_leaving(self, leaving: Leaving | None) -> None:
+        """Our instance was marked to leave, or its mark was removed."""
+        with self._lock:
+            self._handover.set_leaving(leaving)
+            self._arrived.set()
 
     # Called by the worker.
 

@@ -145,6 +145,8 @@ class Copies:
         #: What the worker last asked for.
         self.wanted: frozenset[TaskId] = frozenset()
         self._preferred: frozenset[TaskId] = frozenset()
+        #: Offset reached and end, summed over the changelogs, of each copy that is read.
+        self.reads: Mapping[TaskId, tuple[int, int]] = {}
         # The thread's own.
         self._mine: frozenset[TaskId] = frozenset()
         self._open: dict[TaskId, OpenTask] = {}
@@ -320,6 +322,7 @@ class Copies:
         if now < self._next_lag_ms:
             return
         self._next_lag_ms = now + LAG_MS
+        self.reads = self._restorer.reads()
         for task, lag in sorted(self._restorer.lags().items()):
             if task not in self._promoting and self._told.get(task) != lag:
                 self._told[task] = lag

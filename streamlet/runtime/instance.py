@@ -4,7 +4,7 @@ Workers are new interpreters, never forks: a fork after librdkafka or RocksDB st
 hangs. Each has a pipe to us; when it closes, because we died, the worker stops by itself. Workers
 do not see the terminal's Ctrl-C: the supervisor does, and tells them. A worker that fails is
 started again with a growing pause; one that keeps failing, or fails for a reason that starting
-again cannot mend, ends the instance.
+again cannot mend, ends the instance. Workers of an instance that is to leave end by themselves.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 
 #: Exit codes that a restart cannot mend: usage, not found, refused, fenced.
 FINAL_CODES = frozenset({2, 3, 5, 6})
+
+#: What a signal wakes us with: interrupt, terminate, drain.
+_LETTERS: dict[int, bytes] = {signal.SIGINT: b"i", signal.SIGTERM: b"t", signal.SIGUSR1: b"d"}
 
 
 @attrs.frozen
@@ -57,6 +60,7 @@ class WorkerProcess:
     failures: list[int] = attrs.field(factory=list)
     start_at_ms: int = 0
     exit_code: int | None = None
+    drained: bool = False  # it ended because the instance leaves
 
     @property
     def alive(self) -> bool:
@@ -76,6 +80,7 @@ class Instance:
             of ours with its ``exit_code`` when its process ended.
         restart: when to give up.
         stop_timeout_ms: how long a graceful stop may take before the workers are killed.
+        drain_on_sigterm: whether a first SIGTERM means what SIGUSR1 means.
     """
 
     def __init__(
@@ -88,6 +93,7 @@ class Instance:
         on_event: Callable[[int, dict[str, Any]], None],
         restart: RestartPolicy | None = None,
         stop_timeout_ms: int = 90_000,
+        drain_on_sigterm: bool = False,
     ) -> None:
         self._command = list(command)
         self._orders = orders
@@ -96,6 +102,11 @@ class Instance:
         self._restart = restart or RestartPolicy()
         self._stop_timeout_ms = stop_timeout_ms
         self._workers = [WorkerProcess(member) for member in range(count)]
+        self._drain_on_sigterm = drain_on_sigterm
+        #: Since when the instance was to be drained by a signal, wall-clock ms.
+        self._drain_since_ms: int | None = None
+        #: Whether a worker has said that the instance is marked: who starts now reads it himself.
+        self._marked = False
         self._stopping_since: int | None = None
         self._interrupts = 0
         self._wake_read, self._wake_write = os.pipe()
@@ -103,7 +114,8 @@ class Instance:
     def run(self) -> int:
         """Run to the end; the exit code for the command line.
 
-        The first SIGINT or SIGTERM stops gracefully, a second SIGINT at once (130).
+        The first SIGINT or SIGTERM stops gracefully, a second SIGINT at once (130). SIGUSR1 marks
+        the instance to leave: it ends once its tasks are handed over.
         """
         with self._signals():
             try:
@@ -133,9 +145,9 @@ class Instance:
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
         def interrupted(number: int, frame: FrameType | None) -> None:
-            os.write(self._wake_write, b"i" if number == signal.SIGINT else b"s")
+            os.write(self._wake_write, _LETTERS[number])
 
-        old = {n: signal.signal(n, interrupted) for n in (signal.SIGINT, signal.SIGTERM)}
+        old = {number: signal.signal(number, interrupted) for number in _LETTERS}
         try:
             yield
         finally:
@@ -151,9 +163,22 @@ class Instance:
             if self._interrupts > 1:
                 log.warning("stopping now: nothing since the last commit is kept")
                 self._kill_all()
+            elif mark == ord("d") or (mark == ord("t") and self._drains_first()):
+                self._begin_drain()
             elif self._stopping_since is None:
                 log.info("stopping: finishing the batch, committing, leaving the group")
                 self._begin_stop()
+
+    def _drains_first(self) -> bool:
+        return self._drain_on_sigterm and self._drain_since_ms is None
+
+    def _begin_drain(self) -> None:
+        """Have the workers mark the instance; what follows is theirs."""
+        if self._stopping_since is None and self._drain_since_ms is None:
+            log.info("leaving: handing all tasks over, then ending")
+            self._drain_since_ms = self._clock.wall_ms()
+            for worker in self._workers:
+                self._tell(worker, {"drain": self._drain_since_ms})
 
     def _begin_stop(self) -> None:
         self._stopping_since = self._clock.now_ms()
@@ -191,7 +216,10 @@ class Instance:
         )
         os.close(write)
         worker.events, worker.unread, worker.passing = read, b"", False
+        worker.drained = False
         self._tell(worker, {**self._orders, "member": worker.member})
+        if self._drain_since_ms is not None and not self._marked:
+            self._tell(worker, {"drain": self._drain_since_ms})
         log.info("worker %d started (pid %d)", worker.member, worker.process.pid)
 
     def _tell(self, worker: WorkerProcess, order: dict[str, Any]) -> None:
@@ -227,7 +255,23 @@ class Instance:
         for line in lines:
             event = json.loads(line)
             worker.passing = event.get("passing", False)
+            self._note(worker, event)
             self._on_event(worker.member, event)
+
+    def _note(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
+        """Take what concerns us of what a worker reports."""
+        match event.get("event"):
+            case "leaving":
+                self._marked = True
+            case "staying":
+                self._marked, self._drain_since_ms = False, None
+                for gone in self._workers:  # those that had left already are wanted again
+                    if gone.drained and gone.exit_code is not None:
+                        gone.drained, gone.exit_code = False, None
+            case "ended":
+                worker.drained = event.get("drained", False)
+            case _:
+                pass
 
     def _reap(self) -> None:
         for worker in self._workers:
@@ -244,6 +288,9 @@ class Instance:
 
     def _ended(self, worker: WorkerProcess, code: int) -> None:
         now = self._clock.now_ms()
+        if code == 0 and worker.drained and not self._marked and self._stopping_since is None:
+            worker.start_at_ms = now  # it left, and then the instance was to stay
+            return
         if code == 0 or code in FINAL_CODES or self._stopping_since is not None:
             worker.exit_code = 1 if code < 0 else code
             if code in FINAL_CODES and self._stopping_since is None:

@@ -291,6 +291,16 @@ class Restorer:
             if task not in waiting
         }
 
+    def reads(self) -> dict[TaskId, tuple[int, int]]:
+        """Offset reached and end, summed over the changelogs, by task begun."""
+        return {
+            task: (
+                sum(part.position for part in run.parts),
+                sum(part.position + self._lag(part) for part in run.parts),
+            )
+            for task, run in self._runs.items()
+        }
+
     def _lag(self, part: _Partition) -> int:
         end = self._source.known_end(part.tp) if part.end == OPEN_END else part.end
         job = self._runs[part.task].job

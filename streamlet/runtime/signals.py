@@ -12,14 +12,22 @@ class GracefulStop:
     """While the block runs, a first Ctrl-C or SIGTERM sets ``asked``, a second ends the command.
 
     Main thread only. The second raises ``KeyboardInterrupt``, which a command turns into exit 130.
+
+    Args:
+        drains: whether SIGUSR1 sets ``drain``, which is whoever waits for it to clear.
+        drain_on_sigterm: whether the first SIGTERM does, too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, drains: bool = False, drain_on_sigterm: bool = False) -> None:
         self.asked = threading.Event()
+        self.drain = threading.Event()
+        self._drains = drains or drain_on_sigterm
+        self._drain_on_sigterm = drain_on_sigterm
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> GracefulStop:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        more = (signal.SIGUSR1,) if self._drains else ()
+        for number in (signal.SIGINT, signal.SIGTERM, *more):
             self._before[number] = signal.signal(number, self._on_signal)
         return self
 
@@ -33,6 +41,10 @@ class GracefulStop:
             signal.signal(number, handler)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGUSR1 or (number == signal.SIGTERM and self._drain_on_sigterm):
+            self._drain_on_sigterm = False  # a second one means it
+            self.drain.set()
+            return
         if self.asked.is_set():
             raise KeyboardInterrupt
         self.asked.set()

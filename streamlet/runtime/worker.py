@@ -34,6 +34,7 @@ from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.closing import Closer
 from streamlet.runtime.commit import AtLeastOnceCommit, CommitGroup, Settled
+from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.copies import Copies
 from streamlet.runtime.holdings import Holdings
 from streamlet.runtime.metrics.measure import Member, Standing, lags_of, measure, roles_of
@@ -42,6 +43,7 @@ from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.orders import Orders, OrdersGroup
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
+from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.restore import RestoreProgress
 from streamlet.runtime.sending import Sending
 from streamlet.runtime.task import Output
@@ -58,6 +60,9 @@ POLL_BUSY_MS = 1
 #: How much of a round goes to restoring while other tasks run, ms, and while none does.
 RESTORE_STEP_MS = 5
 RESTORE_ALONE_MS = 100
+
+#: How long a worker waits for the marks there are before it joins: as one that is to leave.
+MARKS_MS = 5_000
 
 #: How long a worker that failed tries to leave the group, ms.
 FAREWELL_MS = 1_000
@@ -131,6 +136,8 @@ class Worker:
         observer: is told what happens.
         meters: counts beside the work; its own if none is given.
         measured: is given a snapshot once a second and at every change of state; None: nobody asks.
+        link: our end of the control topic, started; closed with the worker.
+        reporter: says there what we do.
     """
 
     def __init__(
@@ -151,6 +158,8 @@ class Worker:
         observer: Observer,
         meters: Meters | None = None,
         measured: Callable[[Snapshot], None] | None = None,
+        link: ControlLink | None = None,
+        reporter: Reporter | None = None,
     ) -> None:
         self._settings = settings
         self.meters = meters or Meters(clock)
@@ -168,6 +177,8 @@ class Worker:
         self._purge = purge
         self._clock = clock
         self._observer = observer
+        self._link = link
+        self._reporter = reporter
         self._closer = Closer()
         self.holdings = Holdings(
             source,
@@ -210,6 +221,8 @@ class Worker:
         gc.disable()  # each batch is thousands of tracked messages; collected at commits instead
         try:
             self._set_state("REBALANCING")
+            if self._link is not None and not self._link.wait_read(MARKS_MS):
+                log.warning("joining without knowing the control topic: it cannot be read yet")
             self._group.start()
             while keep_going() and self._orders.leaving is None:
                 self.run_once()
@@ -236,6 +249,8 @@ class Worker:
             self._commit_step()
         except UndeliveredError as error:
             self._lose(error)  # the broker was away, or we were, for about as long as our session
+        if self._reporter is not None:
+            self._report(self._reporter)
         if self._measured is not None and self._clock.now_ms() >= self._next_measure_ms:
             self._tell_measures()
 
@@ -255,13 +270,22 @@ class Worker:
         except (TimedOutError, TaskMigratedError, UndeliveredError) as error:
             log.warning("%s; the next owner repeats what was not committed", error)
         self._orders.drop_all()
-        for_good = self._orders.leaving is not None or self.leaves()
         self._group.leave(
             self._orders.leaving or "stopped",
             self._settings.session_timeout_ms,
-            quietly=False if for_good else None,
+            quietly=False if self.drained or self.leaves() else None,
         )
         self._set_state("NOT_RUNNING")
+
+    def drain(self, since_ms: int) -> None:
+        """Mark our instance to leave, as of wall-clock ``since_ms``; from any thread."""
+        if self._link is not None:
+            self._link.mark(since_ms)
+
+    @property
+    def drained(self) -> bool:
+        """Whether it left because it was to: everything it had was handed over."""
+        return self._orders.leaving is not None
 
     def _activate(self) -> None:
         if not self._activation.idle:
@@ -428,6 +452,16 @@ class Worker:
 
     # State.
 
+    def _report(self, reporter: Reporter) -> None:
+        reporter.look(
+            self._clock.now_ms(),
+            self.state,
+            source=self._source,
+            holdings=self.holdings,
+            activation=self._activation,
+            copies=self._copies,
+        )
+
     def _set_state(self, state: str) -> None:
         running = tuple(active.task for active in self.holdings.of_stage(Stage.RUNNING))
         if (state, running) != (self.state, self._told):
@@ -478,4 +512,6 @@ class Worker:
                 close()
             except StreamletError as error:
                 log.warning("while closing: %s", error)
+        if self._link is not None:
+            self._link.close()
         self._group.close()

@@ -32,7 +32,8 @@ from streamlet.types import TaskId
 #: Name of the database's folder in a task's folder.
 DATABASE = "db"
 _TASK_LOCK = "task.lock"
-_INSTANCE_LOCK = "instance.lock"
+#: Name of the file in an application's folder that its instance holds.
+INSTANCE_LOCK = "instance.lock"
 
 
 class FolderLock:
@@ -69,9 +70,9 @@ class FolderLock:
         self.fields.update(fields)
         raw = json.dumps(self.fields).encode()
         with _naming(self.folder):
-            # In place: a new file would be another lock. Readers take a torn one for an empty one.
-            os.pwrite(self._fd, raw, 0)
-            os.ftruncate(self._fd, len(raw))
+            # In place: a new file would be another lock. In one piece, filled up with spaces where
+            # more was there: whoever reads it, or is killed, never meets half of it.
+            os.pwrite(self._fd, raw.ljust(os.fstat(self._fd).st_size), 0)
 
     def release(self) -> None:
         """Let others have it; a second call does nothing."""
@@ -130,7 +131,7 @@ class StateDirectory:
             StateError: the folder cannot be used.
         """
         try:
-            lock = FolderLock(self.path / _INSTANCE_LOCK, "state.dir")
+            lock = FolderLock(self.path / INSTANCE_LOCK, "state.dir")
         except StateLockedError as error:
             raise StateLockedError(
                 f"{error}; give each instance a --state-dir of its own"
@@ -192,10 +193,10 @@ def _look_at(task: TaskId, path: Path) -> TaskFolder:
     stats = [entry.stat() for entry in os.scandir(database)] if database.exists() else []
     modified = max((stat.st_mtime_ns for stat in stats), default=path.stat().st_mtime_ns)
     size = sum(stat.st_size for stat in stats)
-    return TaskFolder(task, path, _holder(path / _TASK_LOCK), size, modified // 1_000_000)
+    return TaskFolder(task, path, holder_of(path / _TASK_LOCK), size, modified // 1_000_000)
 
 
-def _holder(file: Path) -> int | None:
+def holder_of(file: Path) -> int | None:
     """Pid of the process that holds a lock; None if nobody does."""
     try:
         fd = os.open(file, os.O_RDWR)
@@ -227,6 +228,18 @@ def _locked(file: Path, what: str) -> int:
             os.close(fd)
             raise
         os.close(fd)  # the file was deleted between open and lock: somebody removed the folder
+
+
+def fields_of(file: Path) -> dict[str, str | int]:
+    """What the file of a lock says; nothing if it cannot be read."""
+    try:
+        fd = os.open(file, os.O_RDONLY)
+    except OSError:
+        return {}
+    try:
+        return _fields(fd)
+    finally:
+        os.close(fd)
 
 
 def _fields(fd: int) -> dict[str, str | int]:

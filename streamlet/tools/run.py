@@ -86,6 +86,13 @@ MetricsPort = Annotated[
     ),
 ]
 MetricsHost = Annotated[str, typer.Option(metavar="H", help="Interface to serve them on.")]
+DrainOnSigterm = Annotated[
+    bool,
+    typer.Option(
+        "--drain-on-sigterm",
+        help="Let a first SIGTERM hand all tasks over before it ends, as SIGUSR1 does.",
+    ),
+]
 
 
 @command("run")
@@ -100,6 +107,7 @@ def run(
     instance_id: InstanceId = None,
     capacity: Capacity = None,
     tag: Tags = None,
+    drain_on_sigterm: DrainOnSigterm = False,
     engine: Annotated[
         Engine, typer.Option(help="What runs the tasks: this process, or Spark.")
     ] = Engine.NATIVE,
@@ -112,7 +120,8 @@ def run(
     """Run one instance of an application until Ctrl-C: once is graceful, twice is now.
 
     Start as many instances as you like, here or on other machines; each takes its share of the
-    tasks. Workers that fail are started again and find their state on disk.
+    tasks. Workers that fail are started again and find their state on disk. SIGUSR1, and "streamlet
+    drain" on this host, have it hand over its tasks and then end by itself.
 
     With --engine spark the application is one query in Spark instead, which needs the extra spark.
     """
@@ -126,20 +135,19 @@ def run(
         "--instance-id": instance_id,
         "--capacity": capacity,
         "--tag": tag,
+        "--drain-on-sigterm": drain_on_sigterm,
         "--metrics-port": None if metrics_port is None else str(metrics_port),
     }
     spark = {"checkpoint": checkpoint, "trigger": trigger, "master": master}
     _check_engine(engine, native, {f"--{option}": value for option, value in spark.items()})
-    given = {
-        "state.dir": None if state_dir is None else str(state_dir),
-        "group.instance.id": instance_id,
-        "instance.capacity": None if capacity is None else str(capacity),
-        "instance.tags": ",".join(tag) if tag else None,
-        "bootstrap.servers": common.given_servers,
-    }
     key_values(tag or [], "--tag")
-    overrides = [f"{key}={value}" for key, value in common.settings.items()]
-    overrides += [f"{key}={value}" for key, value in given.items() if value is not None]
+    given = {
+        "state.dir": state_dir,
+        "group.instance.id": instance_id,
+        "instance.capacity": capacity,
+        "instance.tags": ",".join(tag) if tag else None,
+    }
+    overrides = _overrides(common, given)
     application = load_app(app)
     settings = application.load_settings(environ=os.environ, overrides=overrides)
     if engine is Engine.SPARK:
@@ -152,7 +160,14 @@ def run(
         return
     check_supported(settings)
     orders = _orders(app, name, processes, overrides)
-    _run(common, application, settings, orders, (metrics_port, metrics_host))
+    _run(common, application, settings, orders, (metrics_port, metrics_host), drain_on_sigterm)
+
+
+def _overrides(common: Common, given: dict[str, Any]) -> list[str]:
+    """Settings of the command line, those of options of their own last."""
+    given = {**given, "bootstrap.servers": common.given_servers}
+    overrides = [f"{key}={value}" for key, value in common.settings.items()]
+    return overrides + [f"{key}={value}" for key, value in given.items() if value is not None]
 
 
 def _check_engine(engine: Engine, native: dict[str, Any], spark: dict[str, Any]) -> None:
@@ -185,15 +200,21 @@ def _run(
     settings: Settings,
     orders: dict[str, Any],
     metrics: tuple[int | None, str],
+    drain_on_sigterm: bool,
 ) -> None:
-    from streamlet.local import check_topics, clear_left_over
+    from streamlet.local import (
+        check_topics,
+        clear_left_over,
+        forget_instance,
+        prepare_instance,
+    )
     from streamlet.runtime.metrics.server import serving
     from streamlet.state.directory import StateDirectory
+    from streamlet.state.instances import InstanceRecord
     from streamlet.tools.run_progress import RunProgress
 
     topology = app.topology()
     check_topics(topology, settings)
-    progress = RunProgress(common.output, app.name, orders["name"])
     process_id, lock = StateDirectory(settings.state_dir, app.name).lock_instance()
     port, host = metrics
     served = serving(
@@ -206,18 +227,33 @@ def _run(
         told=lambda url: common.output.note(f"metrics on {url}/metrics"),
     )
     with lock, served as exposition:
+        record = InstanceRecord(lock, orders["name"])
+        progress = RunProgress(common.output, app.name, orders["name"], record.say)
         orders["process_id"] = process_id
-        clear_left_over(topology, settings, process_id, lock, max(orders["members"], 1))
-        if orders["members"]:
-            code = _supervise(orders, progress, exposition)
-        else:
-            code = _run_here(app, settings, orders, progress, exposition)
+        ended = "failed"
+        try:
+            clear_left_over(topology, settings, process_id, lock, max(orders["members"], 1))
+            prepare_instance(app.name, settings, process_id)
+            if orders["members"]:
+                code = _supervise(orders, progress, exposition, drain_on_sigterm)
+            else:
+                code = _run_here(app, settings, orders, progress, exposition, drain_on_sigterm)
+            if progress.drained:
+                forget_instance(app.name, settings, process_id)
+            ended = "failed" if code else "drained" if progress.drained else "stopped"
+        finally:
+            record.say(drains=0, tasks=0, ended=ended)
     progress.ended(code)
     if code:
         raise typer.Exit(code)
 
 
-def _supervise(orders: dict[str, Any], progress: RunProgress, exposition: Exposition | None) -> int:
+def _supervise(
+    orders: dict[str, Any],
+    progress: RunProgress,
+    exposition: Exposition | None,
+    drain_on_sigterm: bool,
+) -> int:
     import logging
 
     from streamlet.clock import SystemClock
@@ -239,6 +275,7 @@ def _supervise(orders: dict[str, Any], progress: RunProgress, exposition: Exposi
         orders["members"],
         clock=SystemClock(),
         on_event=on_event,
+        drain_on_sigterm=drain_on_sigterm,
     )
     return instance.run()
 
@@ -249,13 +286,16 @@ def _run_here(
     orders: dict[str, Any],
     progress: RunProgress,
     exposition: Exposition | None,
+    drain_on_sigterm: bool,
 ) -> int:
+    from streamlet.clock import SystemClock
     from streamlet.local import MemberIdentity, open_worker
     from streamlet.runtime.signals import GracefulStop
-    from streamlet.tools.run_progress import ended_event
+    from streamlet.tools.run_progress import ended_event, leaving_event
 
     member = MemberIdentity(orders["process_id"], orders["name"])
-    with GracefulStop() as stop:
+    clock = SystemClock()
+    with GracefulStop(drains=True, drain_on_sigterm=drain_on_sigterm) as stop:
         worker = open_worker(
             app.topology(),
             settings,
@@ -264,9 +304,17 @@ def _run_here(
             policy=app.policy,
             observer=app.listeners.around(progress.observer()),
             measured=None if exposition is None else partial(exposition.take, 0),
+            on_leaving=lambda leaving: progress.event(0, leaving_event(leaving)),
         )
+
+        def keep_going() -> bool:
+            if stop.drain.is_set():
+                stop.drain.clear()
+                worker.drain(clock.wall_ms())
+            return not stop.asked.is_set()
+
         try:
-            worker.run(lambda: not stop.asked.is_set())
+            worker.run(keep_going)
         finally:
-            progress.event(0, ended_event(worker.counters))
+            progress.event(0, ended_event(worker.counters, worker.drained))
     return 0

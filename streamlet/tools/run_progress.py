@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 
+from streamlet.assignor.values import Leaving
 from streamlet.runtime.restore import RestoreProgress
 from streamlet.runtime.task import Output as TaskOutput
 from streamlet.runtime.worker import WorkerCounters
@@ -20,17 +22,35 @@ class _Member:
     records: int = 0
     dropped: int = 0
     skipped: int = 0
+    drained: bool = False
 
 
 class RunProgress:
-    """Turns workers' events into lines on standard error, and into the answer at the end."""
+    """Turns workers' events into lines on standard error, and into the answer at the end.
 
-    def __init__(self, output: Output, application: str, name: str) -> None:
+    ``record`` is told what others on this host may know of the instance (``InstanceRecord.say``).
+    """
+
+    def __init__(
+        self,
+        output: Output,
+        application: str,
+        name: str,
+        record: Callable[..., None] = lambda **fields: None,
+    ) -> None:
         self._output = output
         self._application = application
         self._name = name
+        self._record = record
         self._members: dict[int, _Member] = {}
         self._error: dict[str, str] | None = None
+        #: Since when the instance is on its way out, wall-clock ms; None: it is not.
+        self.leaving_since_ms: int | None = None
+
+    @property
+    def drained(self) -> bool:
+        """Whether all ended because everything they had was handed over."""
+        return bool(self._members) and all(one.drained for one in self._members.values())
 
     def event(self, member: int, event: dict[str, Any]) -> None:
         """Take one event of a worker."""
@@ -40,7 +60,12 @@ class RunProgress:
                 self._state(member, one, event["state"], tuple(event["tasks"]))
             case "restoring":
                 self._restoring(member, event)
+            case "leaving":
+                self._leaving(event["since_ms"])
+            case "staying":
+                self._leaving(None)
             case "ended":
+                one.drained, one.tasks = event["drained"], ()
                 one.records += event["records"]
                 one.dropped += event["dropped"]
                 one.skipped += event["skipped"]
@@ -51,6 +76,9 @@ class RunProgress:
                 pass  # what it means for the instance, the supervisor logs
             case unknown:
                 raise AssertionError(f"a worker reported {unknown!r}")
+        # Whoever reports runs, and from then on a signal reaches us as it should.
+        tasks = sum(len(member.tasks) for member in self._members.values())
+        self._record(drains=1, leaving_since_ms=self.leaving_since_ms or 0, tasks=tasks)
 
     def observer(self) -> LocalObserver:
         """An observer for a worker in this process, as member 0."""
@@ -67,13 +95,23 @@ class RunProgress:
             "records": records,
             "dropped": dropped,
             "skipped": skipped,
+            "drained": self.drained,
             "exit_code": exit_code,
             "error": self._error if exit_code else None,
         }
-        text = f"{self._name} stopped: {records:,} records processed, {skipped:,} skipped"
+        how = "drained" if self.drained else "stopped"
+        text = f"{self._name} {how}: {records:,} records processed, {skipped:,} skipped"
         if dropped:
             text += f", {dropped:,} dropped for want of a key, a value or a time"
         self._output.answer(document, text)
+
+    def _leaving(self, since_ms: int | None) -> None:
+        """Each member tells of it."""
+        if (since_ms is None) == (self.leaving_since_ms is None):
+            return
+        self.leaving_since_ms = since_ms
+        what = "stays after all" if since_ms is None else "is leaving: it hands its tasks over"
+        self._output.note(f"{self._name} {what}")
 
     def _who(self, member: int) -> str:
         return f"{self._name}-{member}"
@@ -114,9 +152,16 @@ class LocalObserver:
         """Outputs are shown by whoever reads the topics."""
 
 
-def ended_event(counters: WorkerCounters) -> dict[str, Any]:
+def ended_event(counters: WorkerCounters, drained: bool) -> dict[str, Any]:
     """The event that tells a supervisor what a worker did until it ended, well or not."""
-    return {"event": "ended", **attrs.asdict(counters)}
+    return {"event": "ended", "drained": drained, **attrs.asdict(counters)}
+
+
+def leaving_event(leaving: Leaving | None) -> dict[str, Any]:
+    """The event that tells a supervisor that the instance is to leave, or is not any more."""
+    if leaving is None:
+        return {"event": "staying"}
+    return {"event": "leaving", **attrs.asdict(leaving)}
 
 
 def restoring_event(progress: RestoreProgress) -> dict[str, Any]:

@@ -77,6 +77,25 @@ def test_close_ends_a_run_from_another_thread(bootstrap_servers: str, tmp_path: 
     assert len(returned) == 1
 
 
+def test_a_run_that_is_drained_leaves_and_returns(bootstrap_servers: str, tmp_path: Path) -> None:
+    """It is the only one: nobody takes its tasks, so it commits, leaves and is done."""
+    seen = threading.Event()
+    app, lines = word_count(bootstrap_servers, tmp_path, lambda k, word: seen.set())
+    returned: list[object] = []
+    thread = threading.Thread(target=lambda: returned.append(app.run(timeout=120)))
+    thread.start()
+    assert seen.wait(60)
+    app.drain(timeout=60)
+    thread.join(60)
+    assert len(returned) == 1
+    # What it had is committed, and it is welcome again: the mark went with it.
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    producer.produce(lines, b"b")
+    assert producer.flush(30) == 0
+    assert [(r.key, r.value) for r in app.run(count=1, timeout=60)] == [("b", 4)]
+    app.drain()  # nothing runs
+
+
 def test_a_join_does_not_wait_for_the_marker_behind_a_transaction(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:

@@ -125,6 +125,7 @@ def test_the_summary_tells_what_was_dropped_and_what_was_skipped(
         "records": 5,
         "dropped": 2,
         "skipped": 1,
+        "drained": False,
         "exit_code": 0,
         "error": None,
     }

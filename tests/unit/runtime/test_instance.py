@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,15 @@ if orders.get("exit") is not None and orders["member"] == orders.get("who", orde
     sys.exit(orders["exit"])
 for line in sys.stdin:
     order = json.loads(line)
+    if "drain" in order:
+        say(event="leaving", told="drain", since_ms=order["drain"])
+        if orders.get("crash") and not os.path.exists(orders["crash"]):
+            open(orders["crash"], "w").close()
+            sys.exit(1)
+        if orders["member"] in orders.get("leaves", [0, 1]):
+            say(event="ended", drained=True)
+            sys.exit(0)
+        continue
     say(told=order["stop"])
     if not orders.get("deaf"):
         sys.exit(0)
@@ -140,3 +150,74 @@ def test_a_worker_notices_that_its_supervisor_is_gone() -> None:
     events.react = react
     assert running.run() == 0
     assert {"told": "closed"} in [event for _, event in events.seen]
+
+
+def drained(events: Events) -> list[int]:
+    return [member for member, event in events.seen if event.get("drained")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+def test_a_signal_to_drain_reaches_every_worker_and_all_end_by_themselves(
+    number: signal.Signals,
+) -> None:
+    events = Events()
+    running = instance(events, count=2)
+    running._drain_on_sigterm = True
+    events.react = lambda member, event: len(events.ups()) == 2 and os.kill(os.getpid(), number)
+    assert running.run() == 0
+    assert sorted(drained(events)) == [0, 1]
+
+
+def test_a_sigterm_after_one_that_drains_stops() -> None:
+    events = Events()
+    running = instance(events, leaves=[])
+    running._drain_on_sigterm = True
+
+    def react(member: int, event: dict[str, Any]) -> None:
+        if "up" in event or event.get("told") == "drain":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    events.react = react
+    assert running.run() == 0
+    assert [event["told"] for _, event in events.seen if "told" in event] == ["drain", "graceful"]
+
+
+def test_a_worker_that_starts_again_reads_the_mark_and_is_told_nothing(tmp_path: Path) -> None:
+    """Told again, it would mark the instance although its mark was removed meanwhile."""
+    events = Events()
+    running = instance(events, crash=str(tmp_path / "crashed"))
+
+    def react(member: int, event: dict[str, Any]) -> None:
+        if "up" in event and len(events.ups()) == 1:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        elif "up" in event:
+            running.stop()
+
+    events.react = react
+    assert running.run() == 0
+    assert [event["told"] for _, event in events.seen if "told" in event] == ["drain", "graceful"]
+
+
+@pytest.mark.parametrize("reaped", [True, False])
+def test_workers_that_had_left_come_back_when_the_instance_is_to_stay(reaped: bool) -> None:
+    events = Events()
+    running = instance(events, count=2, leaves=[0])
+
+    def react(member: int, event: dict[str, Any]) -> None:
+        if len(events.ups()) == 3:
+            running.stop()
+        elif "up" in event:
+            if len(events.ups()) == 2:
+                os.kill(os.getpid(), signal.SIGUSR1)
+        elif drained(events) and sum("told" in seen for _, seen in events.seen) == 2:
+            # The other worker learns of it while this one's process comes to its end, or after.
+            worker = running._workers[0]
+            if reaped and worker.process is not None:
+                worker.process.wait()
+                running._reap()
+                running._reap()
+            running._note(running._workers[1], {"event": "staying"})
+
+    events.react = react
+    assert running.run() == 0
+    assert len(events.ups()) == 3

@@ -1,0 +1,233 @@
+"""A member's end of the control topic: a thread that follows marks and publishes what it is told.
+
+Nothing that runs waits for it, and nothing fails with it: while the broker is away it tries again,
+and what was to be published is published later, the newest of each kind. Reading goes to a view
+that never changes, so any thread may look at it.
+
+Whose member is gone says so itself when it leaves in peace. For the dead the leader does, who knows
+from the last rebalance which members there are: what is about others has some time to be about a
+member again (a worker that is started anew), then it is removed.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+
+import attrs
+
+from streamlet.assignor.values import GroupState, Leaving
+from streamlet.clock import Clock
+from streamlet.control.records import Place, place_of
+from streamlet.control.topic import ControlTopic
+from streamlet.control.values import Endpoint, Entry, Mark, MemberKey, MemberProgress
+from streamlet.control.view import ControlView
+from streamlet.errors import StreamletError
+from streamlet.group.session_events import Assigned, Lost, SessionEvent
+
+log = logging.getLogger(__name__)
+
+#: How long one look at the topic waits, and so how late something is published at most.
+FOLLOW_MS = 50
+#: How long a publication may take, and how long to rest after a failure.
+FLUSH_MS = 5_000
+RETRY_MS = 500
+#: How long something is about nobody before the leader removes it. A worker that fails over and
+#: over is away for up to half a minute and still bound by its instance's mark.
+MEMBER_GONE_MS = 15_000
+INSTANCE_GONE_MS = 60_000
+
+
+@attrs.frozen
+class _OwnMark:
+    """Mark our own instance, unless it is marked."""
+
+    mark: Mark
+
+
+class ControlLink:
+    """Follows and publishes for one member; everything but the thread's own may be called by any.
+
+    Args:
+        member: who we are.
+        name: what people call our instance.
+        open_topic: opens the control topic, on the thread.
+        clock: the time.
+        leave_timeout_ms: ``scale.down.timeout.ms``, for marks without a deadline; None: never.
+        on_leaving: told when our instance is marked, and when it is not any more.
+    """
+
+    def __init__(
+        self,
+        member: MemberKey,
+        name: str,
+        open_topic: Callable[[], ControlTopic],
+        clock: Clock,
+        *,
+        leave_timeout_ms: int | None,
+        on_leaving: Callable[[Leaving | None], None],
+    ) -> None:
+        self._member = member
+        self._name = name
+        self._open_topic = open_topic
+        self._clock = clock
+        self._leave_timeout_ms = leave_timeout_ms
+        self._on_leaving = on_leaving
+        #: What the topic said last.
+        self.view = ControlView()
+        #: All members as of the last rebalance if we lead, None if we do not.
+        self._roster: frozenset[MemberKey] | None = None
+        self._orders: queue.SimpleQueue[Entry | _OwnMark] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._was_read = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="streamlet-control", daemon=True)
+        # The thread's own.
+        self._topic: ControlTopic | None = None
+        self._leaving: Leaving | None = None
+        #: What is to be written: the newest entry of each place, None to remove it.
+        self._pending: dict[Place, Entry | None] = {}
+        #: What we wrote of ourselves; comes back if somebody removes it while we live.
+        self._mine: dict[Place, Entry] = {}
+        #: Since when there has been something about nobody.
+        self._missing: dict[Place, int] = {}
+        self._retry_ms = 0
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def wait_read(self, timeout_ms: int) -> bool:
+        """Wait until all that was there has been read; whether it has."""
+        return self._was_read.wait(timeout_ms / 1000)
+
+    def publish(self, entry: MemberProgress | Endpoint) -> None:
+        """Say this of ourselves, soon; it is removed when we close."""
+        self._orders.put(entry)
+
+    def mark(self, since_ms: int) -> None:
+        """Mark our own instance, soon; a mark that is there already stays as it is."""
+        self._orders.put(_OwnMark(Mark(self._member.instance, since_ms, name=self._name)))
+
+    def take(self, event: SessionEvent) -> None:
+        """Note who leads."""
+        if isinstance(event, Lost) or (isinstance(event, Assigned) and not event.leader):
+            self._roster = None
+
+    def planned(self, group: GroupState) -> None:
+        """Note who the members are: we plan for them."""
+        self._roster = frozenset(MemberKey(m.instance, m.number) for m in group.members)
+
+    def close(self, timeout_ms: int = 3_000) -> None:
+        """Take back what we said of ourselves and end; what cannot be said in time is left out."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_ms / 1000)
+
+    # The thread's.
+
+    def _run(self) -> None:
+        try:
+            self._topic = self._open_topic()
+            while not self._closing.is_set():
+                self._guarded(self._round)
+            self._take_orders()
+            self._pending = dict.fromkeys(self._mine)
+            self._guarded(self._write)
+        except Exception:
+            log.exception("the control topic is not followed any more")
+        finally:
+            self._was_read.set()
+            if self._topic is not None:
+                self._topic.close()
+
+    def _guarded(self, step: Callable[[ControlTopic], None]) -> None:
+        assert self._topic is not None
+        try:
+            step(self._topic)
+        except StreamletError as error:
+            log.warning("the control topic waits: %s", error)
+            self._was_read.clear()
+            self._closing.wait(RETRY_MS / 1000)
+
+    def _round(self, topic: ControlTopic) -> None:
+        if not self._was_read.is_set():
+            topic.read()
+            self._seen(topic.view)
+            self._was_read.set()
+        self._take_orders()
+        self._remove_gone(self._clock.now_ms())
+        self._write(topic)
+        if topic.follow(FOLLOW_MS):
+            self._seen(topic.view)
+
+    def _seen(self, view: ControlView) -> None:
+        """Act on what the topic says now."""
+        self.view = view
+        for place, entry in self._mine.items():
+            if place not in self._pending and not _has(view, place):
+                self._pending[place] = entry  # whoever removed it took us for dead
+        leaving = self._as_leaving(view.marks.get(self._member.instance))
+        if leaving != self._leaving:
+            self._leaving = leaving
+            self._on_leaving(leaving)
+
+    def _as_leaving(self, mark: Mark | None) -> Leaving | None:
+        if mark is None:
+            return None
+        deadline, timeout = mark.deadline_ms, self._leave_timeout_ms
+        if deadline is None and timeout is not None:
+            deadline = mark.since_ms + timeout
+        return Leaving(mark.since_ms, deadline)
+
+    def _take_orders(self) -> None:
+        while not self._orders.empty():
+            order = self._orders.get()
+            if isinstance(order, _OwnMark):
+                if order.mark.instance not in self.view.marks:
+                    self._pending[place_of(order.mark)] = order.mark
+            else:
+                self._mine[place_of(order)] = self._pending[place_of(order)] = order
+
+    def _write(self, topic: ControlTopic) -> None:
+        if not self._pending:
+            return
+        try:
+            for place, entry in self._pending.items():
+                if entry is None:
+                    topic.remove(place)
+                else:
+                    topic.write(entry)
+            topic.flush(FLUSH_MS)
+        except StreamletError:
+            topic.forget_unwritten()
+            raise
+        self._pending.clear()
+
+    def _remove_gone(self, now_ms: int) -> None:
+        """As the leader, remove what has been about nobody for some time."""
+        roster = self._roster
+        if roster is None:
+            self._missing.clear()
+            return
+        gone = _about_others(self.view, roster)
+        self._missing = {place: self._missing.get(place, now_ms) for place in gone}
+        for place, since_ms in self._missing.items():
+            if now_ms - since_ms >= gone[place] and place not in self._pending:
+                self._pending[place] = None
+
+
+def _about_others(view: ControlView, roster: frozenset[MemberKey]) -> dict[Place, int]:
+    """Places of what is about nobody of these, and how long each may stay, ms."""
+    instances = {member.instance for member in roster}
+    members = (view.progress.keys() | view.endpoints.keys()) - roster
+    places = {place: MEMBER_GONE_MS for key in members for place in view.places_of(key)}
+    marks = sorted(view.marks.keys() - instances)
+    return places | {(Mark, instance): INSTANCE_GONE_MS for instance in marks}
+
+
+def _has(view: ControlView, place: Place) -> bool:
+    kind, whose = place
+    entries = view.endpoints if kind is Endpoint else view.progress
+    return whose in entries

@@ -1,0 +1,181 @@
+"""Puts together what a member says of itself in the control topic, when there is something to say.
+
+On the worker's thread, a few times a second. Something new is said at once, how far copies are
+every second, and what has not changed every half minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import attrs
+
+from streamlet.clock import Clock
+from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
+from streamlet.group.handover import Handover
+from streamlet.group.handover_values import OURS, Claim, Followed, Stage
+from streamlet.kafka.ports import RecordSource
+from streamlet.runtime.activation import Activation
+from streamlet.runtime.board import Board
+from streamlet.runtime.copies import Copies
+from streamlet.runtime.holdings import Holdings
+from streamlet.types import TaskId
+
+#: How often to look whether there is something new.
+LOOK_MS = 250
+#: How often to say how far copies are that are not ready, and what has not changed.
+MOVING_MS = 1_000
+RESTING_MS = 30_000
+
+#: Offset reached and end, summed over a task's changelogs.
+Reads: TypeAlias = Mapping[TaskId, tuple[int, int]]
+
+_ACTIVE = {Stage.OPENING: "restoring", Stage.RUNNING: "running", Stage.STOPPED: "stopped"}
+_MOVING = frozenset({"learning", "waiting", "restoring", "stopped"})
+
+
+@attrs.frozen
+class _Reached:
+    """Where a copy was at a time, to tell its rate by."""
+
+    at_ms: int
+    offset: int
+
+
+class Reporter:
+    """Says what one member does.
+
+    Args:
+        member: who it is.
+        name: what people call it, ``h1-0``.
+        board: has the rules.
+        publish: takes what is to be said; must not block.
+        member_id: asks for its present member id.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        member: MemberKey,
+        name: str,
+        board: Board,
+        *,
+        publish: Callable[[MemberProgress], None],
+        member_id: Callable[[], str],
+        clock: Clock,
+    ) -> None:
+        self._member = member
+        self._name = name
+        self._board = board
+        self._publish = publish
+        self._member_id = member_id
+        self._clock = clock
+        self._look_at_ms = 0
+        self._said_at_ms: int | None = None
+        self._said: MemberProgress | None = None
+        self._reached: dict[TaskId, _Reached] = {}
+
+    def look(
+        self,
+        now_ms: int,
+        state: str,
+        *,
+        source: RecordSource,
+        holdings: Holdings,
+        activation: Activation,
+        copies: Copies | None,
+    ) -> None:
+        """Say what there is to say, if it is time to look."""
+        if now_ms < self._look_at_ms:
+            return
+        self._look_at_ms = now_ms + LOOK_MS
+        with self._board.rules() as rules:
+            outline = self._outline(rules, state)
+        if not self._due(outline, now_ms):
+            return
+        reads: dict[TaskId, tuple[int, int]] = {**activation.reads()}
+        if copies is not None:
+            reads |= copies.reads
+        self._said, self._said_at_ms = outline, now_ms
+        tasks = tuple(self._measured(t, now_ms, reads, holdings, source) for t in outline.tasks)
+        self._reached = {task: _Reached(now_ms, offset) for task, (offset, _) in reads.items()}
+        self._publish(attrs.evolve(outline, tasks=tasks, at_ms=self._clock.wall_ms()))
+
+    def _outline(self, rules: Handover, state: str) -> MemberProgress:
+        """All but what moves by itself: an outline that is the same is no news."""
+        ours = {task for task, claim in rules.claims.items() if claim.stage in OURS}
+        tasks = {t: _of_copy(t, copy) for t, copy in rules.copies.items() if t not in ours}
+        tasks |= {task: _of_claim(task, claim) for task, claim in rules.claims.items()}
+        return MemberProgress(
+            instance=self._member.instance,
+            number=self._member.number,
+            member=self._name,
+            member_id=self._member_id(),
+            at_ms=0,
+            state=state,
+            generation=rules.generation,
+            leaving=rules.leaving is not None,
+            tasks=tuple(tasks[task] for task in sorted(tasks)),
+        )
+
+    def _due(self, outline: MemberProgress, now_ms: int) -> bool:
+        if self._said is None or self._said_at_ms is None or outline != self._said:
+            return True
+        moving = any(task.stage in _MOVING for task in outline.tasks)
+        return now_ms - self._said_at_ms >= (MOVING_MS if moving else RESTING_MS)
+
+    def _measured(
+        self,
+        said: TaskProgress,
+        now_ms: int,
+        reads: Reads,
+        holdings: Holdings,
+        source: RecordSource,
+    ) -> TaskProgress:
+        """With how far it is."""
+        task = TaskId.parse(said.task)
+        if said.stage == "running":
+            return attrs.evolve(said, lag=_input_lag(task, holdings, source))
+        if task not in reads or said.role == "released":
+            return said
+        restored, end = reads[task]
+        left = max(end - restored, 0)
+        rate = self._rate(task, restored, now_ms)
+        return attrs.evolve(
+            said,
+            lag=left,
+            restored=restored,
+            end=end,
+            rate=rate,
+            eta_s=0.0 if not left else left / rate if rate else None,
+        )
+
+    def _rate(self, task: TaskId, restored: int, now_ms: int) -> float | None:
+        """Records per second since it was said last; None the first time."""
+        before = self._reached.get(task)
+        if before is None or now_ms <= before.at_ms:
+            return None
+        return max(restored - before.offset, 0) * 1000 / (now_ms - before.at_ms)
+
+
+def _of_copy(task: TaskId, copy: Followed) -> TaskProgress:
+    return TaskProgress(str(task), str(copy.role), "ready" if copy.ready else "learning")
+
+
+def _of_claim(task: TaskId, claim: Claim) -> TaskProgress:
+    if claim.stage is Stage.WAITING:
+        return TaskProgress(str(task), "pending", "waiting", generation=claim.generation)
+    if claim.stage is Stage.RELEASED:
+        return TaskProgress(str(task), "released", "released")
+    return TaskProgress(str(task), "active", _ACTIVE[claim.stage], generation=claim.generation)
+
+
+def _input_lag(task: TaskId, holdings: Holdings, source: RecordSource) -> int | None:
+    """Input records that were not processed yet, as far as the last fetches know."""
+    active = holdings.tasks.get(task)
+    if active is None:
+        return None
+    ends = {tp: source.known_end(tp) for tp in active.positions}
+    known = [max(end - active.positions[tp], 0) for tp, end in ends.items() if end is not None]
+    return sum(known) if known else None

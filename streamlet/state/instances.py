@@ -1,0 +1,73 @@
+"""The instances of this machine, found by what they keep in their state folders.
+
+An instance says there what others on its host may want to know: its name, whether SIGUSR1 drains
+it, whether it is on its way out, how many tasks it still runs and, in the end, how it ended. It is
+the lock's file, so whoever reads it knows whether the instance lives.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import attrs
+
+from streamlet.state.directory import INSTANCE_LOCK, FolderLock, fields_of, holder_of
+
+
+@attrs.frozen
+class InstanceFolder:
+    """An instance as its folder shows it. ``pid`` is None when it does not run."""
+
+    application: str
+    file: Path
+    pid: int | None
+    name: str
+    drains: bool
+    leaving_since_ms: int  # wall-clock time, 0: it is not leaving
+    tasks: int
+    ended: str  # drained, stopped or failed; empty while it runs
+
+    @classmethod
+    def read(cls, file: Path) -> InstanceFolder:
+        """Look at the lock's file of an instance."""
+        fields = fields_of(file)
+        return cls(
+            application=file.parent.name,
+            file=file,
+            pid=holder_of(file),
+            name=str(fields.get("name", "")),
+            drains=bool(fields.get("drains")),
+            leaving_since_ms=int(fields.get("leaving_since_ms", 0)),
+            tasks=int(fields.get("tasks", 0)),
+            ended=str(fields.get("ended", "")),
+        )
+
+
+def instances(root: Path) -> list[InstanceFolder]:
+    """The instances whose state is, or was, under a ``state.dir``, by application."""
+    return [InstanceFolder.read(file) for file in sorted(root.glob(f"*/{INSTANCE_LOCK}"))]
+
+
+class InstanceRecord:
+    """What an instance that runs keeps in its folder; written when it changes.
+
+    Args:
+        lock: the instance's, held.
+        name: what people call it.
+    """
+
+    def __init__(self, lock: FolderLock, name: str) -> None:
+        self._lock = lock
+        self._one_at_a_time = threading.Lock()
+        lock.set(name=name, drains=0, leaving_since_ms=0, tasks=0, ended="")
+
+    def say(self, **fields: str | int) -> None:
+        """Change what is said; from any thread.
+
+        Raises:
+            StateError: the file cannot be written.
+        """
+        with self._one_at_a_time:
+            if any(self._lock.fields.get(name) != value for name, value in fields.items()):
+                self._lock.set(**fields)

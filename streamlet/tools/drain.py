@@ -1,0 +1,186 @@
+"""``streamlet drain``: have an instance on this host leave."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamlet.clock import Clock, SystemClock
+from streamlet.errors import ConfigError, NotFoundError, RefusedError, StreamletError, TimedOutError
+from streamlet.tools.command import Common, command
+
+if TYPE_CHECKING:
+    from streamlet.state.instances import InstanceFolder
+
+POLL_S = 0.2
+
+
+@command("drain")
+def drain(
+    common: Common,
+    app: Annotated[
+        str | None,
+        typer.Argument(metavar="[APP]", help="The application's id, or module:attribute."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="N", help="Name of the instance, as given to run.")
+    ] = None,
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="D", help="Where its state is kept (state.dir).")
+    ] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="How long to wait, as 90s or 10m; then exit 4."),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait until the instance has ended.")
+    ] = True,
+) -> None:
+    """Have an instance on this host hand its tasks over and end; the same as SIGUSR1.
+
+    Say APP, --name or --state-dir where several instances run here. For instances elsewhere there
+    is scale-down.
+    """
+    timeout_ms = None if timeout is None else _ms(timeout)
+    found = _find(_root(common, app, state_dir), None if app is None else _id(app), name)
+    Drain(common, found, timeout_ms).run(wait)
+
+
+def _ms(text: str) -> int:
+    from streamlet.config.values import duration
+
+    try:
+        return duration().parse(text)
+    except ValueError as error:
+        raise ConfigError([f"--timeout {text}: {error}"]) from error
+
+
+def _root(common: Common, app: str | None, state_dir: Path | None) -> Path:
+    from streamlet.config import Settings
+
+    if state_dir is not None:
+        return state_dir
+    given = [f"{key}={value}" for key, value in common.settings.items()]
+    if app is None or ":" not in app:
+        return Settings.load(environ=os.environ, overrides=given).state_dir
+    from streamlet.app import load_app
+
+    return load_app(app).load_settings(environ=os.environ, overrides=given).state_dir
+
+
+def _id(app: str) -> str:
+    if ":" not in app:
+        return app
+    from streamlet.app import load_app
+
+    return load_app(app).name
+
+
+def _find(root: Path, application: str | None, name: str | None) -> InstanceFolder:
+    """The one instance that is meant.
+
+    Raises:
+        NotFoundError: there is none.
+        ConfigError: there are several.
+    """
+    from streamlet.state.instances import instances
+
+    living = [
+        one
+        for one in instances(root)
+        if one.pid is not None
+        and application in (None, one.application)
+        and name in (None, one.name)
+    ]
+    if not living:
+        of = "" if application is None else f" of {application}"
+        called = "" if name is None else f" called {name}"
+        raise NotFoundError(f"no instance{of}{called} runs on this host with its state in {root}")
+    if len(living) > 1:
+        which = ", ".join(f"{one.application} {one.name}" for one in living)
+        raise ConfigError([f"several instances run here ({which}): say APP or --name"])
+    return living[0]
+
+
+class Drain:
+    """One instance on its way out, as its folder shows it.
+
+    Args:
+        common: where to tell of it.
+        found: the instance.
+        timeout_ms: how long to wait; None: as long as it takes.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        common: Common,
+        found: InstanceFolder,
+        timeout_ms: int | None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._output = common.output
+        self._found = found
+        self._pid = found.pid or 0
+        self._clock = clock or SystemClock()
+        self._timeout_ms = timeout_ms
+        self._until_ms = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
+        self._pause = threading.Event()
+
+    def run(self, wait: bool) -> None:
+        """Signal it, and wait for its end.
+
+        Raises:
+            RefusedError: it cannot be signalled.
+            TimedOutError: it takes longer.
+            StreamletError: it ended otherwise.
+        """
+        # Before that a signal would find Python's own answer, which is to die.
+        while not self._found.drains and self._lives():
+            self._rest("takes no orders yet")
+        if self._lives():
+            self._signal()
+        told = -1
+        while wait and self._lives():
+            if self._found.leaving_since_ms and self._found.tasks != told:
+                told = self._found.tasks
+                self._output.note(f"{self._found.name} still runs {told} tasks")
+            self._rest("is still leaving")
+        if wait and self._found.ended != "drained":
+            how = self._found.ended or "killed"
+            raise StreamletError(f"{self._found.name} was not drained: it was {how}")
+        self._answer(wait)
+
+    def _answer(self, waited: bool) -> None:
+        found = self._found
+        document = {
+            "application": found.application,
+            "name": found.name,
+            "pid": self._pid,
+            "drained": waited,
+        }
+        self._output.answer(document, f"{found.name} {'drained' if waited else 'is leaving'}")
+
+    def _signal(self) -> None:
+        try:
+            os.kill(self._pid, signal.SIGUSR1)
+        except ProcessLookupError:
+            return  # it has just ended; its folder tells how
+        except PermissionError as error:
+            raise RefusedError(
+                f"process {self._pid} belongs to another user; run this as that one"
+            ) from error
+
+    def _lives(self) -> bool:
+        self._found = type(self._found).read(self._found.file)
+        return self._found.pid == self._pid
+
+    def _rest(self, what: str) -> None:
+        if self._until_ms is not None and self._clock.now_ms() >= self._until_ms:
+            raise TimedOutError(f"{self._found.name} {what} after {self._timeout_ms} ms")
+        self._pause.wait(POLL_S)

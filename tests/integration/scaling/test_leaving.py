@@ -1,0 +1,124 @@
+"""Instances that are to leave: their tasks are handed over warm, then they end by themselves."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from streamlet.group.transport import Transport
+from tests.integration.chaos.support import ROOT, Cluster, Instance, wait_for
+from tests.integration.chaos.topics import Load
+from tests.integration.learners.scenes import assert_exact_in_the_end, await_owners
+from tests.integration.scaling.scenes import Marks
+
+pytestmark = [pytest.mark.integration, pytest.mark.chaos]
+
+
+def assert_drained(instance: Instance) -> None:
+    """It ended by itself, and well, and every task it lost it lost in a hand-over."""
+    assert instance.wait() == 0, instance.log()
+    assert f"{instance.name} drained: " in instance.log()
+    assert "lost all tasks" not in instance.log()
+
+
+def test_marked_instances_hand_over_and_end_one_after_the_other(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """One by a mark in the topic; then the leader, by a signal, while the load goes on."""
+    cluster = make_cluster("counting")
+    a = cluster.instance("a").start()
+    with Load(cluster.servers, cluster.topic("in"), rate=1_000) as load:
+        cluster.await_running()
+        b, c = cluster.instance("b", 2).start(), cluster.instance("c").start()
+        await_owners(cluster, a, b, c)
+        marks = Marks(cluster)
+        marks.mark(b)
+        assert_drained(b)
+        await_owners(cluster, a, c)
+        assert (marks.names(), marks.of(b)) == (set(), None)
+
+        assert a.process is not None
+        a.process.send_signal(signal.SIGUSR1)
+        wait_for(lambda: marks.names() == {"a"}, lambda: f"a is marked\n{a.log()}")
+        assert_drained(a)
+        await_owners(cluster, c)
+        assert_exact_in_the_end(cluster, [c], load)
+    for instance in (a, b):
+        assert "is restored without its copy" not in c.log(), instance.name
+
+
+def test_a_mark_can_be_cancelled_and_a_deadline_is_kept(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """Learners never say that they are ready, so that without a deadline nobody ever leaves."""
+    cluster = make_cluster(
+        "counting", learner_ready_linger_ms="600000", initial_assignment_delay_ms="4000"
+    )
+    a, b = cluster.instance("a").start(), cluster.instance("b").start()
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        await_owners(cluster, a, b)
+        marks = Marks(cluster)
+        marks.mark(b)
+        marks.await_leaving(b, True)
+        marks.cancel(b)
+        marks.await_leaving(b, False)
+        await_owners(cluster, a, b)
+
+        marks.mark(b, deadline_in_ms=2_000)
+        assert_drained(b)
+        await_owners(cluster, a)
+
+        # It starts without its old mark, and is as welcome as anybody.
+        marks.mark(b)
+        b.start()
+        wait_for(lambda: marks.of(b) is not None, lambda: f"b is back\n{b.log()}")
+        assert marks.names() == set()
+        assert b.stop() == 0
+        assert_exact_in_the_end(cluster, [a], load)
+
+
+def test_a_static_member_leaves_for_good_by_sigterm_or_by_command(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = make_cluster("counting")
+    a = cluster.instance("a").start()
+    cluster.await_running()
+    b = cluster.instance("b", more=("--instance-id", "b", "--drain-on-sigterm")).start()
+    c = cluster.instance("c", more=("--instance-id", "c")).start()
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        await_owners(cluster, a, b, c)
+        assert b.process is not None
+        b.process.terminate()
+        assert_drained(b)
+        command = [sys.executable, "-m", "streamlet", "drain", cluster.name, "--json"]
+        done = subprocess.run(
+            [*command, "--state-dir", str(c.state), "--timeout", "60s"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        assert (answer["application"], answer["name"], answer["drained"]) == (
+            cluster.name,
+            "c",
+            True,
+        )
+        assert_drained(c)
+        assert members(cluster) == [None]
+        assert_exact_in_the_end(cluster, [a], load)
+
+
+def members(cluster: Cluster) -> list[str | None]:
+    """Static ids of the group's members."""
+    transport = Transport(cluster.servers, client_id="look")
+    try:
+        found = transport.describe_group(cluster.name, 10_000).result()
+        return [member.instance_id for member in found.members]
+    finally:
+        transport.close()

@@ -1,0 +1,203 @@
+"""A member's end of the control topic, step by step over a log in memory."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from streamlet.assignor.values import GroupState, Leaving, MemberState
+from streamlet.clock import ManualClock
+from streamlet.control.topic import ControlTopic, prepare_control
+from streamlet.control.values import Endpoint, Mark, MemberKey, MemberProgress
+from streamlet.control.view import ControlView
+from streamlet.errors import DeliveryError
+from streamlet.group.session_events import Assigned, Lost
+from streamlet.group.values import Assignment
+from streamlet.runtime.control_link import INSTANCE_GONE_MS, MEMBER_GONE_MS, ControlLink
+from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
+
+APP = "app"
+ME, OTHER = MemberKey("p1", 0), MemberKey("p2", 0)
+
+
+def progress(member: MemberKey, at_ms: int = 0) -> MemberProgress:
+    return MemberProgress(member.instance, member.number, "h-0", "id", at_ms)
+
+
+def group(*members: MemberKey) -> GroupState:
+    states = tuple(MemberState(f"id-{m.instance}", m.instance, m.number) for m in members)
+    return GroupState((), states, 1, 0)
+
+
+@attrs.define
+class Bench:
+    """A link whose thread's steps are taken by hand."""
+
+    log: MemoryLog = attrs.field(factory=MemoryLog)
+    clock: ManualClock = attrs.field(factory=ManualClock)
+    told: list[Leaving | None] = attrs.field(factory=list)
+    leave_timeout_ms: int | None = None
+    link: ControlLink = attrs.field(init=False)
+    sink: MemorySink = attrs.field(init=False)
+    topic: ControlTopic = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        prepare_control(MemoryAdmin(self.log), APP)
+        self.sink = MemorySink(self.log)
+        self.topic = self.opened(self.sink)
+        self.link = ControlLink(
+            ME,
+            "h1",
+            lambda: self.topic,
+            self.clock,
+            leave_timeout_ms=self.leave_timeout_ms,
+            on_leaving=self.told.append,
+        )
+
+    def opened(self, sink: MemorySink) -> ControlTopic:
+        admin = MemoryAdmin(self.log)
+        return ControlTopic(APP, MemorySource(self.log), sink, admin, self.clock)
+
+    def step(self, ms: int = 0) -> None:
+        """Some time passes, then the thread comes round."""
+        self.clock.advance(ms)
+        self.link._round(self.topic)
+
+    def others(self) -> ControlTopic:
+        """The topic as anybody else writes it."""
+        return self.opened(MemorySink(self.log))
+
+    def view(self) -> ControlView:
+        """What anybody reads."""
+        return self.others().read()
+
+
+def test_marks_of_ours_are_told_and_those_of_others_are_not() -> None:
+    bench = Bench()
+    others = bench.others()
+    bench.step()
+    assert bench.told == []
+    others.write(Mark("p2", 5), Mark("p1", 6, 60))
+    bench.step()
+    bench.step()
+    assert bench.told == [Leaving(6, 60)]
+    others.write(Mark("p1", 6, 50))
+    bench.step()
+    others.remove((Mark, "p1"))
+    bench.step()
+    assert bench.told == [Leaving(6, 60), Leaving(6, 50), None]
+
+
+def test_a_mark_without_a_deadline_gets_that_of_the_settings() -> None:
+    bench = Bench(leave_timeout_ms=100)
+    bench.others().write(Mark("p1", 6))
+    bench.step()
+    assert bench.told == [Leaving(6, 106)]
+
+
+def test_marks_that_are_there_are_known_before_anything_else_happens() -> None:
+    bench = Bench()
+    bench.others().write(Mark("p1", 6))
+    assert not bench.link.wait_read(0)
+    bench.step()
+    assert bench.link.wait_read(0)
+    assert bench.told == [Leaving(6)]
+
+
+def test_the_newest_of_what_was_published_is_there_and_comes_back_when_removed() -> None:
+    bench = Bench()
+    endpoint = Endpoint("p1", 0, "h1-0", "localhost", 9_100)
+    for entry in (progress(ME, 1), endpoint, progress(ME, 2)):
+        bench.link.publish(entry)
+    bench.step()
+    assert bench.view().progress == {ME: progress(ME, 2)}
+    assert bench.view().endpoints == {ME: endpoint}
+    bench.others().remove((MemberProgress, ME))
+    bench.step()
+    bench.step()
+    assert bench.view().progress == {ME: progress(ME, 2)}
+
+
+def test_it_marks_its_own_instance_but_leaves_a_mark_that_is_there() -> None:
+    bench = Bench()
+    bench.link.mark(7)
+    bench.step()
+    assert bench.view().marks == {"p1": Mark("p1", 7, name="h1")}
+    bench.link.mark(9)
+    bench.step()
+    assert bench.view().marks["p1"].since_ms == 7
+    assert bench.told == [Leaving(7)]
+
+
+def test_what_cannot_be_written_is_written_later() -> None:
+    bench = Bench()
+    bench.link.publish(progress(ME, 1))
+    bench.sink.fail("the broker is away")
+    with pytest.raises(DeliveryError):
+        bench.step()
+    bench.link.publish(progress(ME, 2))
+    bench.sink.fail(None)
+    bench.step()
+    assert bench.view().progress == {ME: progress(ME, 2)}
+
+
+def test_the_leader_removes_what_is_about_nobody_after_some_time() -> None:
+    bench = Bench()
+    bench.link.publish(progress(ME))
+    others = bench.others()
+    others.write(progress(OTHER), Mark("p2", 1), Mark("p3", 1))
+    bench.link.planned(group(ME, OTHER))
+    bench.step()
+    bench.step(MEMBER_GONE_MS)
+    assert bench.view().progress.keys() == {ME, OTHER}
+
+    bench.link.planned(group(ME))
+    bench.step()
+    bench.step(MEMBER_GONE_MS - 1)
+    assert bench.view().progress.keys() == {ME, OTHER}
+    bench.step(1)
+    assert bench.view().progress.keys() == {ME}
+    # A worker that is started anew is still bound by the mark of its instance.
+    assert bench.view().marks.keys() == {"p2", "p3"}
+    bench.step(INSTANCE_GONE_MS)
+    assert bench.view().marks == {}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [Lost("expired"), Assigned(2, "id", Assignment()), Assigned(2, "id", Assignment(), True)],
+)
+def test_only_the_leader_removes_anything(event: Lost | Assigned) -> None:
+    bench = Bench()
+    bench.others().write(progress(OTHER))
+    bench.link.planned(group(ME))
+    bench.link.take(event)
+    bench.step()
+    bench.step(MEMBER_GONE_MS)
+    leads = isinstance(event, Assigned) and event.leader
+    assert (OTHER in bench.view().progress) is not leads
+
+
+def test_who_comes_back_in_time_keeps_what_is_about_it() -> None:
+    bench = Bench()
+    bench.others().write(progress(OTHER))
+    bench.link.planned(group(ME))
+    bench.step()
+    bench.step(MEMBER_GONE_MS - 1)
+    bench.link.planned(group(ME, OTHER))
+    bench.step()
+    bench.link.planned(group(ME))
+    bench.step(MEMBER_GONE_MS - 1)
+    assert OTHER in bench.view().progress
+
+
+def test_closing_takes_back_what_was_said_and_leaves_the_mark() -> None:
+    """With the real thread: the mark is the instance's, which may have other workers."""
+    bench = Bench()
+    bench.link.publish(progress(ME))
+    bench.link.mark(7)
+    bench.link.start()
+    assert bench.link.wait_read(10_000)
+    bench.link.close()
+    assert not bench.link._thread.is_alive()
+    assert bench.view().progress == {}

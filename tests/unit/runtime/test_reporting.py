@@ -1,0 +1,162 @@
+"""When a member says something of itself, and what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from streamlet.assignor.values import Leaving
+from streamlet.clock import ManualClock
+from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
+from streamlet.group.handover import Handover
+from streamlet.group.handover_values import HandoverRules
+from streamlet.group.values import Assignment
+from streamlet.runtime.board import Board
+from streamlet.runtime.reporting import LOOK_MS, MOVING_MS, RESTING_MS, Reporter
+from streamlet.types import TaskId, TopicPartition
+
+A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
+
+
+@attrs.define
+class Active:
+    positions: dict[TopicPartition, int]
+
+
+@attrs.define
+class Parts:
+    """What a worker has, as far as it is asked."""
+
+    tasks: dict[TaskId, Active] = attrs.field(factory=dict)
+    ends: dict[TopicPartition, int | None] = attrs.field(factory=dict)
+    restoring: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict)
+    copied: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict)
+
+    def known_end(self, partition: TopicPartition) -> int | None:
+        return self.ends.get(partition)
+
+    def reads(self) -> Mapping[TaskId, tuple[int, int]]:
+        return self.restoring
+
+
+@attrs.define
+class Copied:
+    reads: Mapping[TaskId, tuple[int, int]]
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.clock = ManualClock(1_000)
+        self.rules = Handover(HandoverRules(acceptable_lag=10))
+        self.parts = Parts()
+        self.said: list[MemberProgress] = []
+        self.reporter = Reporter(
+            MemberKey("p", 0),
+            "h-0",
+            Board(self.rules),
+            publish=self.said.append,
+            member_id=lambda: "id",
+            clock=self.clock,
+        )
+
+    def look(self, ms: int = LOOK_MS, state: str = "RUNNING") -> MemberProgress | None:
+        """Time passes, and the worker comes round; what it said then."""
+        self.clock.advance(ms)
+        before = len(self.said)
+        parts: Any = self.parts
+        copies: Any = Copied(self.parts.copied)
+        self.reporter.look(
+            self.clock.now_ms(),
+            state,
+            source=parts,
+            holdings=parts,
+            activation=parts,
+            copies=copies,
+        )
+        return self.said[-1] if len(self.said) > before else None
+
+    def assigned(self, generation: int, **orders: Any) -> None:
+        self.rules.assigned(generation, "id", Assignment(**orders), self.clock.now_ms())
+
+
+def test_news_are_told_at_the_next_look_and_nothing_is_told_every_half_minute() -> None:
+    bench = Bench()
+    first = bench.look()
+    assert first is not None
+    assert (first.member, first.member_id, first.at_ms, first.tasks) == ("h-0", "id", 1_250, ())
+    assert bench.look() is None
+    bench.assigned(1, active=frozenset({A}))
+    assert bench.look(LOOK_MS - 1) is None
+    told = bench.look(1)
+    assert told is not None
+    assert told.tasks == (TaskProgress("0_0", "active", "restoring", generation=1),)
+    bench.rules.running(A, 0)
+    assert bench.look() is not None
+    assert bench.look(RESTING_MS - 1) is None
+    assert bench.look() is not None
+    bench.rules.set_leaving(Leaving(5))
+    leaving = bench.look()
+    assert leaving is not None
+    assert leaving.leaving
+
+
+def test_a_learner_is_told_of_each_second_with_its_rate_until_it_is_ready() -> None:
+    bench = Bench()
+    bench.assigned(1, learner=frozenset({A}))
+    bench.parts.copied = {A: (100, 400)}
+    told = bench.look()
+    assert told is not None
+    begun = TaskProgress("0_0", "learner", "learning", 300, 100, 400)
+    assert told.tasks == (begun,)
+    bench.parts.copied = {A: (200, 400)}
+    assert bench.look(MOVING_MS - 1) is None
+    told = bench.look(LOOK_MS)
+    assert told is not None
+    rate = 100 * 1000 / (MOVING_MS - 1 + LOOK_MS)
+    assert told.tasks == (attrs.evolve(begun, lag=200, restored=200, rate=rate, eta_s=200 / rate),)
+    bench.rules.progress(A, 5, bench.clock.now_ms())
+    told = bench.look()
+    assert told is not None
+    assert told.tasks[0].stage == "ready"
+    assert bench.look(MOVING_MS + LOOK_MS) is None
+
+
+def test_a_handover_can_be_followed_from_both_ends() -> None:
+    bench = Bench()
+    bench.assigned(1, active=frozenset({A}))
+    bench.rules.running(A, 0)
+    bench.rules.claimed(A, 0)
+    bench.assigned(2, release={A: "other"}, pending={B: "other"})
+    token = next(d.token for d in bench.rules.take() if type(d).__name__ == "AskHold")
+    stages = {task.task: (task.role, task.stage) for task in (bench.look() or bench.said[0]).tasks}
+    assert stages == {"0_0": ("active", "running"), "0_1": ("pending", "waiting")}
+    bench.rules.hold(token, True, 0)
+    told = bench.look()
+    assert told is not None
+    assert [task.stage for task in told.tasks] == ["stopped", "waiting"]
+
+
+def test_an_active_task_lags_by_what_its_inputs_still_hold() -> None:
+    bench = Bench()
+    bench.assigned(1, active=frozenset({A, B, C}))
+    for task in (A, B, C):
+        bench.rules.running(task, 0)
+    x, y = TopicPartition("x", 0), TopicPartition("y", 0)
+    bench.parts.tasks = {A: Active({x: 4, y: 9}), B: Active({TopicPartition("x", 1): 0})}
+    bench.parts.ends = {x: 10, y: 8}
+    told = bench.look()
+    assert told is not None
+    assert [task.lag for task in told.tasks] == [6, None, None]
+
+
+def test_a_task_that_is_restored_here_is_told_of_as_well() -> None:
+    bench = Bench()
+    bench.assigned(3, active=frozenset({A}))
+    bench.parts.restoring = {A: (7, 7)}
+    told = bench.look()
+    assert told is not None
+    assert told.tasks == (
+        TaskProgress("0_0", "active", "restoring", 0, 7, 7, None, 0.0, generation=3),
+    )
