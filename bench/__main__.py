@@ -8,11 +8,19 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bench import assignor, handover, restore, streams
+from bench import assignor, handover, restore, restore_share, streams
 from bench.processes import MeasurementError
 
 _PEERS = ("bare", "streamlet")
-_WORKLOADS = ("wordcount", "passthrough", "restore", "assignor", "handover", "spark")
+_WORKLOADS = (
+    "wordcount",
+    "passthrough",
+    "restore",
+    "restore-share",
+    "assignor",
+    "handover",
+    "spark",
+)
 _WAYS = ("passthrough", "native_count", "tws_per_key", "tasks")
 _MODES = (*handover.MODES, "partial")
 
@@ -50,6 +58,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
             return spark.run(
                 records=options.records, keys=options.keys, runs=options.runs, ways=options.ways
             )
+        case "restore-share":
+            return restore_share.run(records=options.records, keys=options.keys, runs=options.runs)
         case "restore":
             return restore.run(keys=options.records, runs=options.runs, peers=options.peers)
         case workload:
@@ -73,7 +83,9 @@ def _parse() -> argparse.Namespace:
         "--records", type=_count, default=1_000_000, help="input records; keys of restore"
     )
     parser.add_argument(
-        "--keys", type=_count, help="different keys; 10,000, in hand-overs 200,000 if not given"
+        "--keys",
+        type=_count,
+        help="different keys; 10,000, where tasks are handed over 200,000 if not given",
     )
     parser.add_argument("--runs", type=_count, default=3, help="rounds")
     parser.add_argument("--workers", type=_count, default=1, help="workers of streamlet")
@@ -97,7 +109,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     options = parser.parse_args()
     if options.keys is None:
-        options.keys = handover.KEYS if options.workload == "handover" else 10_000
+        large = options.workload in ("handover", "restore-share")
+        options.keys = handover.KEYS if large else 10_000
     if options.workload != "handover" and options.keys > options.records:
         parser.error("--keys is more than --records: every key is there once")
     return options

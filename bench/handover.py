@@ -34,8 +34,9 @@ MODES = ("release", "surrender", "eager")
 _CONFIGS = {
     "release": {"learner.handover": "release"},
     "surrender": {"learner.handover": "surrender"},
+    "eager": {"stream.rebalancing.mode": "eager"},
 }
-_STEADY_S = 3.0
+_STEADY_S = 3.5
 _SETTLE_S = 2.0
 
 
@@ -147,7 +148,8 @@ def _judge(stage: _Stage, sent: int) -> dict[str, Any]:
     by_pid = {one.pid: one for one in stage.instances.all}
     stops = {pid: one.stopped_ms for pid, one in by_pid.items() if one.stopped_ms is not None}
     moves = live_moves(arrivals.moves, stops)
-    moved, others = arrivals.gaps(moves)
+    starts = {pid: one.started_ms for pid, one in by_pid.items()}
+    moved, others = arrivals.gaps(moves, starts)
     waits = [
         waited
         for move in moves
@@ -155,8 +157,10 @@ def _judge(stage: _Stage, sent: int) -> dict[str, Any]:
     ]
     return {
         "handovers": len(moves),
-        "gap_ms": summary(moved),
-        "others_gap_ms": summary(others),
+        "gap_ms": summary([one.gap for one in moved]),
+        "others_gap_ms": summary([one.gap for one in others]),
+        "silence_ms": summary([one.longest for one in moved]),
+        "others_silence_ms": summary([one.longest for one in others]),
         "ready_to_active_s": round(percentile(waits, 99), 3) if waits else None,
         "lost": tally.lost,
         "duplicates": tally.duplicates,

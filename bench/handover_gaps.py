@@ -3,7 +3,8 @@
 A task's output is one partition. It changes hands where the process that wrote it changes. The
 window of a hand-over lasts from half a second before the old owner's last record to half a second
 after the new one's first. A gap is the longest silence in the window minus the usual one: the
-median of the longest silences of the windows of that length right before it.
+median of the longest silences of windows of that length before the new owner's process was started,
+so that neither its start nor its learning makes longer silences usual.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import attrs
 
 #: What a window has on both sides of the silence, ms, and how many windows before it are usual.
 MARGIN_MS = 500
-USUAL = 5
+USUAL = 3
 
 
 @attrs.frozen
@@ -35,6 +36,19 @@ class Move:
     def window(self) -> tuple[int, int]:
         """Within which to look for silences, ms."""
         return self.last_ms - MARGIN_MS, self.first_ms + MARGIN_MS
+
+
+@attrs.frozen
+class Silence:
+    """The longest silence of a partition in a window, ms, and the usual one."""
+
+    longest: int
+    usual: float
+
+    @property
+    def gap(self) -> float:
+        """What it is beyond the usual one, ms."""
+        return max(0.0, self.longest - self.usual)
 
 
 class Arrivals:
@@ -62,21 +76,28 @@ class Arrivals:
         end = min(bisect_right(times, window[1]) + 1, len(times))
         return max((times[i] - times[i - 1] for i in range(first, end)), default=0)
 
-    def gap(self, partition: int, window: tuple[int, int]) -> float:
-        """The longest silence in the window beyond the usual one, ms."""
+    def compared(self, partition: int, window: tuple[int, int], before_ms: int) -> Silence:
+        """The longest silence in the window, and the usual one before that time."""
         length = window[1] - window[0]
-        before = [
-            (window[0] - n * length, window[0] - (n - 1) * length) for n in range(1, 1 + USUAL)
-        ]
-        usual = statistics.median(self.silence(partition, part) for part in before)
-        return max(0.0, self.silence(partition, window) - usual)
+        end = min(window[0], before_ms)
+        usual = statistics.median(
+            self.silence(partition, (end - n * length, end - (n - 1) * length))
+            for n in range(1, 1 + USUAL)
+        )
+        return Silence(self.silence(partition, window), usual)
 
-    def gaps(self, moves: Sequence[Move]) -> tuple[list[float], list[float]]:
-        """The gaps of these moves, and those of all partitions that stayed in the same windows."""
-        moved = [self.gap(move.partition, move.window) for move in moves]
+    def gaps(
+        self, moves: Sequence[Move], starts_ms: Mapping[int, int]
+    ) -> tuple[list[Silence], list[Silence]]:
+        """Those of these moves, and those of all partitions that stayed in the same windows.
+
+        ``starts_ms``: when each process was started.
+        """
+        before = {move.window: starts_ms.get(move.new, move.window[0]) for move in moves}
+        moved = [self.compared(m.partition, m.window, before[m.window]) for m in moves]
         others = [
-            self.gap(partition, window)
-            for window in sorted({move.window for move in moves})
+            self.compared(partition, window, before[window])
+            for window in sorted(before)
             for partition in range(len(self._times))
             if not self._moves_in(partition, window)
         ]

@@ -40,6 +40,7 @@ class Instance:
         self.pid = 0  # the worker's
         self.generation = 0
         self.ready_ms: list[int] = []
+        self.learns_ms: int | None = None  # when it was first told to learn
         self.stopped_ms: int | None = None  # when it was told to
         self.started_ms = now_ms()
         self.said: list[str] = []
@@ -97,6 +98,8 @@ class Instance:
             self.pid = int(found[1])
         elif found := _GENERATION.match(message):
             self.generation = int(found[1])
+            if self.learns_ms is None and "learner " in message:
+                self.learns_ms = at_ms
         elif message == _READY:
             self.ready_ms.append(at_ms)
 

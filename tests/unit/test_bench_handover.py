@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.handover_gaps import Arrivals, Move, Tally, live_moves, percentile, summary
+from bench.handover_gaps import Arrivals, Move, Silence, Tally, live_moves, percentile, summary
 
 
 def arrivals(silence_ms: int = 0) -> Arrivals:
@@ -23,13 +23,22 @@ def test_a_move_is_a_change_of_writer() -> None:
 
 def test_a_gap_is_the_longest_silence_beyond_the_usual_one() -> None:
     found = arrivals(90)
-    moved, others = found.gaps(found.moves)
-    assert (moved, others) == ([90.0], [0.0])
+    moved, others = found.gaps(found.moves, {})
+    assert (moved, others) == ([Silence(100, 10)], [Silence(10, 10)])
+    assert [one.gap for one in moved + others] == [90.0, 0.0]
 
 
 def test_what_is_usual_is_no_gap() -> None:
-    moved, others = arrivals().gaps(arrivals().moves)
-    assert (moved, others) == ([0.0], [0.0])
+    moved, others = arrivals().gaps(arrivals().moves, {})
+    assert [one.gap for one in moved + others] == [0.0, 0.0]
+
+
+def test_usual_is_what_was_usual_before_the_new_owner_was_started() -> None:
+    found = Arrivals(1)
+    for at in [*range(0, 5_000, 10), *range(5_000, 10_000, 100), *range(10_050, 20_000, 10)]:
+        found.tell(0, 1 if at < 10_000 else 2, at)
+    assert found.gaps(found.moves, {})[0] == [Silence(150, 100)]
+    assert found.gaps(found.moves, {2: 5_000})[0] == [Silence(150, 10)]
 
 
 def test_a_stop_of_those_that_stay_is_seen_in_the_same_window() -> None:
@@ -38,7 +47,8 @@ def test_a_stop_of_those_that_stay_is_seen_in_the_same_window() -> None:
         found.tell(0, 1 if at < 10_000 else 2, at)
         if not 10_050 <= at < 10_150:
             found.tell(1, 1, at)
-    assert found.gaps(found.moves) == ([0.0], [100.0])
+    moved, others = found.gaps(found.moves, {})
+    assert ([one.gap for one in moved], [one.gap for one in others]) == ([0.0], [100.0])
 
 
 def test_partitions_that_move_in_the_same_window_are_no_others() -> None:
@@ -46,7 +56,7 @@ def test_partitions_that_move_in_the_same_window_are_no_others() -> None:
     for at in range(0, 20_000, 10):
         found.tell(0, 1 if at < 10_000 else 2, at)
         found.tell(1, 1 if at < 10_100 else 2, at)
-    assert found.gaps(found.moves)[1] == []
+    assert found.gaps(found.moves, {})[1] == []
 
 
 def test_a_move_from_an_owner_that_was_told_to_stop_before_is_no_handover() -> None:
