@@ -1,0 +1,134 @@
+"""A proxy between an instance and its broker that can keep one request back as long as it likes.
+
+The broker tells clients where it listens, so its answers are rewritten to lead back here; host and
+port are as long as before. A request that is kept back stays on its connection: the client gives
+that up at some time and opens another, while here it waits for its late arrival.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+OFFSET_COMMIT = 8
+_HOST = "127.0.0.1"
+
+
+class Held:
+    """One request that does not arrive before ``release``."""
+
+    def __init__(self, wanted: Callable[[bytes], bool]) -> None:
+        self.wanted = wanted
+        self.caught = threading.Event()
+        self.answered = threading.Event()
+        self._released = threading.Event()
+
+    def release(self) -> None:
+        """Let it arrive."""
+        self._released.set()
+
+    def wait(self) -> None:
+        """Wait for that, on the thread that has it."""
+        self._released.wait()
+
+
+class Proxy:
+    """Listens on a free port for as long as the block lasts."""
+
+    def __init__(self, servers: str) -> None:
+        host, _, port = servers.partition(":")
+        assert host == _HOST, "an address of another length cannot be put in its place"
+        self._broker = (host, int(port))
+        self._listener = socket.create_server((_HOST, 0))
+        self._theirs = host.encode() + struct.pack(">i", int(port))
+        self._ours = host.encode() + struct.pack(">i", self._listener.getsockname()[1])
+        self._sockets: list[socket.socket] = []
+        self._held: Held | None = None
+
+    @property
+    def servers(self) -> str:
+        """What to give an instance as its broker."""
+        return f"{_HOST}:{self._listener.getsockname()[1]}"
+
+    def hold(self, wanted: Callable[[bytes], bool]) -> Held:
+        """Keep back the first OffsetCommit like that."""
+        self._held = Held(wanted)
+        return self._held
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._held is not None:
+            self._held.release()
+        for one in [self._listener, *self._sockets]:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                client, _ = self._listener.accept()
+                broker = socket.create_connection(self._broker)
+                self._sockets += [client, broker]
+                late: list[Held] = []  # whose answer comes next on this connection
+                for pump in (self._requests, self._answers):
+                    threading.Thread(target=pump, args=(client, broker, late), daemon=True).start()
+
+    def _requests(self, client: socket.socket, broker: socket.socket, late: list[Held]) -> None:
+        with contextlib.suppress(OSError):
+            while (frame := _frame(client)) is not None:
+                held = self._held
+                if held is not None and _api(frame) == OFFSET_COMMIT and held.wanted(frame):
+                    self._held = None
+                    held.caught.set()
+                    held.wait()
+                    late.append(held)
+                broker.sendall(frame)
+        if not late:
+            with contextlib.suppress(OSError):
+                broker.shutdown(socket.SHUT_RDWR)
+
+    def _answers(self, client: socket.socket, broker: socket.socket, late: list[Held]) -> None:
+        with contextlib.suppress(OSError):
+            while (frame := _frame(broker)) is not None:
+                for held in late:
+                    held.answered.set()
+                with contextlib.suppress(OSError):  # the client has gone long ago
+                    client.sendall(frame.replace(self._theirs, self._ours))
+        with contextlib.suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
+
+
+def _api(frame: bytes) -> int:
+    """The kind of a request: a number behind its length."""
+    return int(struct.unpack_from(">h", frame, 4)[0])
+
+
+def _frame(source: socket.socket) -> bytes | None:
+    """One message with its length in front; None at the end."""
+    head = _exactly(source, 4)
+    body = None if head is None else _exactly(source, struct.unpack(">i", head)[0])
+    return None if head is None or body is None else head + body
+
+
+def _exactly(source: socket.socket, count: int) -> bytes | None:
+    data = b""
+    while len(data) < count:
+        more = source.recv(min(count - len(data), 1 << 20))
+        if not more:
+            return None
+        data += more
+    return data
