@@ -9,18 +9,22 @@ never ahead of the commit, and changelog records that the next owner knows not t
 One commit is under way at most. While the coordinator answers, processing goes on; the entries of
 the commit stay readable in the cache. After an unknown outcome the very same commit is repeated, in
 a new generation, before the next one begins.
+
+What takes long is done task by task, a few milliseconds a call, with batches processed in between:
+encoding what is dirty before the commit, writing it to the local stores after it.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import attrs
 
 from streamlet.clock import Clock
-from streamlet.errors import BrokerError, TaskMigratedError
+from streamlet.errors import BrokerError, StateError, TaskMigratedError
 from streamlet.group.commands import CommitOutcome
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource
 from streamlet.runtime.active import ActiveTask, Stage
@@ -30,6 +34,9 @@ from streamlet.state.task_state import Drained
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
+
+#: How long one call may go on with the next task; one task is never cut in pieces.
+STEP_NS = 4_000_000
 
 
 class CommitGroup(Protocol):
@@ -126,6 +133,9 @@ class AtLeastOnceCommit:
         self._token = 0
         #: The one commit under way: prepared, and perhaps sent. Empty when there is none.
         self._parts: list[Part] = []
+        #: Tasks that it is to cover too, and parts of the one before that are not yet written.
+        self._unprepared: deque[ActiveTask] = deque()
+        self._unwritten: deque[Part] = deque()
         self._delivered = False
         self._sent = False
         #: Member id that the commit under way was sent under.
@@ -140,19 +150,22 @@ class AtLeastOnceCommit:
 
     @property
     def under_way(self) -> bool:
-        """Whether a commit is prepared and not yet accepted."""
-        return bool(self._parts)
+        """Whether a commit is not yet accepted, or not yet written to the local stores."""
+        return bool(self._parts or self._unprepared or self._unwritten)
 
     @property
     def sent(self) -> bool:
         """Whether the coordinator owes an answer."""
         return self._sent
 
-    def begin(self, tasks: Iterable[ActiveTask], hold: int | None = None) -> None:
+    def begin(
+        self, tasks: Iterable[ActiveTask], hold: int | None = None, *, at_once: bool = False
+    ) -> None:
         """Prepare and send a commit of every task that has something to say, claims included.
 
-        With one under way, that one is sent again if it was turned away. ``hold`` is the token of a
-        unit that waits for it: a join that is due waits for that unit, so it goes out all the same.
+        With one under way, go on with that, and send it again if it was turned away: call this
+        until it is sent, or with ``at_once`` just once. ``hold`` is the token of a unit that waits
+        for it: a join that is due waits for that unit, so it goes out all the same, and at once.
 
         Raises:
             TaskMigratedError: our last heartbeat is too old and the group does not know us any
@@ -160,20 +173,26 @@ class AtLeastOnceCommit:
             DeliveryError: something was not delivered; nothing was committed.
             BrokerError: the broker does not answer just now; call again.
         """
-        if self._hold is None and self._parts:
+        most_ns = None if at_once or hold is not None else STEP_NS
+        if self._unwritten:
+            self._write(most_ns)
+            return
+        if self._hold is None and self.under_way:
             self._hold = hold
         if self._hold is None and self._group.gated:
             return
-        if not self._parts:
-            self._parts = self._prepare(list(tasks))
-        self._go_on()
+        if not self.under_way:
+            self._start(list(tasks))
+        self._prepare(most_ns)
+        if not self._unprepared:
+            self._go_on()
 
     def begin_claims(self, hold: int, tasks: Sequence[ActiveTask]) -> bool:
         """Claim those stopped tasks of a unit that were not claimed yet; False: there is none.
 
         What they did can only be committed after that. Raises as ``begin``.
         """
-        assert not self._parts, "two commits under way"
+        assert not self.under_way, "two commits under way"
         self._parts = [_claim(active) for active in tasks if not active.claimed]
         if not self._parts:
             return False
@@ -189,7 +208,7 @@ class AtLeastOnceCommit:
         Every one of them is committed, also with nothing new to say: ``marks`` tells whom it is
         released to. Raises as ``begin``.
         """
-        assert not self._parts, "two commits under way"
+        assert not self.under_way, "two commits under way"
         if not self._group.alive():
             raise TaskMigratedError("no heartbeat was answered for a session timeout")
         self._delivered = False
@@ -233,12 +252,23 @@ class AtLeastOnceCommit:
         return settled
 
     def forget(self, active: ActiveTask) -> None:
-        """Leave a lost task out of the commit under way."""
+        """Leave a task that is about to be closed out of the commit under way.
+
+        What was accepted of it is written: its copy on disk is then as of its last commit.
+        """
         self._parts = [part for part in self._parts if part.active is not active]
+        self._unprepared = deque(task for task in self._unprepared if task is not active)
+        for part in [part for part in self._unwritten if part.active is active]:
+            self._unwritten.remove(part)
+            try:
+                _write(part)
+            except StateError as error:
+                log.warning("the copy of %s stays as of the commit before: %s", active.task, error)
 
     def abort(self) -> None:
         """Drop the commit under way."""
         self._parts = []
+        self._unprepared.clear()
         self._sent = False
         self._end_unit()
 
@@ -249,15 +279,41 @@ class AtLeastOnceCommit:
         """Deliver nothing any more of what was written so far: all tasks it stems from are lost."""
         self._sink.reset()
 
-    def _prepare(self, tasks: Sequence[ActiveTask]) -> list[Part]:
-        """Send everything a commit covers; what is dirty from now on belongs to the next one."""
+    def finish(self) -> None:
+        """Write all that was accepted to the local stores.
+
+        Raises:
+            StateError: a store refuses.
+        """
+        self._write(None)
+
+    def _start(self, tasks: Sequence[ActiveTask]) -> None:
+        """Say what a commit covers: claims, and tasks of which something is to be sent."""
         running = [t for t in tasks if t.stage in (Stage.RUNNING, Stage.STOPPED)]
-        claims = [_claim(t) for t in running if not t.claimed]
         changed = [t for t in running if t.claimed and t.changed]
         if changed and not self._group.alive():
             raise TaskMigratedError("no heartbeat was answered for a session timeout")
         self._delivered = not changed
-        return claims + [self._flush_state(active) for active in changed]
+        self._parts = [_claim(t) for t in running if not t.claimed]
+        self._unprepared = deque(changed)
+
+    def _prepare(self, most_ns: int | None) -> None:
+        """Send what the next tasks have to say; what is dirty then belongs to the next commit."""
+        began = self._clock.now_ns()
+        while self._unprepared:
+            self._parts.append(self._flush_state(self._unprepared[0]))
+            self._unprepared.popleft()
+            if most_ns is not None and self._clock.now_ns() - began >= most_ns:
+                return
+
+    def _write(self, most_ns: int | None) -> None:
+        """Write what was accepted of the next tasks to their stores."""
+        began = self._clock.now_ns()
+        while self._unwritten:
+            _write(self._unwritten[0])
+            self._unwritten.popleft()
+            if most_ns is not None and self._clock.now_ns() - began >= most_ns:
+                return
 
     def _deliver(self) -> None:
         """Wait until all of it is delivered, and note where the changelogs end."""
@@ -375,13 +431,19 @@ class AtLeastOnceCommit:
             active.by = self._by
             if part.drained is not None:
                 active.ends = part.ends
-                active.state.write(part.drained, part.contained, _local_positions(part))
+                self._unwritten.append(part)
         self.accepted += 1
 
 
 def _claim(active: ActiveTask) -> Part:
     """The first commit of an active period: the offsets it found, under its own epoch."""
     return Part(active, 0, dict(active.committed), active.contained, ends=dict(active.ends))
+
+
+def _write(part: Part) -> None:
+    """Put an accepted part into the local store."""
+    assert part.drained is not None
+    part.active.state.write(part.drained, part.contained, _local_positions(part))
 
 
 def _local_positions(part: Part) -> dict[TopicPartition, int]:

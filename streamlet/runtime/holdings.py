@@ -41,6 +41,11 @@ class Holdings:
         self.by_partition: dict[TopicPartition, ActiveTask] = {}
         self._paused: set[TopicPartition] = set()
 
+    @property
+    def idle(self) -> bool:
+        """Whether no task runs, so that nothing has to be done between two steps."""
+        return not self.by_partition
+
     def of_stage(self, stage: Stage) -> list[ActiveTask]:
         """The tasks in a stage, by id."""
         return [self.tasks[t] for t in sorted(self.tasks) if self.tasks[t].stage is stage]

@@ -375,12 +375,11 @@ class Worker:
     def _commit_step(self) -> None:
         """Begin a commit if one is due or asked for, or send the one under way again."""
         now = self._clock.now_ms()
+        due = now >= self._next_commit_ms or self._orders.flush_first or self._too_dirty()
         if self._commit.under_way:
             if not self._commit.sent:
                 self._try(self._begin_commit)
-            return
-        due = now >= self._next_commit_ms or self._orders.flush_first or self._too_dirty()
-        if due and self._orders.unit is None:
+        elif due and self._orders.unit is None:
             self._orders.flush_first = False
             self._next_commit_ms = now + self._settings.commit_interval_ms
             self._try(self._begin_commit)
@@ -391,7 +390,9 @@ class Worker:
             self._try(self._orders.go_on)
 
     def _begin_commit(self) -> None:
-        self._commit.begin(self.holdings.tasks.values(), self._orders.unit)
+        self._commit.begin(
+            self.holdings.tasks.values(), self._orders.unit, at_once=self.holdings.idle
+        )
 
     def _try(self, commit: Callable[[], None]) -> None:
         try:
@@ -449,6 +450,7 @@ class Worker:
                     log.warning("last commit postponed: %s", error)
             self._board.wait(POLL_MS)
             self._orders.take_answers()
+        self._commit.finish()
 
     # State.
 

@@ -177,6 +177,8 @@ class Owner:
         self._arrive(offsets)
         yield "accepted"
         self.commit_port.done(token, CommitOutcome.ACCEPTED, 0)
+        yield "answered"
+        self.commit_port.finish()
         yield "written"
 
     def _arrive(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
@@ -201,7 +203,7 @@ def live(owner: Owner, rnd: random.Random) -> None:
         with pytest.raises(DeliveryError):
             owner.commit_port.begin([owner.active])
         return
-    for _, _ in zip(owner.steps(), range(rnd.randint(0, 4)), strict=False):
+    for _, _ in zip(owner.steps(), range(rnd.randint(0, 5)), strict=False):
         owner.work(rnd.randint(0, 2))
 
 
@@ -349,6 +351,7 @@ def test_what_was_processed_before_the_claim_is_committed_when_the_task_is_given
     assert owner.commit_port.begin_claims(-1, [owner.active])
     settled = answer(owner, CommitOutcome.ACCEPTED)
     assert (settled.hold, settled.last) == (-1, False)
+    assert not owner.commit_port.under_way, "a claim has nothing to write"
     assert not owner.commit_port.begin_claims(-1, [owner.active])
     owner.commit_port.begin_last(-1, [owner.active], {})
     settled = answer(owner, CommitOutcome.ACCEPTED)
@@ -371,3 +374,24 @@ def test_a_commit_that_a_join_turned_away_goes_before_the_last_one_that_the_join
     assert (settled.hold, settled.last) == (-1, False)
     assert owner.active.claimed
     assert owner.holds == [None, -1]
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_what_was_accepted_is_written_before_anything_else_happens_to_the_task(
+    tmp_path: Path, closed: bool
+) -> None:
+    """Writing is done between batches, so it may be outstanding when the task is given up."""
+    owner = stopped_before_its_claim(tmp_path)
+    owner.commit_port.begin([owner.active])
+    answer(owner, CommitOutcome.ACCEPTED)
+    owner.commit_port.begin([owner.active])
+    answer(owner, CommitOutcome.ACCEPTED)
+    assert owner.active.contained > owner.active.state.state
+    assert owner.commit_port.under_way
+    if closed:
+        owner.commit_port.forget(owner.active)
+    else:
+        owner.commit_port.begin([owner.active])
+        assert not owner.sent, "one thing after the other"
+    assert owner.active.contained == owner.active.state.state
+    assert not owner.commit_port.under_way
