@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import pytest
+from confluent_kafka import TopicPartition as RawPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
 
 from streamlet.testing import KafkaBroker
-from tests.integration.chaos.support import Cluster
+from streamlet.types import TopicPartition
+from tests.integration.chaos.support import PARTITIONS, Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
 from tests.integration.learners.scenes import (
     ACTIVATING,
+    LEARNING,
     ORDERED,
     READY,
     STAGES,
@@ -25,6 +36,17 @@ from tests.integration.learners.scenes import (
 )
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
+
+
+@contextmanager
+def frozen(instance: Instance) -> Iterator[None]:
+    """Its only worker stands still as long as the block lasts."""
+    (worker,) = instance.await_workers()
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(worker, signal.SIGCONT)
 
 
 @pytest.mark.parametrize("victim", ["owner", "learner"])
@@ -74,14 +96,100 @@ def test_an_owner_frozen_in_a_handover_comes_back_as_a_zombie_and_harms_nobody(
     with Load(cluster.servers, cluster.topic("in"), rate=1_000) as load:
         cluster.await_running()
         catch(STOPPED, owner, joiner)
-        (frozen,) = owner.await_workers()
-        os.kill(frozen, signal.SIGSTOP)
-        try:
+        with frozen(owner):
             await_owners(cluster, joiner)
-        finally:
-            os.kill(frozen, signal.SIGCONT)
         await_owners(cluster, owner, joiner)
         go_on(load)
+        assert_exact_in_the_end(cluster, [owner, joiner], load)
+
+
+def test_an_owner_frozen_beyond_its_poll_interval_harms_nobody(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """Its session goes on, so it leaves by itself or does not even notice.
+
+    Its producer's queue is full of what it had no time to send.
+    """
+    more = {"session_timeout_ms": "20000", "max_poll_interval_ms": "3000"}
+    cluster = make_cluster("counting", producer_linger_ms="1000", **more)
+    owner = cluster.instance("a", more=TALKATIVE).start()
+    joiner = cluster.instance("b", more=TALKATIVE)
+    with Load(cluster.servers, cluster.topic("in"), rate=1_000) as load:
+        cluster.await_running()
+        catch(LEARNING, owner, joiner)
+        with frozen(owner):
+            until = time.monotonic() + 4
+            wait_for(lambda: time.monotonic() > until, "more than the poll interval")
+        await_owners(cluster, owner, joiner)
+        go_on(load)
+        assert_exact_in_the_end(cluster, [owner, joiner], load)
+
+
+def test_a_learner_whose_copies_were_damaged_learns_them_anew(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = make_cluster("counting")
+    owner = cluster.instance("a", more=TALKATIVE).start()
+    joiner = cluster.instance("b", more=TALKATIVE)
+    with Load(cluster.servers, cluster.topic("in"), rate=1_000) as load:
+        cluster.await_running()
+        catch(READY, owner, joiner)
+        joiner.kill()
+        manifests = list((joiner.state / cluster.name).glob("*/db/MANIFEST-*"))
+        assert manifests, "nothing to damage"
+        for manifest in manifests:
+            with manifest.open("r+b") as file:
+                file.write(b"\0" * 64)
+        joiner.start()
+        await_owners(cluster, owner, joiner)
+        assert "is damaged" in joiner.log()
+        assert_exact_in_the_end(cluster, [owner, joiner], load)
+
+
+def cut_off(cluster: Cluster, before: Mapping[TopicPartition, int]) -> None:
+    """Delete what lies before these offsets, which needs a topic that may be deleted from."""
+    admin = AdminClient({"bootstrap.servers": cluster.servers})
+    policy = ConfigEntry(
+        "cleanup.policy",
+        "compact,delete",
+        incremental_operation=AlterConfigOpType.SET,
+    )
+    topics = {tp.topic for tp in before}
+    resources = [
+        ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[policy])
+        for topic in sorted(topics)
+    ]
+    for changed in admin.incremental_alter_configs(resources).values():
+        changed.result()
+    raw = [RawPartition(tp.topic, tp.partition, offset) for tp, offset in before.items()]
+    for deleted in admin.delete_records(raw).values():
+        deleted.result()
+
+
+def test_a_learner_whose_changelog_was_cut_off_behind_its_copy_starts_over(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """What is deleted was written again behind it, so nothing is lost with it."""
+    cluster = make_cluster("counting")
+    owner = cluster.instance("a", more=TALKATIVE).start()
+    joiner = cluster.instance("b", more=TALKATIVE).start()
+    changelogs = [
+        TopicPartition(topic, partition)
+        for part in cluster.topology.subtopologies
+        for topic in part.changelog_topics
+        for partition in range(PARTITIONS)
+    ]
+    with Load(cluster.servers, cluster.topic("in"), rate=1_000, keys=40) as load:
+        await_owners(cluster, owner, joiner)
+        assert joiner.stop() == 0, joiner.log()
+        await_owners(cluster, owner)
+        go_on(load)
+        ends = cluster.admin.end_offsets(changelogs)
+        go_on(load, 2_000)  # every key fifty times
+        cut_off(cluster, ends)
+        joiner.start()
+        await_owners(cluster, owner, joiner)
+        assert "the state was built up to" in joiner.log()
         assert_exact_in_the_end(cluster, [owner, joiner], load)
 
 
