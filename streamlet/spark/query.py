@@ -15,6 +15,7 @@ from streamlet.spark import checkpoint as checkpoints
 from streamlet.spark import topics
 from streamlet.spark.placement import shuffle_partitions as shuffle_partitions_for
 from streamlet.spark.plan import Plan, plan
+from streamlet.spark.pushdown import pushed
 from streamlet.spark.reference import Application, reference_of, resolve
 from streamlet.spark.security import java_settings
 from streamlet.spark.session import PROVIDER_SETTING, ROCKSDB_PROVIDER, require_pyspark
@@ -23,12 +24,14 @@ from streamlet.topology.graph import Topology
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from streamlet.spark.processor import Options
 
 _SHUFFLE_SETTING = "spark.sql.shuffle.partitions"
 
 OutputKind = Literal["updates", "latest"]
+Connector = Literal["java", "python"]
 
 
 @attrs.frozen
@@ -40,6 +43,8 @@ class _Prepared:
     settings: Settings
     #: Settings of the Java client.
     client: Mapping[str, str]
+    #: Settings of our own client, where it takes the place of Java's.
+    python: Mapping[str, Any] | None
 
 
 def to_dataframe(
@@ -53,6 +58,7 @@ def to_dataframe(
     kafka: Mapping[str, str] | None = None,
     max_records_per_batch: int | None = None,
     output: OutputKind = "updates",
+    connector: Connector | None = None,
     options: Options | None = None,
 ) -> DataFrame:
     """What an application writes to its topics, as a DataFrame for any query.
@@ -77,6 +83,7 @@ def to_dataframe(
         max_records_per_batch: read from Kafka's streams; None for all there are.
         output: ``updates`` for every record, as natively; ``latest`` for the last per topic, key
             and micro-batch of each task, which is enough where a topic is read as a table.
+        connector: who reads Kafka, Java's connector or our own; None for Java's if it is there.
         options: how stages run, for tests; overrides ``output``.
 
     Raises:
@@ -86,7 +93,8 @@ def to_dataframe(
         MissingTopicError: a topic read or written does not exist.
         BrokerError: the broker does not answer.
     """
-    ready = _prepare(app, spark, source, partitions, bootstrap_servers, settings, kafka)
+    where = (bootstrap_servers, settings, kafka, connector)
+    ready = _prepare(app, spark, source, partitions, *where)
     return _frame(ready, spark, source, max_records_per_batch, output, options)
 
 
@@ -101,14 +109,15 @@ def start(
     kafka: Mapping[str, str] | None = None,
     max_records_per_batch: int | None = None,
     output: OutputKind = "updates",
+    connector: Connector | None = None,
     name: str | None = None,
     shuffle_partitions: int | None = None,
 ) -> StreamingQuery:
     """Run an application as a Structured Streaming query from Kafka to Kafka.
 
     State is exact after any crash: positions and state lie in the checkpoint, in one piece per
-    batch. What was written behind the last batch may be written again. Spark's Kafka sink gives
-    records the time they are written at.
+    batch. What was written behind the last batch may be written again. Java's connector gives
+    records the time they are written at; our own writes them with their times.
 
     Args:
         app: a module's variable, or ``module:attribute``.
@@ -121,6 +130,8 @@ def start(
         kafka: as of ``to_dataframe``.
         max_records_per_batch: read from Kafka's streams; None for all there are.
         output: see ``to_dataframe``.
+        connector: who reads and writes Kafka, Java's connector or our own, which is slower and
+            needs no jars; None for Java's if the session has it.
         name: of the query; unique in the session.
         shuffle_partitions: over which the tasks of a stage are dealt out; a checkpoint keeps its
             first number. None: as many as there are cores, at most one per task.
@@ -130,21 +141,27 @@ def start(
         StreamletError: as ``to_dataframe``.
     """
     rhythm = _trigger(trigger)
-    ready = _prepare(app, spark, None, None, bootstrap_servers, settings, kafka)
+    where = (bootstrap_servers, settings, kafka, connector)
+    ready = _prepare(app, spark, None, None, *where)
     frame = _frame(ready, spark, None, max_records_per_batch, output, None)
     checkpoints.check(spark, str(checkpoint), ready.topology, ready.plan)
-    writer = (
-        frame.drop("timestamp")
-        .writeStream.format("kafka")
-        .outputMode("update")
-        .option("checkpointLocation", str(checkpoint))
-    )
-    for key, value in sorted(ready.client.items()):
-        writer = writer.option(f"kafka.{key}", value)
+    writer = _sink(frame, ready).option("checkpointLocation", str(checkpoint))
     if name is not None:
         writer = writer.queryName(name)
     with _shuffling(spark, ready.plan, shuffle_partitions):
         return writer.trigger(**rhythm).start()
+
+
+def _sink(frame: DataFrame, ready: _Prepared) -> DataStreamWriter:
+    if ready.python is not None:
+        from streamlet.spark.python_kafka import FORMAT, options
+
+        chosen = options(ready.client["bootstrap.servers"], ready.python)
+        return frame.writeStream.format(FORMAT).options(**chosen).outputMode("append")
+    writer = frame.drop("timestamp").writeStream.format("kafka").outputMode("update")
+    for key, value in sorted(ready.client.items()):
+        writer = writer.option(f"kafka.{key}", value)
+    return writer
 
 
 def assemble(laid_out: Plan, source: DataFrame, options: Options) -> DataFrame:
@@ -176,6 +193,7 @@ def _prepare(
     bootstrap_servers: str | None,
     settings: Settings | None,
     kafka: Mapping[str, str] | None,
+    connector: Connector | None,
 ) -> _Prepared:
     require_pyspark()
     reference = reference_of(app)
@@ -183,18 +201,28 @@ def _prepare(
     topology, chosen = found.topology(), settings or found.settings
     _check_settings(chosen)
     client = {"bootstrap.servers": bootstrap_servers or chosen.bootstrap_servers}
-    client |= kafka if kafka is not None else java_settings(chosen.security)
+    python = None
+    if source is None and (connector or ("java" if topics.has_connector(spark) else "python")) == (
+        "python"
+    ):
+        python = chosen.security
+    else:
+        client |= kafka if kafka is not None else java_settings(chosen.security)
     if partitions is None:
         if source is not None:
             raise ConfigError(["partitions: needed where the records do not come from Kafka"])
         wanted = {*topology.source_topics, *_written(topology)}
         if found.policy.topic is not None:
             wanted.add(found.policy.topic)
-        partitions = topics.partition_counts(spark, wanted, client)
+        if python is None:
+            partitions = topics.partition_counts(spark, wanted, client)
+        else:
+            servers = client["bootstrap.servers"]
+            partitions = topics.counts_by_client(wanted, servers, python)
     laid_out = plan(reference, topology, partitions, partitions)
     if laid_out.stages:
         _check_state_store(spark)
-    return _Prepared(topology, laid_out, chosen, client)
+    return _Prepared(topology, laid_out, chosen, client, python)
 
 
 def _frame(
@@ -215,8 +243,10 @@ def _frame(
             ready.client,
             reset=ready.settings.auto_offset_reset,
             max_records=max_records,
+            python=ready.python,
         )
-    return assemble(ready.plan, source, options or Options(last_only=output == "latest"))
+    chosen = options or Options(last_only=output == "latest")
+    return assemble(ready.plan, pushed(source, ready.topology, ready.plan.mapped), chosen)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamlet.errors import BrokerError, MissingTopicError, StreamletError
+from streamlet.kafka.client import KafkaAdmin
 from streamlet.topology.graph import Topology
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def source(
     *,
     reset: str,
     max_records: int | None,
+    python: Mapping[str, Any] | None = None,
 ) -> DataFrame:
     """A stream of all source topics, with Kafka's columns.
 
@@ -42,6 +44,7 @@ def source(
         kafka: settings of the Java client.
         reset: where to begin topics that do not say it: ``earliest`` or ``latest``.
         max_records: of streams in one micro-batch; None for all there are.
+        python: settings of librdkafka, to read with our own source in place of the connector.
     """
     tables = {
         spec.source_topic
@@ -54,7 +57,10 @@ def source(
     for chosen, limit in ((sorted(tables), None), (streams, max_records)):
         if chosen:
             starts = _starts(topology, chosen, counts, reset)
-            frames.append(_source(spark, starts, kafka, limit))
+            if python is None:
+                frames.append(_source(spark, starts, kafka, limit))
+            else:
+                frames.append(_python_source(spark, starts, kafka, python, limit))
     return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
 
 
@@ -90,6 +96,54 @@ def _source(
         reader = reader.option("maxOffsetsPerTrigger", max_records)
     reader = reader.option("subscribe", ",".join(starts))
     return reader.option("startingOffsets", json.dumps(starts)).load()
+
+
+def _python_source(
+    spark: SparkSession,
+    starts: Mapping[str, Mapping[str, int]],
+    kafka: Mapping[str, str],
+    client: Mapping[str, Any],
+    max_records: int | None,
+) -> DataFrame:
+    from streamlet.spark.python_kafka import FORMAT, PythonKafka, options
+
+    spark.dataSource.register(PythonKafka)
+    chosen = options(kafka["bootstrap.servers"], client, starts, max_records)
+    return spark.readStream.format(FORMAT).options(**chosen).load()
+
+
+def has_connector(spark: SparkSession) -> bool:
+    """Whether the session has the Java connector.
+
+    Raises:
+        StreamletError: it is of Spark Connect, and cannot be asked.
+    """
+    require_classic(spark)
+    from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
+
+    jvm: Any = spark._jvm
+    # What is not there is a package to py4j.
+    return isinstance(jvm.org.apache.spark.sql.kafka010.KafkaSourceProvider, JavaClass)
+
+
+def counts_by_client(
+    topics: Iterable[str], bootstrap_servers: str, client: Mapping[str, Any]
+) -> dict[str, int]:
+    """Partitions of each topic, asked by our own client.
+
+    Raises:
+        MissingTopicError: a topic does not exist.
+        BrokerError: the broker does not answer.
+    """
+    admin = KafkaAdmin(bootstrap_servers, dict(client))
+    try:
+        there = admin.topics()
+    finally:
+        admin.close()
+    missing = sorted(set(topics) - there.keys())
+    if missing:
+        raise MissingTopicError(f"topic does not exist: {', '.join(missing)}")
+    return {topic: there[topic].partitions for topic in sorted(topics)}
 
 
 def require_classic(spark: SparkSession) -> None:
@@ -131,8 +185,8 @@ def partition_counts(
         admin = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
     except TypeError as error:  # what py4j says of a class that is not there
         raise StreamletError(
-            "this session has no Kafka connector; make it with "
-            "session(jars=connector_jars()), or with spark.jars of your own"
+            "this session has no Kafka connector; make it with session(jars=connector_jars()), "
+            "with spark.jars of your own, or take connector='python'"
         ) from error
     try:
         described = admin.describeTopics(wanted).allTopicNames().get()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from streamlet.errors import StreamletError
+from streamlet.errors import BrokerError, StreamletError
 from streamlet.tools.output import Output
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _query(
 
     told.output.note(f"starting Spark on {options.master}")
     with ExitStack() as stack:
-        session = on_spark.session(reference, master=options.master, jars=on_spark.connector_jars())
+        session = on_spark.session(reference, master=options.master, jars=_jars(told.output))
         stack.callback(on_spark.stop, session)
         # Behind the session, which takes Ctrl-C for itself.
         stop = stack.enter_context(GracefulStop())
@@ -120,6 +120,17 @@ def _query(
         stack.callback(query.stop)
         told.output.note(f"query runs; checkpoint {checkpoint}")
         follow(query, told.batch, keep_going=_until_asked(stop, told.output, query))
+
+
+def _jars(output: Output) -> list[Path]:
+    """Java's connector; none where it cannot be fetched, and our own takes its place."""
+    from streamlet.spark import connector_jars
+
+    try:
+        return connector_jars()
+    except BrokerError as error:
+        output.note(f"without Spark's Kafka connector ({error}): reading with streamlet's own")
+        return []
 
 
 def _until_asked(stop: Any, output: Output, query: Any) -> Callable[[], bool]:
