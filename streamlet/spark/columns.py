@@ -6,14 +6,17 @@ timestamps become a Python object each, which halves the throughput.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.task import Output
+from streamlet.spark.blobs import HEADERS, rows_of
 from streamlet.spark.packing import Packed
+from streamlet.types import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,12 +25,17 @@ if TYPE_CHECKING:
 SOURCE_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 #: Columns of what an application writes; ``partition`` is null where the key decides.
-OUTPUT_SCHEMA = (
-    "key binary, value binary, topic string, partition int, timestamp bigint, "
-    "headers array<struct<key: string, value: binary>>"
-)
+_OUTPUT_TYPES = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "timestamp": "bigint",
+    "headers": "array<struct<key: string, value: binary>>",
+}
+OUTPUT_COLUMNS = tuple(_OUTPUT_TYPES)
+OUTPUT_SCHEMA = ", ".join(f"{name} {of}" for name, of in _OUTPUT_TYPES.items())
 
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _OUTPUT = pa.schema(
     [
         ("key", pa.binary()),
@@ -35,7 +43,7 @@ _OUTPUT = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("timestamp", pa.int64()),
-        ("headers", _HEADERS),
+        ("headers", HEADERS),
     ]
 )
 _PACKED = pa.schema(
@@ -52,6 +60,11 @@ _PACKED = pa.schema(
 )
 
 
+def output_schema(columns: Sequence[str]) -> str:
+    """``OUTPUT_SCHEMA`` with these columns only."""
+    return ", ".join(f"{name} {_OUTPUT_TYPES[name]}" for name in columns)
+
+
 def source_columns(source: DataFrame) -> DataFrame:
     """The columns a task reads, of the types it reads them in."""
     from pyspark.sql import functions as f
@@ -63,63 +76,87 @@ def source_columns(source: DataFrame) -> DataFrame:
     )
 
 
-def raw_batches(rows: pa.RecordBatch) -> Iterator[PartitionBatch]:
-    """One batch per topic and partition, each in the order of its offsets."""
-    topics, partitions = rows["topic"].to_pylist(), rows["partition"].to_pylist()
+def partitions_of(rows: pa.RecordBatch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    """The rows of each topic and partition, in the order of their offsets."""
+    if not rows.num_rows:
+        return
+    topics, partitions = rows["topic"], rows["partition"]
+    if pc.all(pc.equal(topics, topics[0])).as_py() and (
+        pc.all(pc.equal(partitions, partitions[0])).as_py()
+    ):
+        yield TopicPartition(topics[0].as_py(), partitions[0].as_py()), _ordered(rows)
+        return
+    for topic, partition in sorted(
+        set(zip(topics.to_pylist(), partitions.to_pylist(), strict=True))
+    ):
+        mask = pc.and_(pc.equal(topics, topic), pc.equal(partitions, partition))
+        yield TopicPartition(topic, partition), _ordered(rows.filter(mask))
+
+
+def _ordered(rows: pa.RecordBatch) -> pa.RecordBatch:
+    offsets = rows["offset"].to_numpy()
+    if (offsets[1:] > offsets[:-1]).all():
+        return rows
+    return rows.take(pc.sort_indices(rows["offset"]))
+
+
+def raw_batch(where: TopicPartition, rows: pa.RecordBatch) -> PartitionBatch:
+    """Rows of one partition as a task takes them."""
     offsets = rows["offset"].to_pylist()
-    keys, values = rows["key"].to_pylist(), rows["value"].to_pylist()
-    timestamps = rows["timestamp"].to_pylist()
-    if not topics:
-        return
-    places = set(zip(topics, partitions, strict=True))
-    if len(places) == 1 and _contiguous(offsets):
-        span = range(offsets[0], offsets[-1] + 1)
-        yield PartitionBatch(topics[0], partitions[0], span, keys, values, timestamps)
-        return
-    for topic, partition in sorted(places):
-        at = [
-            i
-            for i, place in enumerate(zip(topics, partitions, strict=True))
-            if place == (topic, partition)
-        ]
-        at.sort(key=offsets.__getitem__)
-        yield PartitionBatch(
-            topic,
-            partition,
-            as_span([offsets[i] for i in at]),
-            [keys[i] for i in at],
-            [values[i] for i in at],
-            [timestamps[i] for i in at],
-        )
+    span = range(offsets[0], offsets[-1] + 1)
+    return PartitionBatch(
+        where.topic,
+        where.partition,
+        span if len(span) == len(offsets) else offsets,
+        rows["key"].to_pylist(),
+        rows["value"].to_pylist(),
+        rows["timestamp"].to_pylist(),
+    )
 
 
-def as_span(offsets: Sequence[int]) -> Sequence[int]:
-    """The same offsets, as a range where they are contiguous."""
-    return range(offsets[0], offsets[-1] + 1) if _contiguous(offsets) else offsets
+def output_rows(output: Output, columns: Sequence[str] = OUTPUT_COLUMNS) -> pa.RecordBatch:
+    """What a task wrote, as rows with these columns of ``OUTPUT_SCHEMA``."""
+    headers = None if output.headers is None else [_headers(one) for one in output.headers]
+    return _outgoing(
+        output.topic,
+        len(output.keys),
+        {
+            "key": pa.array(output.keys, pa.binary()),
+            "value": pa.array(output.values, pa.binary()),
+            "timestamp": pa.array(output.timestamps, pa.int64()),
+            "partition": _array_or_none(output.partitions, pa.int32()),
+            "headers": _array_or_none(headers, HEADERS),
+        },
+        columns,
+    )
 
 
-def _contiguous(offsets: Sequence[int]) -> bool:
-    return list(offsets) == list(range(offsets[0], offsets[0] + len(offsets)))
+def unpacked_rows(
+    topic: str, packed: bytes, columns: Sequence[str] = OUTPUT_COLUMNS
+) -> pa.RecordBatch:
+    """The same of a packed row that leaves the query."""
+    rows = rows_of(packed)
+    found = {name: rows[name] for name in rows.schema.names}
+    return _outgoing(topic, rows.num_rows, found, columns)
 
 
-def output_rows(output: Output) -> pa.RecordBatch:
-    """What a task wrote, as rows of ``OUTPUT_SCHEMA``."""
-    count = len(output.keys)
+def _outgoing(
+    topic: str, count: int, found: Mapping[str, Any], columns: Sequence[str]
+) -> pa.RecordBatch:
+    arrays = {**found, "topic": pa.repeat(pa.scalar(topic, pa.string()), count)}
+    schema = pa.schema([_OUTPUT.field(name) for name in columns])
+    given = [arrays.get(field.name) for field in schema]
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(output.keys, pa.binary()),
-            pa.array(output.values, pa.binary()),
-            pa.array([output.topic] * count, pa.string()),
-            pa.nulls(count, pa.int32())
-            if output.partitions is None
-            else pa.array(output.partitions, pa.int32()),
-            pa.array(output.timestamps, pa.int64()),
-            pa.nulls(count, _HEADERS)
-            if output.headers is None
-            else pa.array([_headers(one) for one in output.headers], _HEADERS),
+            pa.nulls(count, field.type) if array is None else array
+            for array, field in zip(given, schema, strict=True)
         ],
-        schema=_OUTPUT,
+        schema=schema,
     )
+
+
+def _array_or_none(column: Sequence[Any] | None, of: pa.DataType) -> pa.Array | None:
+    return None if column is None else pa.array(column, of)
 
 
 def packed_rows(packed: Sequence[Packed]) -> pa.RecordBatch:

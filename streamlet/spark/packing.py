@@ -7,23 +7,27 @@ in the sender's order, the topic and partition it is for, and the records as one
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
-
-import msgspec
 
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.task import Output
+from streamlet.spark.blobs import Records, blob, pack
 from streamlet.spark.placement import key_hash
 from streamlet.spark.plan import Plan
+from streamlet.types import TopicPartition as Place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PACKED_SCHEMA = (
     "group int, sender string, first bigint, part int, time bigint, topic string, partition int, "
     "records binary"
 )
 
-#: Records in a row at most: rows should be few, but a batch must not become one row.
-_RECORDS_PER_ROW = 20_000
+#: Records in a row at most. Rows should be few, but values of megabytes are hard on the JVM's
+#: memory: it keeps such large objects apart.
+_RECORDS_PER_ROW = 5_000
 
 #: Partition of a row that leaves the query.
 LEAVES = -1
@@ -42,36 +46,18 @@ class Packed(NamedTuple):
     records: bytes
 
 
-class Records(msgspec.Struct, array_like=True):
-    """Columns of records; offsets only where they came from a topic, None if contiguous."""
-
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    timestamps: list[int]
-    first: int | None = None
-    offsets: list[int] | None = None
-    partitions: list[int] | None = None
-    headers: list[list[tuple[str, bytes | None]] | None] | None = None
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Records).decode
-
-
-def unpack(records: bytes) -> Records:
-    """The columns of a row."""
-    return _decode(records)
-
-
-def pack_raw(plan: Plan, raw: PartitionBatch) -> Packed:
-    """Records as they were read, addressed to their task."""
-    sender = f"{raw.topic}-{raw.partition}"
-    offsets = None if isinstance(raw.offsets, range) else list(raw.offsets)
-    first = raw.offsets[0]
-    records = Records(raw.keys, raw.values, raw.timestamps, first, offsets)
-    group = plan.address(0, raw.topic, raw.partition, sender)
-    place = sender, first, 0, raw.timestamps[0]
-    return Packed(group, *place, raw.topic, raw.partition, _encode(records))
+def pack_raw(plan: Plan, place: Place, rows: pa.RecordBatch) -> Iterator[Packed]:
+    """Records of one partition as they were read, in their order, addressed to their task."""
+    sender = f"{place.topic}-{place.partition}"
+    group = plan.address(0, place.topic, place.partition, sender)
+    for at in range(0, rows.num_rows, _RECORDS_PER_ROW):
+        some = rows.slice(at, _RECORDS_PER_ROW)
+        first, last = some["offset"][0].as_py(), some["offset"][-1].as_py()
+        time = some["timestamp"][0].as_py()
+        whole = last - first + 1 == some.num_rows
+        columns = ["key", "value", "timestamp", *([] if whole else ["offset"])]
+        records = blob(some.select(columns), first if whole else None)
+        yield Packed(group, sender, first, 0, time, place.topic, place.partition, records)
 
 
 def as_batch(row: Packed, records: Records, first: int) -> PartitionBatch:
@@ -80,18 +66,6 @@ def as_batch(row: Packed, records: Records, first: int) -> PartitionBatch:
     offsets: Sequence[int] = records.offsets or range(start, start + len(records.keys))
     return PartitionBatch(
         row.topic, row.partition, offsets, records.keys, records.values, records.timestamps
-    )
-
-
-def as_output(topic: str, records: Records) -> Output:
-    """A row that leaves the query."""
-    return Output(
-        topic,
-        records.keys,
-        records.values,
-        records.timestamps,
-        records.partitions,
-        None if records.headers is None else list(records.headers),
     )
 
 
@@ -114,7 +88,7 @@ class Sender:
             for partition, records in self._split(output):
                 group = self._plan.address(self._stage, output.topic, partition, self._name)
                 place = self._name, first, part, records.timestamps[0]
-                yield Packed(group, *place, output.topic, partition, _encode(records))
+                yield Packed(group, *place, output.topic, partition, pack(records))
                 part += 1
 
     def _split(self, output: Output) -> Iterator[tuple[int, Records]]:

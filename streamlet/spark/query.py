@@ -45,6 +45,8 @@ class _Prepared:
     client: Mapping[str, str]
     #: Settings of our own client, where it takes the place of Java's.
     python: Mapping[str, Any] | None
+    #: Whether dead letters are written.
+    letters: bool
 
 
 def to_dataframe(
@@ -143,7 +145,7 @@ def start(
     rhythm = _trigger(trigger)
     where = (bootstrap_servers, settings, kafka, connector)
     ready = _prepare(app, spark, None, None, *where)
-    frame = _frame(ready, spark, None, max_records_per_batch, output, None)
+    frame = _frame(ready, spark, None, max_records_per_batch, output, None, _sunk(ready))
     checkpoints.check(spark, str(checkpoint), ready.topology, ready.plan)
     writer = _sink(frame, ready).option("checkpointLocation", str(checkpoint))
     if name is not None:
@@ -152,28 +154,45 @@ def start(
         return writer.trigger(**rhythm).start()
 
 
+def _sunk(ready: _Prepared) -> tuple[str, ...] | None:
+    """What Java's sink needs to be told of each record: every column costs time for every record.
+
+    All of it for our own sink. Headers only dead letters have, partitions only what a partitioner
+    of the user's writes.
+    """
+    if ready.python is not None:
+        return None
+    chosen = any(
+        sink.partitioner is not None for part in ready.topology.subtopologies for sink in part.sinks
+    )
+    partition = ("partition",) if chosen else ()
+    return ("key", "value", "topic", *partition, *(("headers",) if ready.letters else ()))
+
+
 def _sink(frame: DataFrame, ready: _Prepared) -> DataStreamWriter:
     if ready.python is not None:
         from streamlet.spark.python_kafka import FORMAT, options
 
         chosen = options(ready.client["bootstrap.servers"], ready.python)
         return frame.writeStream.format(FORMAT).options(**chosen).outputMode("append")
-    writer = frame.drop("timestamp").writeStream.format("kafka").outputMode("update")
+    writer = frame.writeStream.format("kafka").outputMode("update")
     for key, value in sorted(ready.client.items()):
         writer = writer.option(f"kafka.{key}", value)
     return writer
 
 
-def assemble(laid_out: Plan, source: DataFrame, options: Options) -> DataFrame:
-    """The operators of a plan over a source."""
-    from streamlet.spark.columns import OUTPUT_SCHEMA, source_columns
+def assemble(
+    laid_out: Plan, source: DataFrame, options: Options, columns: tuple[str, ...] | None = None
+) -> DataFrame:
+    """The operators of a plan over a source; of the rows these columns, all if none are named."""
+    from streamlet.spark.columns import OUTPUT_COLUMNS, output_schema, source_columns
     from streamlet.spark.packing import PACKED_SCHEMA
     from streamlet.spark.processor import StageProcessor
     from streamlet.spark.tasks import MapTasks, Pack, Unpack
 
-    rows = source_columns(source)
+    rows, schema = source_columns(source), output_schema(columns or OUTPUT_COLUMNS)
     if not laid_out.stages:
-        return rows.mapInArrow(MapTasks(laid_out), OUTPUT_SCHEMA)
+        return rows.mapInArrow(MapTasks(laid_out, columns), schema)
     rows = rows.mapInArrow(Pack(laid_out), PACKED_SCHEMA)
     for stage in range(len(laid_out.stages)):
         rows = rows.groupBy("group").transformWithState(
@@ -182,7 +201,7 @@ def assemble(laid_out: Plan, source: DataFrame, options: Options) -> DataFrame:
             outputMode="Update",
             timeMode="None",
         )
-    return rows.mapInArrow(Unpack(), OUTPUT_SCHEMA)
+    return rows.mapInArrow(Unpack(columns), schema)
 
 
 def _prepare(
@@ -222,7 +241,8 @@ def _prepare(
     laid_out = plan(reference, topology, partitions, partitions)
     if laid_out.stages:
         _check_state_store(spark)
-    return _Prepared(topology, laid_out, chosen, client, python)
+    letters = found.policy.topic is not None
+    return _Prepared(topology, laid_out, chosen, client, python, letters)
 
 
 def _frame(
@@ -232,6 +252,7 @@ def _frame(
     max_records: int | None,
     output: OutputKind,
     options: Options | None,
+    columns: tuple[str, ...] | None = None,
 ) -> DataFrame:
     from streamlet.spark.processor import Options
 
@@ -246,7 +267,7 @@ def _frame(
             python=ready.python,
         )
     chosen = options or Options(last_only=output == "latest")
-    return assemble(ready.plan, pushed(source, ready.topology, ready.plan.mapped), chosen)
+    return assemble(ready.plan, pushed(source, ready.topology, ready.plan.mapped), chosen, columns)
 
 
 @contextmanager

@@ -19,7 +19,8 @@ import msgspec
 
 from streamlet.errors import StateError
 from streamlet.runtime.task import Output, Task
-from streamlet.spark.packing import Packed, as_batch, unpack
+from streamlet.spark.blobs import unpack
+from streamlet.spark.packing import Packed, as_batch
 from streamlet.spark.plan import Plan
 from streamlet.spark.reference import resolve
 from streamlet.spark.segments import Extent, Limits, Medium, append, read

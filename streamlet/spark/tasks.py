@@ -15,7 +15,7 @@ import attrs
 from streamlet.errors import StateError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.task import Output, Task
-from streamlet.spark.packing import Packed, Sender, as_output, pack_raw, unpack
+from streamlet.spark.packing import Packed, Sender, pack_raw
 from streamlet.spark.plan import Plan
 from streamlet.spark.reference import resolve
 from streamlet.state.task_state import TaskState
@@ -37,16 +37,18 @@ class MapTasks:
     """
 
     plan: Plan
+    columns: tuple[str, ...] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process the rows of one Spark partition."""
-        from streamlet.spark.columns import output_rows, raw_batches
+        from streamlet.spark.columns import OUTPUT_COLUMNS, output_rows, partitions_of, raw_batch
 
         tasks = _StatelessTasks(self.plan)
+        columns = self.columns or OUTPUT_COLUMNS
         for rows in batches:
-            for raw in raw_batches(rows):
-                for output in tasks.process(raw):
-                    yield output_rows(output)
+            for where, some in partitions_of(rows):
+                for output in tasks.process(raw_batch(where, some)):
+                    yield output_rows(output, columns)
 
 
 @attrs.frozen
@@ -64,43 +66,48 @@ class Pack:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the rows of one Spark partition."""
-        from streamlet.spark.columns import packed_rows, raw_batches
+        from streamlet.spark.columns import packed_rows, partitions_of, raw_batch
 
         tasks = _StatelessTasks(self.plan)
         for rows in batches:
             packed: list[Packed] = []
-            for raw in raw_batches(rows):
-                subtopology = self.plan.readers[raw.topic]
-                self._check(raw)
+            for where, some in partitions_of(rows):
+                subtopology = self.plan.readers[where.topic]
+                self._check(where)
                 if subtopology in self.plan.mapped:
-                    sender = Sender(self.plan, 0, str(TaskId(subtopology, raw.partition)))
+                    raw = raw_batch(where, some)
+                    sender = Sender(self.plan, 0, str(TaskId(subtopology, where.partition)))
                     packed.extend(sender.rows(tasks.process(raw), raw.offsets[0]))
                 else:
-                    packed.append(pack_raw(self.plan, raw))
+                    packed.extend(pack_raw(self.plan, where, some))
             if packed:
                 yield packed_rows(packed)
 
-    def _check(self, raw: PartitionBatch) -> None:
+    def _check(self, where: TopicPartition) -> None:
         """A partition that came later has no task, and keys lie elsewhere since it is there."""
-        count = self.plan.counts[raw.topic]
-        if raw.partition >= count:
+        count = self.plan.counts[where.topic]
+        if where.partition >= count:
             raise StateError(
-                f"{raw.topic} had {count} partitions when the query was planned and now has a "
-                f"partition {raw.partition}: the query must begin anew, with a new checkpoint"
+                f"{where.topic} had {count} partitions when the query was planned and now has a "
+                f"partition {where.partition}: the query must begin anew, with a new checkpoint"
             )
 
 
+@attrs.frozen
 class Unpack:
     """The map behind the stages: rows of ``packing.PACKED_SCHEMA`` in, rows of outputs out."""
 
+    columns: tuple[str, ...] | None = None
+
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Unpack the rows of one Spark partition."""
-        from streamlet.spark.columns import output_rows
+        from streamlet.spark.columns import OUTPUT_COLUMNS, unpacked_rows
 
+        columns = self.columns or OUTPUT_COLUMNS
         for rows in batches:
             topics, records = rows["topic"].to_pylist(), rows["records"].to_pylist()
             for topic, packed in zip(topics, records, strict=True):
-                yield output_rows(as_output(topic, unpack(packed)))
+                yield unpacked_rows(topic, packed, columns)
 
 
 class _StatelessTasks:

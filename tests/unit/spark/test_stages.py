@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import streamlet as sl
@@ -13,9 +14,10 @@ from examples.wordcount import words
 from streamlet.errors import ProcessingError, StateError, TopologyError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.task import Output
+from streamlet.spark.blobs import unpack
 from streamlet.spark.checkpoint import compare, described
 from streamlet.spark.latest import Latest
-from streamlet.spark.packing import Packed, Sender, as_output, pack_raw, unpack
+from streamlet.spark.packing import Packed, Sender, pack_raw
 from streamlet.spark.placement import MODULUS, groups, key_hash, shuffle_partitions
 from streamlet.spark.plan import Plan, plan
 from streamlet.spark.run import Runner, in_order
@@ -24,7 +26,7 @@ from streamlet.spark.tasks import Pack
 from streamlet.state.backing import Columns
 from streamlet.testing import TopologyTestDriver
 from streamlet.testing.murmur2 import partition_of
-from streamlet.types import TaskId
+from streamlet.types import TaskId, TopicPartition
 
 pytest.importorskip("numpy")
 
@@ -90,6 +92,18 @@ def text(topic: str, first: int, *records: tuple[str | None, str, int]) -> Parti
         [value.encode() for _, value, _ in records],
         [time for _, _, time in records],
     )
+
+
+def raw_rows(laid_out: Plan, raw: PartitionBatch) -> list[Packed]:
+    """Records as the map packs them."""
+    columns = {
+        "key": pa.array(raw.keys, pa.binary()),
+        "value": pa.array(raw.values, pa.binary()),
+        "offset": pa.array(raw.offsets, pa.int64()),
+        "timestamp": pa.array(raw.timestamps, pa.int64()),
+    }
+    rows = pa.RecordBatch.from_pydict(columns)
+    return list(pack_raw(laid_out, TopicPartition(raw.topic, raw.partition), rows))
 
 
 def taken(outputs: Iterator[list[Output]]) -> list[tuple[bytes | None, bytes | None]]:
@@ -233,7 +247,7 @@ def test_a_join_meets_records_by_their_time_however_rows_arrive() -> None:
     orders = text("orders", 0, ("k", "early", 5), ("k", "late", 30))
     customers = text("customers", 0, ("k", "Ann", 1), ("k", "Ben", 20))
     for rows in ([orders, customers], [customers, orders]):
-        packed = [pack_raw(laid_out, raw) for raw in rows]
+        packed = [row for raw in rows for row in raw_rows(laid_out, raw)]
         found = taken(Runner(laid_out, Limits()).run(TaskId(0, 0), packed, KeptInMemory(), 0))
         assert [value for _, value in found] == [b"early/Ann", b"late/Ben"]
 
@@ -250,7 +264,7 @@ def test_rows_come_in_their_senders_order_whatever_the_sort_did_to_them() -> Non
 def test_records_that_were_counted_are_refused_when_they_come_again() -> None:
     laid_out, kept = planned(joining, orders=1, customers=1), KeptInMemory()
     runner = Runner(laid_out, Limits())
-    rows = [pack_raw(laid_out, text("customers", 4, ("k", "Ann", 1)))]
+    rows = raw_rows(laid_out, text("customers", 4, ("k", "Ann", 1)))
     taken(runner.run(TaskId(0, 0), rows, kept, 0))
     with pytest.raises(StateError, match="up to offset 5 and got 4 again"):
         taken(runner.run(TaskId(0, 0), rows, kept, 1))
@@ -313,7 +327,7 @@ def test_packed_outputs_come_back_as_they_were() -> None:
     laid_out = planned(joining, orders=1, customers=1)
     columns: Any = ([b"k", None], [None, b"v"], [1, 2], [0, 3], [None, [("h", b"x"), ("h", None)]])
     (row,) = Sender(laid_out, 1, "0_0").rows([Output("named", *columns)], 0)
-    back = as_output(row.topic, unpack(row.records))
+    back = unpack(row.records)
     assert (back.keys, back.values, back.timestamps, back.partitions) == columns[:4]
     assert [h and [tuple(x) for x in h] for h in back.headers or []] == columns[4]
 

@@ -1,0 +1,95 @@
+"""Records as one value of a row: Arrow's own bytes, which cost next to nothing to make and to read.
+
+Columns ``key``, ``value`` and ``timestamp`` are always there; ``offset``, ``partition`` and
+``headers`` only where they say something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+_FIRST = b"first"
+_TYPES = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "timestamp": pa.int64(),
+    "offset": pa.int64(),
+    "partition": pa.int32(),
+    "headers": HEADERS,
+}
+
+
+@attrs.define
+class Records:
+    """Columns of records; offsets only where they came from a topic."""
+
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    timestamps: list[int]
+    #: Offset of the first, if they have offsets and these have no holes.
+    first: int | None = None
+    offsets: Sequence[int] | None = None
+    partitions: list[int] | None = None
+    headers: list[list[tuple[str, bytes | None]] | None] | None = None
+
+
+def blob(rows: pa.RecordBatch, first: int | None = None) -> bytes:
+    """Rows with some of the columns above as bytes."""
+    metadata = None if first is None else {_FIRST: b"%d" % first}
+    rows = rows.replace_schema_metadata(metadata)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_batch(rows)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def rows_of(packed: bytes) -> pa.RecordBatch:
+    """What was packed, without a copy."""
+    return pa.ipc.open_stream(pa.py_buffer(packed)).read_next_batch()
+
+
+def pack(records: Records) -> bytes:
+    """Columns as bytes."""
+    columns: dict[str, Any] = {
+        "key": records.keys,
+        "value": records.values,
+        "timestamp": records.timestamps,
+        "offset": None if records.offsets is None else list(records.offsets),
+        "partition": records.partitions,
+        "headers": None if records.headers is None else list(map(_as_structs, records.headers)),
+    }
+    there = {name: column for name, column in columns.items() if column is not None}
+    arrays = [pa.array(column, _TYPES[name]) for name, column in there.items()]
+    return blob(pa.RecordBatch.from_arrays(arrays, names=list(there)), records.first)
+
+
+def unpack(packed: bytes) -> Records:
+    """The columns that were packed."""
+    rows = rows_of(packed)
+    metadata = rows.schema.metadata or {}
+    columns = {name: rows[name].to_pylist() for name in rows.schema.names}
+    headers = columns.get("headers")
+    return Records(
+        columns["key"],
+        columns["value"],
+        columns["timestamp"],
+        int(metadata[_FIRST]) if _FIRST in metadata else None,
+        columns.get("offset"),
+        columns.get("partition"),
+        None if headers is None else list(map(_as_pairs, headers)),
+    )
+
+
+def _as_structs(one: Sequence[tuple[str, bytes | None]] | None) -> list[dict[str, Any]] | None:
+    return None if one is None else [{"key": name, "value": value} for name, value in one]
+
+
+def _as_pairs(one: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
+    return None if one is None else [(header["key"], header["value"]) for header in one]
