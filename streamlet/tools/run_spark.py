@@ -15,6 +15,7 @@ from streamlet.tools.output import Output
 if TYPE_CHECKING:
     from streamlet.app import App
     from streamlet.config import Settings
+    from streamlet.spark.metrics import QueryMetrics
     from streamlet.spark.progress import BatchProgress
 
 
@@ -26,6 +27,9 @@ class SparkOptions:
     checkpoint: str | None = None
     trigger: str = "1s"
     master: str = "local[*]"
+    #: None: no metrics are served.
+    metrics_port: int | None = None
+    metrics_host: str = "0.0.0.0"
 
 
 def run_on_spark(
@@ -38,9 +42,11 @@ def run_on_spark(
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
+    from streamlet.spark.metrics import QueryMetrics
+
     checkpoint = options.checkpoint or str(settings.state_dir / app.name / "spark")
-    told = Told(output)
-    with _held(checkpoint):
+    told = Told(output, QueryMetrics(app.name))
+    with _held(checkpoint), _served(told, options):
         try:
             _query(told, reference, settings, options, checkpoint)
         except Py4JError as error:
@@ -50,9 +56,10 @@ def run_on_spark(
 
 @attrs.define
 class Told:
-    """Batches as lines on standard error, and their sum as the answer."""
+    """Batches as lines on standard error and as metrics, and their sum as the answer."""
 
     output: Output
+    metrics: QueryMetrics
     batches: int = 0
     records: int = 0
     lag: int = 0
@@ -62,6 +69,7 @@ class Told:
         self.batches += 1
         self.records += one.records
         self.lag = one.lag
+        self.metrics.batch(one)
         self.output.note(line(one))
 
     def ended(self, application: str, checkpoint: str) -> None:
@@ -118,6 +126,7 @@ def _query(
             settings=settings,
         )
         stack.callback(query.stop)
+        told.metrics.running = True
         told.output.note(f"query runs; checkpoint {checkpoint}")
         follow(query, told.batch, keep_going=_until_asked(stop, told.output, query))
 
@@ -145,6 +154,16 @@ def _until_asked(stop: Any, output: Output, query: Any) -> Callable[[], bool]:
         return not stop.asked.is_set()
 
     return keep_going
+
+
+def _served(told: Told, options: SparkOptions) -> AbstractContextManager[Any]:
+    from streamlet.runtime.metrics.server import MetricsServer
+
+    if options.metrics_port is None:
+        return nullcontext()
+    server = MetricsServer(told.metrics, options.metrics_port, options.metrics_host)
+    told.output.note(f"metrics on {server.url}/metrics")
+    return server
 
 
 def _held(checkpoint: str) -> AbstractContextManager[Any]:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
-from prometheus_client import MetricsHandler
+from prometheus_client import CollectorRegistry, MetricsHandler
 
 from streamlet.clock import SystemClock
 from streamlet.config import Settings
@@ -34,6 +34,22 @@ class _Server(ThreadingHTTPServer):
     allow_reuse_port = False
 
 
+class Shown(Protocol):
+    """What there is to serve."""
+
+    def registry(self) -> CollectorRegistry:
+        """What ``/metrics`` shows."""
+        ...
+
+    def alive(self) -> dict[str, Any]:
+        """The liveness probe's document, with ``ok``."""
+        ...
+
+    def ready(self) -> dict[str, Any]:
+        """The readiness probe's document, with ``ok``."""
+        ...
+
+
 class MetricsServer:
     """Serves from the moment it is made until ``close``.
 
@@ -46,7 +62,7 @@ class MetricsServer:
         ConfigError: it cannot listen there.
     """
 
-    def __init__(self, exposition: Exposition, port: int, host: str = ANY_HOST) -> None:
+    def __init__(self, exposition: Shown, port: int, host: str = ANY_HOST) -> None:
         handler = MetricsHandler.factory(exposition.registry())
         pages = {"/health": exposition.alive, "/ready": exposition.ready}
         self._server = _listen(host, port, _routed(handler, pages))

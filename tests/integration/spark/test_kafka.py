@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlet.app import App
+from streamlet.config import Settings
 from streamlet.errors import MissingTopicError, StreamletError
 from streamlet.spark import start
 from streamlet.spark.progress import BatchProgress, follow
@@ -71,6 +72,28 @@ def test_word_count_reads_kafka_and_writes_kafka_and_goes_on_from_its_checkpoint
         # Every update of the first run, in order, then the last of the second's only batch.
         counts = [c for w, c in found if w == word]
         assert counts == [*range(1, count + 1), wanted[word]]
+
+
+def test_driver_native_run_and_spark_agree_also_in_tiny_batches_over_restarts(
+    spark: SparkSession, topics: str, tmp_path: Path
+) -> None:
+    lines = LINES[:15]
+    words.produce(topics, lines)
+    settings = Settings.load({"bootstrap.servers": topics, "state.dir": tmp_path / "state"})
+    updates = sum(words.counted(lines).values())
+    words.APP.run(count=updates, timeout=60, settings=settings)
+    native = words.consume(topics)
+    words.create_topics(topics)  # empty again
+    for start in range(0, len(lines), 5):
+        words.produce(topics, lines[start : start + 5])
+        run(spark, topics, tmp_path / "checkpoint", max_records_per_batch=2)
+    on_spark = words.consume(topics)
+    with TopologyTestDriver(words.APP) as driver:
+        driver.pipe_inputs("lines", [(None, line) for line in lines])
+        wanted = [(r.key, r.value) for r in driver.read_output("word-counts")]
+    assert dict(native) == dict(on_spark) == dict(wanted)
+    # Not only the last values: every update is there, each once.
+    assert sorted(native) == sorted(on_spark) == sorted(wanted)
 
 
 def test_a_record_that_cannot_be_read_becomes_a_dead_letter(
