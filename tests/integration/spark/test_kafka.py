@@ -81,14 +81,20 @@ def test_driver_native_run_and_spark_agree_also_in_tiny_batches_over_restarts(
     words.produce(topics, lines)
     settings = Settings.load({"bootstrap.servers": topics, "state.dir": tmp_path / "state"})
     updates = sum(words.counted(lines).values())
-    words.APP.run(count=updates, timeout=60, settings=settings)
+    words.AGREEING.run(count=updates, timeout=60, settings=settings)
     native = words.consume(topics)
     words.create_topics(topics)  # empty again
-    for start in range(0, len(lines), 5):
-        words.produce(topics, lines[start : start + 5])
-        run(spark, topics, tmp_path / "checkpoint", max_records_per_batch=2)
+    for at in range(0, len(lines), 5):
+        words.produce(topics, lines[at : at + 5])
+        run(
+            spark,
+            topics,
+            tmp_path / "checkpoint",
+            app=words.AGREEING,
+            max_records_per_batch=2,
+        )
     on_spark = words.consume(topics)
-    with TopologyTestDriver(words.APP) as driver:
+    with TopologyTestDriver(words.AGREEING) as driver:
         driver.pipe_inputs("lines", [(None, line) for line in lines])
         wanted = [(r.key, r.value) for r in driver.read_output("word-counts")]
     assert dict(native) == dict(on_spark) == dict(wanted)

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -21,16 +21,25 @@ if TYPE_CHECKING:
 
 APP = examples.wordcount.app
 
+
+def counting(name: str, **how: Any) -> sl.App:
+    """Word count under another name, and so with a group and internal topics of its own."""
+    app = sl.App(name, **how)
+    (
+        app.stream("lines", key=bytes, value=str)
+        .flat_map_values(examples.wordcount.words)
+        .group_by(lambda _, word: word, key=str)
+        .count(store="counts")
+        .to_stream()
+        .to("word-counts")
+    )
+    return app
+
+
 #: Word count that puts aside what is no text.
-CAREFUL = sl.App("careful", on_error=("dead_letter", "letters"))
-(
-    CAREFUL.stream("lines", key=bytes, value=str)
-    .flat_map_values(examples.wordcount.words)
-    .group_by(lambda _, word: word, key=str)
-    .count(store="counts")
-    .to_stream()
-    .to("word-counts")
-)
+CAREFUL = counting("careful", on_error=("dead_letter", "letters"))
+#: Run natively as well.
+AGREEING = counting("agreeing")
 COUNTS = {"lines": 4, "word-counts": 3, "letters": 1}
 
 
@@ -43,7 +52,8 @@ def create_topics(bootstrap: str) -> None:
 
 def delete_topics(bootstrap: str) -> None:
     admin = KafkaAdmin(bootstrap)
-    admin.delete_topics(list(COUNTS))
+    internal = [name for name in admin.topics() if name.startswith(f"{AGREEING.name}-")]
+    admin.delete_topics([*COUNTS, *internal])
     admin.close()
 
 
