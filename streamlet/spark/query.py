@@ -221,12 +221,13 @@ def _prepare(
     _check_settings(chosen)
     client = {"bootstrap.servers": bootstrap_servers or chosen.bootstrap_servers}
     python = None
-    if source is None and (connector or ("java" if topics.has_connector(spark) else "python")) == (
-        "python"
-    ):
-        python = chosen.security
-    else:
-        client |= kafka if kafka is not None else java_settings(chosen.security)
+    if source is None:
+        if (connector or ("java" if topics.has_connector(spark) else "python")) == "java":
+            client |= kafka if kafka is not None else java_settings(chosen.security)
+        elif kafka:
+            raise ConfigError(["kafka: Java's settings, and streamlet's own client reads here"])
+        else:
+            python = chosen.security
     if partitions is None:
         if source is not None:
             raise ConfigError(["partitions: needed where the records do not come from Kafka"])
