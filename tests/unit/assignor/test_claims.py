@@ -94,6 +94,14 @@ def test_l6_what_was_given_only_now_is_not_released_in_the_same_round() -> None:
     assert all(not part.release for part in plan.members.values())
 
 
+def test_l6_who_waits_for_a_task_is_given_it_before_it_is_to_release_it() -> None:
+    """It leaves and another is ready, but whether it runs the task yet it has not said."""
+    plan = planned(group(member("A", pending="0_0", leaves=True), member("B", ready="0_0")))
+    assert plan.members["A"].active == {T}
+    assert all(not part.release for part in plan.members.values())
+    assert plan.follow_up_ms is not None
+
+
 def test_l6_after_a_hand_over_nothing_more_is_asked_for() -> None:
     plan = planned(group(member("A", active="0_0 0_1 0_2"), member("B", ready="0_0")))
     assert plan.follow_up_ms is None

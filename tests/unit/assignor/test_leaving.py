@@ -171,3 +171,14 @@ def test_all_instances_can_be_swapped_for_new_ones() -> None:
     assert cluster.loads() == [6, 6]
     kept = [model.holds(Role.STANDBY) for model in cluster.members.values()]
     assert sorted(map(len, kept)) == [6, 6]
+
+
+@pytest.mark.parametrize("copy", ["learner", "ready", "standby", "caught_up"])
+def test_a_leaving_member_gains_nothing_of_what_it_was_catching_up_with(copy: str) -> None:
+    leaver = member("A", leaves=True, **{copy: "0_2"})  # type: ignore[arg-type]
+    plan = planned(group(leaver, member("B", active="0_0 0_1 0_2 0_3"), member("C")))
+    mine = plan.members["A"]
+    assert not mine.active
+    assert not mine.pending
+    assert not mine.learner - {task("0_2")}
+    assert len(plan.members["C"].learner) == 2

@@ -195,6 +195,14 @@ def test_a_useful_learner_keeps_its_task_whoever_else_arrives() -> None:
     assert len(plan.members["C"].learner) == 1
 
 
+def test_a_learner_that_does_no_harm_goes_on() -> None:
+    """Both are in their band with and without the move; what was begun is finished."""
+    crew = (member("A", active="0_0 0_1 0_2"), member("B", active="0_3 0_4", learner="0_0"))
+    plan = planned(group(*crew))
+    assert plan.members["B"].learner == {task("0_0")}
+    assert plan.members["A"].being_learned == {task("0_0")}
+
+
 def test_of_two_learners_of_one_task_the_more_advanced_goes_on() -> None:
     owner = member("A", active="0_0 0_1 0_2")
     plan = planned(group(owner, member("B", learner="0_0"), member("C", ready="0_0")))

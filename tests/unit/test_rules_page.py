@@ -1,0 +1,30 @@
+"""The page of rules names files and tests that there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "rules.md").read_text("utf-8")
+
+
+def test_every_test_that_is_named_exists() -> None:
+    named = set(re.findall(r"::(test_\w+)", PAGE))
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) > 50
+    assert [name for name in sorted(named) if f"def {name}(" not in sources] == []
+
+
+def test_every_file_that_is_named_exists() -> None:
+    tests = re.findall(r"`((?:unit|spec|simulation)/[\w/]+\.py)", PAGE)
+    code = re.findall(r"`((?:assignor|group|runtime|state|topology)/\w+)", PAGE)
+    missing = [name for name in tests if not (ROOT / "tests" / name).exists()]
+    missing += [name for name in code if not (ROOT / "streamlet" / f"{name}.py").exists()]
+    assert missing == []
+
+
+def test_every_rule_has_a_row() -> None:
+    rules = [f"U{n}" for n in range(1, 14)] + [f"L{n}" for n in range(1, 8)]
+    rules += [f"M{n}" for n in range(1, 10)] + [f"N{n}" for n in range(1, 7)]
+    assert [rule for rule in rules if not re.search(rf"^\| {rule}\b", PAGE, re.M)] == []
