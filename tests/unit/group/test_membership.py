@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 
 from streamlet.errors import FatalGroupError
@@ -12,7 +11,6 @@ from streamlet.group.commands import (
     Deliver,
     Fail,
     FindCoordinator,
-    JoinDue,
     Left,
     LoseTasks,
     NeedMetadata,
@@ -24,8 +22,6 @@ from streamlet.group.events import (
     AssignmentsReady,
     AssignorFailed,
     CoordinatorFound,
-    FlipOrdered,
-    HoldEnded,
     LeaveWanted,
     MetadataReady,
     ProgressMade,
@@ -46,7 +42,7 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
-from streamlet.group.states import LIVE, MOVES, IllegalMoveError
+from streamlet.group.states import MOVES, IllegalMoveError
 
 
 def joined(member_id="a", generation=1, **fields):
@@ -549,61 +545,6 @@ def test_a_move_that_is_not_in_the_table_is_a_named_error(by_hand):
 def test_every_state_is_in_the_table_and_can_be_reached():
     assert MOVES.keys() == set(State)
     assert {state for targets in MOVES.values() for state in targets} == set(State) - {State.NEW}
-
-
-def reach(by_hand, state):
-    """A member that has been in the group and is now in a state of its next join."""
-    if state is State.FLIPPING:
-        member = by_hand(protocol_types=("stream", "consumer"))
-        member.start()
-        member.describe()
-        member.answer(JoinGroupAnswer(23))
-        member.rejoin("a", 4)
-        (due,) = (c for c in member.tell(FlipOrdered("stream", 4)) if isinstance(c, JoinDue))
-        member.tell(HoldEnded(due.token))
-        return member
-    member = by_hand().join()
-    if state is State.PREPARING:
-        member.commit()  # which the join waits for
-    if state is not State.STABLE:
-        member.tell(RejoinWanted("changed"))
-    if state not in (State.STABLE, State.PREPARING, State.DESCRIBING):
-        member.describe()
-    if state is State.ASSIGNING:
-        member.answer(joined("a", 2, leader="a"), JoinGroup)
-    if state is State.SYNCING:
-        member.answer(joined("a", 2), JoinGroup)
-    return member
-
-
-ANYWHERE = [state for state in State if state in LIVE]
-
-
-@pytest.mark.parametrize("state", ANYWHERE)
-def test_a_member_may_leave_whatever_it_is_doing(by_hand, state):
-    member = reach(by_hand, state)
-    assert member.machine.state is state
-    member.tell(LeaveWanted("enough"))
-    assert member.machine.state is State.LEAVING
-
-
-@pytest.mark.parametrize("state", ANYWHERE)
-def test_a_worker_may_stand_still_whatever_its_member_is_doing(by_hand, state):
-    member = reach(by_hand, state)
-    member.machine._member.config = attrs.evolve(member.config, max_poll_interval_ms=1)
-    commands = member.wait(1)
-    assert member.machine.state is State.STALLED
-    assert LoseTasks in kinds(commands) or state is State.FLIPPING
-    member.tell(ProgressMade())
-    assert member.machine.state in (State.PREPARING, State.DESCRIBING)
-
-
-@pytest.mark.parametrize("state", [state for state in ANYWHERE if state is not State.FLIPPING])
-def test_a_member_may_be_refused_for_good_whatever_it_is_doing(by_hand, state):
-    member = reach(by_hand, state)
-    member.wait(member.config.heartbeat_interval_ms)
-    member.answer(HeartbeatAnswer(30), Heartbeat)
-    assert member.machine.state is State.FAILED
 
 
 def test_time_that_goes_back_does_no_harm(by_hand):

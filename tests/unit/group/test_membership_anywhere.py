@@ -1,0 +1,76 @@
+"""What may happen to a member whatever it is doing: it leaves, stalls, is refused for good."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from streamlet.group.commands import JoinDue, LoseTasks
+from streamlet.group.events import (
+    FlipOrdered,
+    HoldEnded,
+    LeaveWanted,
+    ProgressMade,
+    RejoinWanted,
+)
+from streamlet.group.messages import Heartbeat, HeartbeatAnswer, JoinGroup, JoinGroupAnswer
+from streamlet.group.states import LIVE, State
+
+
+def joined(member_id, generation, leader="boss"):
+    return JoinGroupAnswer(0, generation, "stream", "p", leader, member_id, False, ())
+
+
+def reach(by_hand, state):
+    """A member that has been in the group and is now in a state of its next join."""
+    if state is State.FLIPPING:
+        member = by_hand(protocol_types=("stream", "consumer"))
+        member.start()
+        member.describe()
+        member.answer(JoinGroupAnswer(23))
+        member.rejoin("a", 4)
+        (due,) = (c for c in member.tell(FlipOrdered("stream", 4)) if isinstance(c, JoinDue))
+        member.tell(HoldEnded(due.token))
+        return member
+    member = by_hand().join()
+    if state is State.PREPARING:
+        member.commit()  # which the join waits for
+    if state is not State.STABLE:
+        member.tell(RejoinWanted("changed"))
+    if state not in (State.STABLE, State.PREPARING, State.DESCRIBING):
+        member.describe()
+    if state is State.ASSIGNING:
+        member.answer(joined("a", 2, leader="a"), JoinGroup)
+    if state is State.SYNCING:
+        member.answer(joined("a", 2), JoinGroup)
+    return member
+
+
+ANYWHERE = [state for state in State if state in LIVE]
+
+
+@pytest.mark.parametrize("state", ANYWHERE)
+def test_a_member_may_leave_whatever_it_is_doing(by_hand, state):
+    member = reach(by_hand, state)
+    assert member.machine.state is state
+    member.tell(LeaveWanted("enough"))
+    assert member.machine.state is State.LEAVING
+
+
+@pytest.mark.parametrize("state", ANYWHERE)
+def test_a_worker_may_stand_still_whatever_its_member_is_doing(by_hand, state):
+    member = reach(by_hand, state)
+    member.machine._member.config = attrs.evolve(member.config, max_poll_interval_ms=1)
+    commands = member.wait(1)
+    assert member.machine.state is State.STALLED
+    assert any(isinstance(c, LoseTasks) for c in commands) or state is State.FLIPPING
+    member.tell(ProgressMade())
+    assert member.machine.state in (State.PREPARING, State.DESCRIBING)
+
+
+@pytest.mark.parametrize("state", [state for state in ANYWHERE if state is not State.FLIPPING])
+def test_a_member_may_be_refused_for_good_whatever_it_is_doing(by_hand, state):
+    member = reach(by_hand, state)
+    member.wait(member.config.heartbeat_interval_ms)
+    member.answer(HeartbeatAnswer(30), Heartbeat)
+    assert member.machine.state is State.FAILED
