@@ -155,13 +155,14 @@ class JoinDue:
     """A JoinGroup is due, and waits for HoldEnded with this token (``hold_timeout_ms`` at most).
 
     Until then tasks may be stopped and committed, as a unit of this token (``CommitWanted.hold``),
-    so that the join can say they are given up. Only with ``announce_joins``, or for a flip: the
+    so that the join can say they are given up. Only with ``announce_joins``, or for a ``flip``: the
     JoinGroup will be another group type's, and tasks that were committed may be held open for it.
-    ``flip`` is the generation that ordered it.
+    ``generation`` is the last one delivered, which the join comes after.
     """
 
     token: int
-    flip: int | None = None
+    generation: int
+    flip: bool = False
 
 
 @attrs.frozen

@@ -256,8 +256,8 @@ class Control:
                 self._on_event(FetchDone(token, fetched, committed, code))
             case HoldResult(token, granted):
                 self._on_event(HoldDone(token, granted))
-            case JoinDue(token, flip):
-                self._on_event(JoinSoon(token, flip))
+            case JoinDue(token, generation, flip):
+                self._on_event(JoinSoon(token, generation, flip))
             case WakeAt(at_ms):
                 self._wake_at_ms = at_ms
             case Fail(error):

@@ -233,16 +233,17 @@ class Handover:
                     said[task] = Copy(Role.ACTIVE, claim.generation)
         return dict(sorted(said.items()))
 
-    def join_due(self, token: int, now_ms: int, flip: int | None = None) -> None:
+    def join_due(self, token: int, now_ms: int, generation: int, *, flip: bool = False) -> None:
         """A JoinGroup waits for us to give up what is given up at joins (L7).
 
-        ``flip``: it goes to a group of another type, as ordered in that generation; stop
-        everything, and hold what is committed (F2).
+        It comes after an assignment of ``generation``; if we are beyond that, it was not waited for
+        any longer, and what was given up now nobody would hear of. ``flip``: it goes to a group of
+        another type; stop everything, and hold what is committed (F2).
         """
-        if flip is not None and flip != self.generation:  # too late, the group has gone on
+        if generation != self.generation:
             self._out.append(EndHold(token))
             return
-        self._join, self._flipping = token, flip is not None
+        self._join, self._flipping = token, flip
         self._proceed(now_ms)
 
     def hold(self, token: int, granted: bool, now_ms: int) -> None:

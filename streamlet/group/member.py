@@ -188,7 +188,7 @@ class Member:
         self.announced_joins += 1
         token = -self.announced_joins
         self.holds[token] = self.now_ms + self.config.hold_timeout_ms
-        self.out.append(JoinDue(token))
+        self.out.append(JoinDue(token, self.generation))
 
     def order_flip(self, kind: str) -> None:
         """Begin to go over to another type: give the worker time to stop and commit (F2).
@@ -204,7 +204,7 @@ class Member:
         # Whoever stays makes all the others wait, so even a slow batch is better waited for.
         self.holds[token] = self.now_ms + self.config.rebalance_timeout_ms // 2
         self.flip_to, self.flip_token = kind, token
-        self.out.append(JoinDue(token, self.generation))
+        self.out.append(JoinDue(token, self.generation, flip=True))
 
     def end_hold(self, token: int) -> None:
         """A unit is over. That of a flip in time means that we may leave for it."""

@@ -109,7 +109,7 @@ class Follower:
                 self._carry_out(order)
             case Lost(reason):
                 self._lose(reason)
-            case JoinSoon(token):
+            case JoinSoon(token=token):
                 self._surrender(token)
             case FetchDone():
                 self._place(order)

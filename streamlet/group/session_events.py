@@ -73,15 +73,18 @@ class HoldDone:
 
 @attrs.frozen
 class JoinSoon:
-    """A join is due and waits for ``end_hold`` with this token: give up what is given up at joins.
+    """A join after ``generation`` is due and waits for ``end_hold`` with this token.
 
-    Only where the membership's ``announce_joins`` is set, or for a flip, ordered in generation
-    ``flip``: then all tasks are stopped and committed, and what is committed is held open until we
-    are in a group of the other type.
+    Until then give up what is given up at joins.
+
+    Only where the membership's ``announce_joins`` is set, or for a ``flip``: then all tasks are
+    stopped and committed, and what is committed is held open until we are in a group of the other
+    type.
     """
 
     token: int
-    flip: int | None = None
+    generation: int
+    flip: bool = False
 
 
 @attrs.frozen

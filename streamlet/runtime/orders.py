@@ -149,8 +149,8 @@ class Orders:
                 order = assigned.assignment
                 rules.assigned(assigned.generation, assigned.member_id, order, now, wall)
             for event in events:
-                if isinstance(event, JoinSoon):  # it may be for what was just assigned
-                    rules.join_due(event.token, now, event.flip)
+                if isinstance(event, JoinSoon):  # it comes after what was just assigned
+                    rules.join_due(event.token, now, event.generation, flip=event.flip)
             rules.tick(now)
             decisions = rules.take()
             self.busy = rules.busy

@@ -346,15 +346,15 @@ class SimMember:
         self.loss_unseen = False
         self.feed(ProgressMade())
         inbox, self._inbox = self._inbox, []
-        flips = [m for m in inbox if isinstance(m, JoinDue) and m.flip is not None]
+        joins = [message for message in inbox if isinstance(message, JoinDue)]
         for message in inbox:
-            if message not in flips:
+            if message not in joins:
                 self._on(message)
         if self._slot is not None:
             (deliver, orders), self._slot = self._slot, None
             now = self.world.now_ms
             self.handover.assigned(deliver.generation, deliver.member_id, orders, now, now)
-        for message in flips:
+        for message in joins:  # they come after what was just assigned
             self._on(message)
         self.handover.tick(self.world.now_ms)
         self._carry_out()
@@ -379,8 +379,8 @@ class SimMember:
                 self.worker.on_fetch(message)
             case HoldResult(token, granted):
                 self.handover.hold(token, granted, self.world.now_ms)
-            case JoinDue(token, flip):
-                self.handover.join_due(token, self.world.now_ms, flip)
+            case JoinDue(token, generation, flip):
+                self.handover.join_due(token, self.world.now_ms, generation, flip=flip)
             case _:
                 assert_never(message)
         self._carry_out()

@@ -404,7 +404,7 @@ def test_a_unit_that_takes_too_long_holds_nothing_back_any_more(by_hand):
 def test_a_join_is_announced_to_a_worker_that_gives_tasks_up_at_each_and_waits_for_it(by_hand):
     member = by_hand(announce_joins=True).join("a", 4)
     (due,) = member.beat(27)
-    assert due == JoinDue(-1)
+    assert due == JoinDue(-1, 4)
     (send,) = member.commit(token=3, hold=-1)
     assert send.request.generation == 4
     member.commit_answer(0)

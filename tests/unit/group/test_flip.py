@@ -103,7 +103,7 @@ def test_an_ordered_member_stops_commits_leaves_and_joins_as_the_other_type(by_h
     """Its tasks are not lost meanwhile: they are held."""
     member, commands = ordered(by_hand)
     (due,) = [c for c in commands if isinstance(c, JoinDue)]
-    assert due.flip == 4
+    assert (due.flip, due.generation) == (True, 4)
     member.tell(CommitWanted(1, {IN: (7, "")}, due.token))
     commands = member.answer(OffsetCommitAnswer({IN: 0}), OffsetCommit)
     assert CommitResult(1, CommitOutcome.ACCEPTED) in commands
@@ -196,7 +196,7 @@ def owner(*tasks: TaskId) -> Handover:
 
 def test_f2_what_was_committed_is_held_and_f3_claimed_with_the_old_generation():
     rules = owner(T, U)
-    rules.join_due(-1, 0, 4)
+    rules.join_due(-1, 0, 4, flip=True)
     assert rules.take() == [Stop((T, U)), CommitLast(-1, (T, U), {}, 4)]
     rules.committed(-1, CommitOutcome.ACCEPTED, 0)
     assert rules.take() == [EndHold(-1)]
@@ -208,7 +208,7 @@ def test_f2_what_was_committed_is_held_and_f3_claimed_with_the_old_generation():
 @pytest.mark.parametrize("outcome", [CommitOutcome.UNKNOWN, CommitOutcome.GATED])
 def test_f2_without_an_acknowledged_commit_nothing_is_kept(outcome):
     rules = owner(T)
-    rules.join_due(-1, 0, 4)
+    rules.join_due(-1, 0, 4, flip=True)
     rules.take()
     rules.committed(-1, outcome, 0)
     assert rules.take() == [Close(T), EndHold(-1)]
@@ -221,19 +221,19 @@ def test_f2_a_task_that_is_being_opened_is_not_held():
     rules.assigned(5, "me", Assignment(active=frozenset({T, U, V}), flip=Flip(STREAM, 2, 1)), 0)
     rules.running(V, 0)
     rules.take()
-    rules.join_due(-1, 0, 5)
+    rules.join_due(-1, 0, 5, flip=True)
     assert rules.take() == [Close(U), Stop((T, V)), CommitLast(-1, (T, V), {}, 5)]
 
 
 def test_a_member_without_tasks_goes_over_at_once():
     rules = owner()
-    rules.join_due(-1, 0, 4)
+    rules.join_due(-1, 0, 4, flip=True)
     assert rules.take() == [EndHold(-1)]
 
 
 def test_f4_a_held_task_that_is_ours_again_is_reclaimed_and_any_other_closed():
     rules = owner(T, U)
-    rules.join_due(-1, 0, 4)
+    rules.join_due(-1, 0, 4, flip=True)
     rules.committed(-1, CommitOutcome.ACCEPTED, 0)
     rules.take()
     rules.assigned(6, "new me", Assignment(active=frozenset({T, V})), 0)
@@ -245,7 +245,7 @@ def test_f4_a_held_task_that_is_ours_again_is_reclaimed_and_any_other_closed():
 
 def test_m1_a_loss_takes_what_is_held_too():
     rules = owner(T)
-    rules.join_due(-1, 0, 4)
+    rules.join_due(-1, 0, 4, flip=True)
     rules.committed(-1, CommitOutcome.ACCEPTED, 0)
     rules.take()
     rules.lost()
@@ -257,7 +257,7 @@ def test_an_order_that_the_group_has_gone_beyond_stops_nothing():
     rules = owner(T)
     rules.assigned(5, "me", Assignment(active=frozenset({T})), 0)
     rules.take()
-    rules.join_due(-1, 0, 4)
+    rules.join_due(-1, 0, 4, flip=True)
     assert rules.take() == [EndHold(-1)]
 
 
@@ -266,7 +266,7 @@ def test_copies_are_closed_only_if_the_other_group_wants_them_no_more():
     order = Assignment(active=frozenset({T}), standby=frozenset({U}), flip=Flip(STREAM, 2, 1))
     rules.assigned(5, "me", order, 0)
     assert SetCopies(frozenset(), frozenset({U})) in rules.take()
-    rules.join_due(-1, 0, 5)
+    rules.join_due(-1, 0, 5, flip=True)
     rules.committed(-1, CommitOutcome.ACCEPTED, 0)
     rules.take()
     assert rules.describe({})[U].role is Role.STANDBY

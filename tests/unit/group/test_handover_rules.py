@@ -303,7 +303,7 @@ def test_the_longer_a_mark_does_not_come_the_less_often_it_is_looked_for() -> No
 def test_l7_an_owner_that_surrenders_commits_what_is_learned_before_it_joins() -> None:
     by = owner(T, U, gives_up_at_joins=True)
     by.assigned(active=frozenset({T, U}), being_learned=frozenset({T}))
-    by.rules.join_due(-1, 0)
+    by.rules.join_due(-1, 0, by.generation)
     assert by.take() == [Stop((T,)), CommitLast(-1, (T,), {}, 2)]
     assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), EndHold(-1)]
     assert by.says() == Copy(Role.RELEASED, ready=True, lag=0)
@@ -313,7 +313,7 @@ def test_l7_an_owner_that_surrenders_commits_what_is_learned_before_it_joins() -
 
 def test_an_owner_with_nothing_to_surrender_lets_the_join_go_on_at_once() -> None:
     by = owner(T, gives_up_at_joins=True)
-    by.rules.join_due(-1, 0)
+    by.rules.join_due(-1, 0, by.generation)
     assert by.take() == [EndHold(-1)]
 
 
@@ -322,7 +322,7 @@ def test_a_join_before_the_claim_waits_until_what_was_processed_is_committed() -
     by = member(stops_at_joins=True)
     by.assigned(active=frozenset({T, U}))
     by.rules.running(T, 0)
-    by.rules.join_due(-1, 0)
+    by.rules.join_due(-1, 0, by.generation)
     done = by.take()
     assert Close(U) in done, "it never ran"
     assert done[-2:] == [Stop((T,)), CommitLast(-1, (T,), {}, 1)]
@@ -333,15 +333,24 @@ def test_a_join_before_the_claim_waits_until_what_was_processed_is_committed() -
 
 def test_eager_members_stop_everything_at_each_join() -> None:
     by = owner(T, U, stops_at_joins=True)
-    by.rules.join_due(-1, 0)
+    by.rules.join_due(-1, 0, by.generation)
     assert by.take()[0] == Stop((T, U))
+
+
+def test_a_join_that_was_not_waited_for_any_longer_takes_nothing_from_the_next_assignment() -> None:
+    """The worker was busy for so long that the group went on and gave us our tasks again."""
+    by = owner(T, stops_at_joins=True)
+    by.assigned(active=frozenset({T, U}))
+    by.rules.join_due(-1, 0, by.generation - 1)
+    assert by.take() == [EndHold(-1)]
+    assert by.says(U) == Copy(Role.ACTIVE, by.generation)
 
 
 def test_a_join_that_becomes_due_in_the_middle_of_a_unit_comes_after_it() -> None:
     by = owner(T, U, stops_at_joins=True)
     by.assigned(release={T: "b"}, active=frozenset({U}))
     by.hold(1)
-    by.rules.join_due(-1, 0)
+    by.rules.join_due(-1, 0, by.generation)
     assert by.take() == []
     done = by.committed(1, CommitOutcome.ACCEPTED)
     assert done[:2] == [Close(T), EndHold(1)]

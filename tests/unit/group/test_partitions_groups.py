@@ -68,7 +68,7 @@ class Reader:
             case LoseTasks():
                 self.protocol.lost()
                 self.inbox.append("lost")
-            case JoinDue(token):
+            case JoinDue(token=token):
                 self.inbox.append(token)
             case CommitResult(outcome=outcome) if self.giving_up is not None:
                 self.committed(outcome)
