@@ -16,7 +16,7 @@ from streamlet.assignor.values import Copy, GroupState, Leaving, Plan
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
-from streamlet.control.values import Mark, MemberKey
+from streamlet.control.values import Endpoint, Mark, MemberKey
 from streamlet.errors import BrokerError, ConfigError, StreamletError
 from streamlet.group.custom_assignor import CustomAssignor
 from streamlet.group.envelope import Envelope
@@ -58,6 +58,11 @@ class MemberIdentity:
     name: str
     number: int = 0
     members: int = 1
+
+    @property
+    def member(self) -> str:
+        """What people call it, ``h1-0``."""
+        return f"{self.name}-{self.number}"
 
     @property
     def key(self) -> MemberKey:
@@ -190,14 +195,15 @@ def open_worker(
     policy: ErrorPolicy,
     observer: Observer,
     measured: Callable[[Snapshot], None] | None = None,
+    endpoint: tuple[str, int] | None = None,
     clock: Clock | None = None,
     on_leaving: Callable[[Leaving | None], None] = lambda leaving: None,
 ) -> Worker:
     """A worker that is ready to run; topics are checked, and created where they are ours.
 
-    ``measured`` is given what the worker measures, once a second, on the worker's thread.
-    ``on_leaving`` is told, on some thread, when the instance is marked to leave, and when it is not
-    any more.
+    ``measured`` is given what the worker measures, once a second, on the worker's thread; others
+    find that at ``endpoint``, host and port. ``on_leaving`` is told, on some thread, when the
+    instance is marked to leave, and when it is not any more.
 
     Raises:
         ConfigError: settings that cannot be carried out.
@@ -208,17 +214,17 @@ def open_worker(
     clock = clock or SystemClock()
     meters = Meters(clock)
     admin = admin_for(settings)
-    catalog = Catalog(topology, admin, settings)
-    catalog.prepare()
+    (catalog := Catalog(topology, admin, settings)).prepare()
     board = Board(Handover(HandoverRules.from_settings(settings)))
     with ExitStack() as undo:
         link = _link(topology.application, settings, member, board, clock, on_leaving)
+        _publish(link, member, endpoint)
         undo.callback(link.close)
         directory = StateDirectory(settings.state_dir, topology.application)
         board.add_dormant(dormant_copies(directory, admin))
         session = _session(topology, settings, member, catalog, board, link, assignor, clock)
         copies = _copies(topology, settings, session, directory, clock)
-        name = f"{topology.application}-{member.name}-{member.number}"
+        name = f"{topology.application}-{member.member}"
         sink = _sink(topology, settings, name)
         worker = Worker(
             settings,
@@ -270,12 +276,17 @@ def _commit(
     )
 
 
+def _publish(link: ControlLink, member: MemberIdentity, endpoint: tuple[str, int] | None) -> None:
+    if endpoint is not None:
+        link.publish(Endpoint(member.instance, member.number, member.member, *endpoint))
+
+
 def _reporter(
     member: MemberIdentity, board: Board, link: ControlLink, session: GroupSession, clock: Clock
 ) -> Reporter:
     return Reporter(
         member.key,
-        f"{member.name}-{member.number}",
+        member.member,
         board,
         publish=link.publish,
         member_id=lambda: session.member_id,

@@ -141,6 +141,7 @@ def _work(orders: Orders, observer: PipeObserver) -> None:
         policy=app.policy,
         observer=app.listeners.around(observer),
         measured=observer.measured if first.get("measures") else None,
+        endpoint=tuple(first["endpoint"]) if first.get("endpoint") else None,
         on_leaving=lambda leaving: observer.tell(**leaving_event(leaving)),
     )
 

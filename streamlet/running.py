@@ -178,6 +178,7 @@ class Run:
                     policy=policy,
                     observer=listeners.around(results),
                     measured=None if exposition is None else partial(exposition.take, 0),
+                    endpoint=None if exposition is None else exposition.address,
                     clock=self._clock,
                 )
                 record = InstanceRecord(lock, member.name)

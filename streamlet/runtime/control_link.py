@@ -92,7 +92,7 @@ class ControlLink:
         self._mine: dict[Place, Entry] = {}
         #: Since when there has been something about nobody.
         self._missing: dict[Place, int] = {}
-        self._retry_ms = 0
+        self._problem = ""  # what went wrong last, until all is well again
 
     def start(self) -> None:
         """Begin to read."""
@@ -147,7 +147,9 @@ class ControlLink:
         try:
             step(self._topic)
         except StreamletError as error:
-            log.warning("the control topic waits: %s", error)
+            if str(error) != self._problem:  # an outage is said once
+                self._problem = str(error)
+                log.warning("the control topic waits: %s", error)
             self._was_read.clear()
             self._closing.wait(RETRY_MS / 1000)
 
@@ -161,6 +163,7 @@ class ControlLink:
         self._write(topic)
         if topic.follow(FOLLOW_MS):
             self._seen(topic.view)
+        self._problem = ""
 
     def _seen(self, view: ControlView) -> None:
         """Act on what the topic says now."""

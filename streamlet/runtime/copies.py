@@ -48,6 +48,8 @@ STEP_BUSY_MS = 1
 #: How often lags are told, and how often committed positions of tables' source topics are read.
 LAG_MS = 50
 TABLES_MS = 1_000
+#: How often to note, for people, how far copies are.
+READS_MS = 200
 #: How long to rest after a failed step, and before a folder that is held is tried again.
 RETRY_MS = 100
 #: No rest is longer, so that new orders are not kept waiting.
@@ -153,6 +155,7 @@ class Copies:
         self._promoting: set[TaskId] = set()
         self._told: dict[TaskId, int] = {}
         self._next_lag_ms = 0
+        self._next_reads_ms = 0
         self._next_tables_ms = 0
         self._retry_ms = 0
         self._closed = False
@@ -319,10 +322,12 @@ class Copies:
 
     def _tell_lags(self) -> None:
         now = self._clock.now_ms()
+        if now >= self._next_reads_ms:
+            self._next_reads_ms = now + READS_MS
+            self.reads = self._restorer.reads()
         if now < self._next_lag_ms:
             return
         self._next_lag_ms = now + LAG_MS
-        self.reads = self._restorer.reads()
         for task, lag in sorted(self._restorer.lags().items()):
             if task not in self._promoting and self._told.get(task) != lag:
                 self._told[task] = lag

@@ -264,6 +264,7 @@ def _supervise(
     orders["log_json"] = is_json()
     orders["path"] = [entry for entry in sys.path if entry]
     orders["measures"] = exposition is not None
+    orders["endpoint"] = None if exposition is None else exposition.address
 
     def on_event(member: int, event: dict[str, Any]) -> None:
         if exposition is None or not exposition.event(member, event):
@@ -304,6 +305,7 @@ def _run_here(
             policy=app.policy,
             observer=app.listeners.around(progress.observer()),
             measured=None if exposition is None else partial(exposition.take, 0),
+            endpoint=None if exposition is None else exposition.address,
             on_leaving=lambda leaving: progress.event(0, leaving_event(leaving)),
         )
 

@@ -21,8 +21,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import streamlet as sl
+from streamlet.config import Settings
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
 from streamlet.kafka.ports import NewTopic
+from streamlet.local import open_control
 
 pytestmark = pytest.mark.integration
 
@@ -69,6 +71,13 @@ def metrics(url: str) -> dict[str, dict[str, float]]:
             member = sample.labels["member"]
             by_member[member] = by_member.get(member, 0) + sample.value
     return found
+
+
+def endpoints(servers: str, application: str) -> set[tuple[str, str, int]]:
+    """Members, hosts and ports that the application's control topic tells of."""
+    with open_control(application, Settings.load({"bootstrap.servers": servers})) as control:
+        found = control.read().endpoints.values()
+        return {(one.member, one.host, one.port) for one in found}
 
 
 def until(found: Callable[[], bool], what: str, timeout_s: float = 120) -> None:
@@ -155,6 +164,12 @@ def test_one_port_tells_of_all_workers_of_an_instance(
         )
 
         port = int(url.rpartition(":")[2])
+        until(
+            lambda: (
+                endpoints(bootstrap_servers, topic) == {(m, "127.0.0.1", port) for m in members}
+            ),
+            "the members' endpoints in the control topic",
+        )
         with instance(tmp_path, topic, bootstrap_servers, port) as second:
             out, _ = second.communicate(timeout=60)
         assert second.returncode == 2

@@ -52,6 +52,8 @@ class Exposition(Collector):
         self._limits = limits
         self._clock = clock
         self._failed = 0
+        #: Host and port at which others find it, once it is served.
+        self.address: tuple[str, int] | None = None
         starting = _Told(Snapshot(health=health.STARTING), clock.now_ms())
         #: By number; replaced as a whole.
         self._told: dict[int, _Told] = dict.fromkeys(range(max(members, 1)), starting)

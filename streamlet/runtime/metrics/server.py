@@ -82,6 +82,11 @@ class MetricsServer:
         host = "localhost" if self.host in (ANY_HOST, "", "::") else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port at which other machines find it, as far as this one knows its own name."""
+        return socket.gethostname() if self.host in (ANY_HOST, "", "::") else self.host, self.port
+
     def close(self) -> None:
         """Stop serving."""
         self._server.shutdown()
@@ -169,5 +174,6 @@ def serving(
     limits = Limits.from_settings(settings)
     exposition = Exposition(application, name, members, limits=limits, clock=SystemClock())
     with MetricsServer(exposition, port, host) as server:
+        exposition.address = server.address
         told(server.url)
         yield exposition

@@ -459,3 +459,23 @@ def test_a_drain_that_was_taken_back_keeps_the_member() -> None:
     assert by.take() == [Rejoin("stays")]
     by.rules.describe({})
     assert by.assigned() == [Close(T)]
+
+
+def test_a_member_that_is_to_leave_before_it_joined_says_so_when_it_joins() -> None:
+    """There is no earlier word of it to take back: no rebalance more than the join's own."""
+    by = member()
+    by.rules.set_leaving(Leaving(0))
+    assert by.take() == []
+    by.rules.describe({})
+    assert by.assigned() == [Leave("drained")]
+
+
+def test_a_member_with_nothing_to_hand_over_hears_the_last_word_before_it_leaves() -> None:
+    """If it leads, the assignment of the rebalance it asked for is still its to make."""
+    by = member()
+    by.assigned()
+    by.rules.set_leaving(Leaving(0))
+    by.rules.describe({})
+    assert by.take() == [Rejoin("leaving")]
+    assert by.later(10) == []
+    assert by.assigned() == [Leave("drained")]
