@@ -157,6 +157,9 @@ class ControlLink:
         if not self._was_read.is_set():
             topic.read()
             self._seen(topic.view)
+            for place in topic.view.places_of(self._member):
+                if place not in self._mine:  # of a process before us that did not end well
+                    self._pending[place] = None
             self._was_read.set()
         self._take_orders()
         self._remove_gone(self._clock.now_ms())

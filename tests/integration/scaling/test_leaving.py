@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
+from streamlet.group.live import read
 from streamlet.group.transport import Transport
+from streamlet.testing import KafkaBroker
 from tests.integration.chaos.support import ROOT, Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
 from tests.integration.learners.scenes import assert_exact_in_the_end, await_owners
@@ -80,6 +82,41 @@ def test_a_mark_can_be_cancelled_and_a_deadline_is_kept(
         assert marks.names() == set()
         assert b.stop() == 0
         assert_exact_in_the_end(cluster, [a], load)
+
+
+def test_a_mark_and_its_deadline_outlive_the_leader_and_the_broker(
+    kafka_broker: KafkaBroker, make_cluster: Callable[..., Cluster]
+) -> None:
+    """Learners never say that they are ready: only rebalances and the deadline move anything."""
+    cluster = make_cluster(
+        "counting",
+        session_timeout_ms="15000",
+        learner_ready_linger_ms="600000",
+        initial_assignment_delay_ms="4000",
+    )
+    a, b, c = (cluster.instance(name).start() for name in "abc")
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        await_owners(cluster, a, b, c)
+        marks = Marks(cluster)
+        marks.mark(c, deadline_in_ms=10_000)
+        marks.await_leaving(c, True)
+        kafka_broker.restart()
+        leader, other = (a, b) if leads(cluster, a) else (b, a)
+        leader.kill()
+        assert c.wait(120) == 0, c.log()
+        assert "c drained: " in c.log()
+        await_owners(cluster, other)
+        assert_exact_in_the_end(cluster, [other], load)
+
+
+def leads(cluster: Cluster, instance: Instance) -> bool:
+    """Whether the last plan was an instance's."""
+    transport = Transport(cluster.servers, client_id="look")
+    try:
+        newest = read(transport.describe_group(cluster.name, 10_000).result()).newest
+        return newest.leader.startswith(f"{instance.name}-")
+    finally:
+        transport.close()
 
 
 def test_a_static_member_leaves_for_good_by_sigterm_or_by_command(

@@ -118,6 +118,16 @@ def test_the_newest_of_what_was_published_is_there_and_comes_back_when_removed()
     assert bench.view().progress == {ME: progress(ME, 2)}
 
 
+def test_what_a_process_before_us_left_behind_is_removed() -> None:
+    bench = Bench()
+    others = bench.others()
+    others.write(progress(ME, 1), Endpoint("p1", 0, "h1-0", "localhost", 9_100), progress(OTHER))
+    bench.link.publish(progress(ME, 2))
+    bench.step()
+    assert bench.view().progress == {ME: progress(ME, 2), OTHER: progress(OTHER)}
+    assert bench.view().endpoints == {}
+
+
 def test_it_marks_its_own_instance_but_leaves_a_mark_that_is_there() -> None:
     bench = Bench()
     bench.link.mark(7)
