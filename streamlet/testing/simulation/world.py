@@ -356,10 +356,14 @@ class World:
         """What a leader would answer if everybody joined now."""
         leader = self.leader() or self.members[0]
         states = tuple(m.state() for m in self.members if not m.paused and m.machine.member_id)
-        eager = any(member.mode == "eager" for member in self.members)
-        rules = attrs.evolve(leader.plan_rules, mode="eager" if eager else "incremental")
         view = self.coordinator.view(GROUP)
-        generation = 1 + (0 if view is None else view.generation)
+        now = 0 if view is None else view.generation
+        last = self.planned.get((now, leader.machine.member_id))
+        if last is not None:  # it went by what members told it, which older ones cannot tell all of
+            rules = last.state.rules
+        else:
+            eager = any(member.mode == "eager" for member in self.members)
+            rules = attrs.evolve(leader.plan_rules, mode="eager" if eager else "incremental")
         return self._assign(
-            GroupState(tuple(self.cluster.infos), states, generation, self.now_ms, rules)
+            GroupState(tuple(self.cluster.infos), states, now + 1, self.now_ms, rules)
         )

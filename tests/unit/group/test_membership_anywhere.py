@@ -5,8 +5,10 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from streamlet.group.commands import JoinDue, LoseTasks
+from streamlet.group.commands import FindCoordinator, JoinDue, LoseTasks
 from streamlet.group.events import (
+    CoordinatorNotFound,
+    Failure,
     FlipOrdered,
     HoldEnded,
     LeaveWanted,
@@ -73,4 +75,45 @@ def test_a_member_may_be_refused_for_good_whatever_it_is_doing(by_hand, state):
     member = reach(by_hand, state)
     member.wait(member.config.heartbeat_interval_ms)
     member.answer(HeartbeatAnswer(30), Heartbeat)
+    assert member.machine.state is State.FAILED
+
+
+def cut_off(member):
+    """The connection breaks and the coordinator is being looked for."""
+    member.fail(Failure.DISCONNECTED)
+    member.until(FindCoordinator)
+    return member
+
+
+def stall(member):
+    member.machine._member.config = attrs.evolve(member.config, max_poll_interval_ms=1)
+    member.wait(1)
+    assert member.machine.state is State.STALLED
+    return member
+
+
+@pytest.mark.parametrize("state", [State.STABLE, State.FLIPPING])
+def test_a_look_up_may_be_refused_for_good_in_between(by_hand, state):
+    member = reach(by_hand, state)
+    if state is State.STABLE:
+        member.wait(member.config.heartbeat_interval_ms)
+    cut_off(member)
+    if state is State.STABLE:
+        stall(member)
+    member.tell(CoordinatorNotFound(30))
+    assert member.machine.state is State.FAILED
+
+
+def test_a_stalled_member_may_leave(by_hand):
+    member = stall(reach(by_hand, State.STABLE))
+    member.tell(LeaveWanted("enough"))
+    assert member.machine.state is State.LEFT
+
+
+def test_a_member_may_be_fenced_while_it_waits_to_leave(by_hand):
+    member = reach(by_hand, State.STABLE)
+    member.commit()
+    member.tell(LeaveWanted("enough"))
+    assert member.machine.state is State.LEAVING
+    member.commit_answer(82)
     assert member.machine.state is State.FAILED
