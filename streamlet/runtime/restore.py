@@ -7,7 +7,8 @@ below one bound.
 
 Local state is believed only as far as the broker's log goes with it: another topic id, a position
 before the log's start or behind its end mean that the changelog is not the one that the state was
-built from, or that deletions were missed. Then the task starts over from the log's start.
+built from, or that deletions were missed. Then the task starts over from the log's start; but if
+its state is exactly that of the commit, a topic that was made anew is filled from it instead.
 
 Which records of a changelog count is decided in ``state.changelog``.
 """
@@ -27,7 +28,7 @@ from streamlet.kafka.ports import Admin, PartitionBatch, RecordSource
 from streamlet.state.changelog import ChangelogReader, HoldingReader, PlainReader, Reader
 from streamlet.state.load import Loader
 from streamlet.state.task_state import TaskState
-from streamlet.types import StateNumber, TaskId, TopicPartition
+from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -344,7 +345,7 @@ class Restorer:
         added, self._added = self._added, []
         wanted = sorted({tp for job in added for tp in job.state.changelogs.values()})
         starts = self._admin.start_offsets(wanted) if wanted else {}
-        for job in added:
+        for job in map(_healed, added):
             reason = _mistrust(job, starts)
             if reason is not None:
                 log.warning("task %s starts over: %s", job.task, reason)
@@ -484,6 +485,30 @@ class Restorer:
             now = self._clock.now_ms()
             for part in run.parts:
                 self._progress(part.progress(phase, now))
+
+
+def _healed(job: RestoreJob) -> RestoreJob:
+    """The job without the changelogs that were made anew, if the local state can do without them.
+
+    Where the stores contain exactly the commit nothing is to be restored, and they may be all that
+    is left of the state: the next owner is to find it in the changelogs again.
+    """
+    state = job.state
+    if job.limit in (None, NO_STATE) or state.state != job.limit or not state.on_disk:
+        return job
+    ids = dict(job.topic_ids)
+    for store, tp in sorted(state.changelogs.items()):
+        known, now = state.topic_ids.get(tp.topic), ids.get(tp.topic)
+        if known and now and known != now and store not in state.plain:
+            log.warning(
+                "task %s: topic %s was made anew and is filled from the local state, which is that "
+                "of the commit",
+                job.task,
+                tp.topic,
+            )
+            state.write_anew(store, job.ends[tp], now)
+            del ids[tp.topic]
+    return attrs.evolve(job, topic_ids=ids)
 
 
 def _mistrust(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> str | None:

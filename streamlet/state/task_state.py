@@ -104,6 +104,8 @@ class TaskState:
         #: Keys to be written to the changelog again by the next drain, by store.
         self.again: dict[str, dict[bytes, None]] = {}
         self._held: dict[TopicPartition, int] = {}  # positions not to pass while `again` waits
+        #: Stores to be written to their changelogs as a whole, with the new ids of those topics.
+        self._anew: dict[str, str] = {}
         self._outstanding: Drained | None = None
         self._layout = {s.name: (s.key.name, s.value.name) for s in specs}
         memory = [s.name for s in specs if folder is None or not s.persistent]
@@ -214,6 +216,8 @@ class TaskState:
         for name, keys in drained.again.items():
             for key in keys:
                 self.again[name].pop(key, None)
+        for name in [name for name in self._anew if not self.again.get(name)]:
+            self.topic_ids[self.changelogs[name].topic] = self._anew.pop(name)
         self.trim({name: store.written() for name, store in self.stores.items()})
 
     def discard(self) -> None:
@@ -282,12 +286,27 @@ class TaskState:
             if keys:
                 self.again[name] = dict.fromkeys(keys)
                 self._held[self.changelogs[name]] = min(keys.values())
+        for name in self._anew:
+            self.write_again(name, (key for key, _ in self._backing(name).scan(None, None)))
         self.state = state
         self._write([])
 
     def write_again(self, store: str, keys: Iterable[bytes]) -> None:
         """Let the next drain write these keys to the changelog again: a stranger wrote them."""
         self.again.setdefault(store, {}).update(dict.fromkeys(keys))
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether all stores are."""
+        return not self._in_memory
+
+    def write_anew(self, store: str, position: int, topic_id: str) -> None:
+        """Trust a store whose changelog was made anew: when it is restored, write all of it there.
+
+        Until that is done the topic is not known by its new id, so another crash finds it again.
+        """
+        self.positions = {**self.positions, self.changelogs[store]: position}
+        self._anew[store] = topic_id
 
     def wipe(self) -> None:
         """Empty all stores and forget all positions; ``stores`` keep their identity.
@@ -298,7 +317,7 @@ class TaskState:
         for engine in self._engines():
             engine.wipe()
         self.state, self.positions, self.epochs, self.topic_ids = NO_STATE, {}, {}, {}
-        self.again, self._held = {}, {}
+        self.again, self._held, self._anew = {}, {}, {}
         self.discard()
         self._write([])
 

@@ -30,6 +30,8 @@ from tests.integration.learners.scenes import (
     STOPPED,
     TALKATIVE,
     assert_exact_in_the_end,
+    assert_settled,
+    await_line,
     await_owners,
     catch,
     go_on,
@@ -144,6 +146,25 @@ def test_a_learner_whose_copies_were_damaged_learns_them_anew(
         await_owners(cluster, owner, joiner)
         assert "is damaged" in joiner.log()
         assert_exact_in_the_end(cluster, [owner, joiner], load)
+
+
+def test_a_changelog_that_is_deleted_within_a_handover_is_made_anew_and_the_group_settles(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """Who has the state exactly fills it; if others are quicker, what was counted is gone."""
+    cluster = make_cluster("counting")
+    owner = cluster.instance("a", more=TALKATIVE).start()
+    joiner = cluster.instance("b", more=TALKATIVE)
+    with Load(cluster.servers, cluster.topic("in"), rate=1_000) as load:
+        cluster.await_running()
+        catch(LEARNING, owner, joiner)
+        cluster.admin.delete_topics([cluster.topic("counts-changelog")])
+        await_line(owner, "starting it again")
+        await_owners(cluster, owner, joiner)
+        assert_settled(cluster)
+        load.finish()
+        cluster.await_settled()
+    assert [one.stop() for one in (owner, joiner)] == [0, 0], cluster.logs()
 
 
 def cut_off(cluster: Cluster, before: Mapping[TopicPartition, int]) -> None:
