@@ -61,14 +61,22 @@ def test_a_group_goes_over_into_the_other_type_with_its_tasks_held_open(
         old_type = view(group).protocol_type
         a, b = group.member("a", between), group.member("b", between)
         wait_for(lambda: is_of(group, str(old_type)), "all three make do with its type")
-        mine = owned(a) | owned(b)
+        mine, epochs = owned(a) | owned(b), epochs_of(a) | epochs_of(b)
         last.told.set()
         wait_for(lambda: is_of(group, after), f"over: {view(group)}")
         assert mine.items() <= (owned(a) | owned(b)).items()
+        now = epochs_of(a) | epochs_of(b)
+        assert {task: now[task] for task in epochs} == {t: one + 1 for t, one in epochs.items()}
         group.produce(3)
         wait_for(lambda: group.put_out >= 240, "all counts")
         group.end()
     assert_exact(group, 6)
+
+
+def epochs_of(member: Member) -> dict[str, int]:
+    """The epochs of the active periods it is in, by task."""
+    tasks = list(member.worker.holdings.tasks.values())
+    return {f"{member.name} {one.task}": one.epoch for one in tasks}
 
 
 def owned(member: Member) -> dict[str, int]:
