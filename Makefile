@@ -42,7 +42,7 @@ lint: $(VENV)/.setup-all
 	$(BIN)/lint-imports
 
 BENCH ?= wordcount
-bench: $(VENV)/.setup-demo
+bench: $(VENV)/.setup-demo $(if $(findstring spark,$(BENCH)),$(VENV)/.setup-spark)
 	$(BIN)/python -m bench $(BENCH) --json
 
 $(BIN)/python:

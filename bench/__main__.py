@@ -10,6 +10,7 @@ from typing import Any
 
 from bench import assignor, handover, restore, restore_share, streams
 from bench.processes import MeasurementError
+from streamlet.errors import StreamletError
 
 _PEERS = ("bare", "streamlet")
 _WORKLOADS = (
@@ -30,7 +31,7 @@ def main() -> int:
     options = _parse()
     try:
         result = _run(options)
-    except MeasurementError as error:
+    except (MeasurementError, StreamletError) as error:
         print(error, file=sys.stderr)
         return 1
     if options.json:
@@ -56,7 +57,11 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
             from bench import spark  # needs the extra
 
             return spark.run(
-                records=options.records, keys=options.keys, runs=options.runs, ways=options.ways
+                records=options.records,
+                keys=options.keys,
+                runs=options.runs,
+                ways=options.ways,
+                seconds=options.seconds,
             )
         case "restore-share":
             return restore_share.run(records=options.records, keys=options.keys, runs=options.runs)
@@ -105,6 +110,9 @@ def _parse() -> argparse.Namespace:
         type=lambda text: _chosen(text, _WAYS),
         default=list(_WAYS),
         help=f"what spark measures, by commas: {', '.join(_WAYS)}",
+    )
+    parser.add_argument(
+        "--seconds", type=int, default=10, help="how long spark's latency is measured; 0: not"
     )
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     options = parser.parse_args()

@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
 _RATE = 2_000
 _WORDS = 1_000
-_SECONDS = 15
 #: Records of the first seconds do not count: the query's first batches are slow.
 _WARM_UP_S = 5
 
 
-def measure(spark: SparkSession, bootstrap: str) -> dict[str, int]:
-    """Median and 99th percentile, ms.
+def measure(spark: SparkSession, bootstrap: str, seconds: int) -> dict[str, int | None]:
+    """Median and 99th percentile, ms, over so many seconds behind those of warming up.
 
     Raises:
         MeasurementError: updates are missing.
@@ -46,7 +45,7 @@ def measure(spark: SparkSession, bootstrap: str) -> dict[str, int]:
             bootstrap_servers=bootstrap,
         )
         try:
-            count = _send(bootstrap)
+            count = _send(bootstrap, _RATE * (_WARM_UP_S + seconds))
             query.processAllAvailable()
         finally:
             query.stop()
@@ -57,12 +56,12 @@ def measure(spark: SparkSession, bootstrap: str) -> dict[str, int]:
     }
 
 
-def _send(bootstrap: str) -> int:
+def _send(bootstrap: str, count: int) -> int:
     """Send records at a steady rate; how many."""
     producer = fast_producer(bootstrap, linger_ms=2)
     began, sent = time.monotonic(), 0
-    while sent < _RATE * _SECONDS:
-        due = int((time.monotonic() - began) * _RATE)
+    while sent < count:
+        due = min(count, int((time.monotonic() - began) * _RATE))
         for number in range(sent, due):
             word = key(number % _WORDS)
             producer.produce(LIVE, b'{"word": "%s"}' % word, word)
