@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition as RawPartition
@@ -127,27 +128,6 @@ def test_an_owner_frozen_beyond_its_poll_interval_harms_nobody(
         assert_exact_in_the_end(cluster, [owner, joiner], load)
 
 
-def test_a_learner_whose_copies_were_damaged_learns_them_anew(
-    make_cluster: Callable[..., Cluster],
-) -> None:
-    cluster = make_cluster("counting")
-    owner = cluster.instance("a", more=TALKATIVE).start()
-    joiner = cluster.instance("b", more=TALKATIVE)
-    with Load(cluster.servers, cluster.topic("in"), rate=1_000) as load:
-        cluster.await_running()
-        catch(READY, owner, joiner)
-        joiner.kill()
-        manifests = list((joiner.state / cluster.name).glob("*/db/MANIFEST-*"))
-        assert manifests, "nothing to damage"
-        for manifest in manifests:
-            with manifest.open("r+b") as file:
-                file.write(b"\0" * 64)
-        joiner.start()
-        await_owners(cluster, owner, joiner)
-        assert "is damaged" in joiner.log()
-        assert_exact_in_the_end(cluster, [owner, joiner], load)
-
-
 def test_a_changelog_that_is_deleted_within_a_handover_is_made_anew_and_the_group_settles(
     make_cluster: Callable[..., Cluster],
 ) -> None:
@@ -187,7 +167,13 @@ def cut_off(cluster: Cluster, before: Mapping[TopicPartition, int]) -> None:
         deleted.result()
 
 
-def test_a_learner_whose_changelog_was_cut_off_behind_its_copy_starts_over(
+def damage(manifest: Path) -> None:
+    """Overwrite the beginning of the file that a task's database is opened by."""
+    with manifest.open("r+b") as file:
+        file.write(b"\0" * 64)
+
+
+def test_a_learner_whose_copies_are_damaged_or_older_than_the_changelog_starts_over(
     make_cluster: Callable[..., Cluster],
 ) -> None:
     """What is deleted was written again behind it, so nothing is lost with it."""
@@ -208,8 +194,11 @@ def test_a_learner_whose_changelog_was_cut_off_behind_its_copy_starts_over(
         ends = cluster.admin.end_offsets(changelogs)
         go_on(load, 2_000)  # every key fifty times
         cut_off(cluster, ends)
+        damaged, *_ = sorted((joiner.state / cluster.name).glob("*/db/MANIFEST-*"))
+        damage(damaged)
         joiner.start()
         await_owners(cluster, owner, joiner)
+        assert "is damaged" in joiner.log()
         assert "the state was built up to" in joiner.log()
         assert_exact_in_the_end(cluster, [owner, joiner], load)
 
