@@ -72,7 +72,8 @@ def gathering(said: Mapping[str, Subscription], protocol_type: str, now_ms: int)
     """The flip into this group that somebody has yet to come over for; None if there is none.
 
     Who missed the order was left alone in the old group and ordered to go by itself, so the flip
-    of the most members counts.
+    of the most members counts. A process that was restarted on the way does not know of it: by
+    their number all count.
     """
     came = [
         one.flip
@@ -80,6 +81,6 @@ def gathering(said: Mapping[str, Subscription], protocol_type: str, now_ms: int)
         if one.flip is not None and one.flip.protocol_type == protocol_type
     ]
     flip = max(came, key=lambda one: (one.members, one.until_ms), default=None)
-    if flip is None or len(came) >= flip.members or now_ms >= flip.until_ms:
+    if flip is None or len(said) >= flip.members or now_ms >= flip.until_ms:
         return None
     return flip

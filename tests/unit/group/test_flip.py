@@ -390,6 +390,16 @@ def test_until_all_have_come_over_everybody_is_given_what_it_claims():
     assert not group.members["m0"].gathering
 
 
+def test_a_process_that_was_restarted_on_the_way_is_one_of_those_that_come():
+    group = Group("incremental", "incremental")
+    group.round(m0=active(T), m1=active(U))
+    group.protocol_type = STREAM
+    assert group.round(m0=active(T))["m0"].active == {T}
+    group.plan = Plan({"m0": MemberPlan(active=frozenset({T, U})), "m1": MemberPlan()})
+    group.members["m1"] = Group("incremental", "incremental").members["m1"]
+    assert group.round(m0=active(T), m1={})["m0"].active == {T, U}
+
+
 def test_who_never_comes_over_is_waited_for_only_so_long():
     group = Group("incremental", "incremental")
     group.round(m0=active(T), m1=active(U))
