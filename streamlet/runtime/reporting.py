@@ -72,8 +72,9 @@ class Reporter:
         self._member_id = member_id
         self._clock = clock
         self._look_at_ms = 0
-        self._said_at_ms: int | None = None
-        self._said: MemberProgress | None = None
+        self._said_at_ms = 0
+        self._traits_said: tuple[object, ...] = ()
+        self._moving = False
         self._reached: dict[TaskId, _Reached] = {}
 
     def look(
@@ -91,19 +92,32 @@ class Reporter:
             return
         self._look_at_ms = now_ms + LOOK_MS
         with self._board.rules() as rules:
+            traits = self._traits(rules, state)
+            if not self._due(traits, now_ms):
+                return
             outline = self._outline(rules, state)
-        if not self._due(outline, now_ms):
-            return
         reads: dict[TaskId, tuple[int, int]] = {**activation.reads()}
         if copies is not None:
             reads |= copies.reads
-        self._said, self._said_at_ms = outline, now_ms
+        self._traits_said, self._said_at_ms = traits, now_ms
+        self._moving = any(task.stage in _MOVING for task in outline.tasks)
         tasks = tuple(self._measured(t, now_ms, reads, holdings, source) for t in outline.tasks)
         self._reached = {task: _Reached(now_ms, offset) for task, (offset, _) in reads.items()}
         self._publish(attrs.evolve(outline, tasks=tasks, at_ms=self._clock.wall_ms()))
 
+    def _traits(self, rules: Handover, state: str) -> tuple[object, ...]:
+        """What an outline is made of: as long as these are the same there is no news."""
+        return (
+            state,
+            self._member_id(),
+            rules.generation,
+            rules.leaving,
+            [(task, claim.stage, claim.generation) for task, claim in rules.claims.items()],
+            [(task, copy.role, copy.ready) for task, copy in rules.copies.items()],
+        )
+
     def _outline(self, rules: Handover, state: str) -> MemberProgress:
-        """All but what moves by itself: an outline that is the same is no news."""
+        """All but what moves by itself."""
         ours = {task for task, claim in rules.claims.items() if claim.stage in OURS}
         tasks = {t: _of_copy(t, copy) for t, copy in rules.copies.items() if t not in ours}
         tasks |= {task: _of_claim(task, claim) for task, claim in rules.claims.items()}
@@ -119,11 +133,9 @@ class Reporter:
             tasks=tuple(tasks[task] for task in sorted(tasks)),
         )
 
-    def _due(self, outline: MemberProgress, now_ms: int) -> bool:
-        if self._said is None or self._said_at_ms is None or outline != self._said:
-            return True
-        moving = any(task.stage in _MOVING for task in outline.tasks)
-        return now_ms - self._said_at_ms >= (MOVING_MS if moving else RESTING_MS)
+    def _due(self, traits: tuple[object, ...], now_ms: int) -> bool:
+        pause_ms = MOVING_MS if self._moving else RESTING_MS
+        return traits != self._traits_said or now_ms - self._said_at_ms >= pause_ms
 
     def _measured(
         self,
