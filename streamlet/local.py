@@ -104,7 +104,7 @@ def check_topics(topology: Topology, settings: Settings) -> None:
 def open_control(application: str, settings: Settings, clock: Clock | None = None) -> ControlTopic:
     """The control topic of an application, to read and to write; close it, or use it in ``with``.
 
-    Nothing is created: the topic is there as soon as an instance has started.
+    Reading creates nothing: the topic is there as soon as an instance has started.
     """
     topic = control_topic_name(application)
     # A fetch that waits long costs an idle cluster little, and returns when there is something.
@@ -120,6 +120,7 @@ def open_control(application: str, settings: Settings, clock: Clock | None = Non
         ),
         admin_for(settings),
         clock or SystemClock(),
+        settings.replication_factor,
     )
 
 

@@ -77,6 +77,7 @@ class ControlTopic:
         sink: a producer of its own.
         admin: knows where the topic begins and ends.
         clock: for time limits.
+        replication: of the topic, where it is made here; -1 is the broker's default.
     """
 
     def __init__(
@@ -86,7 +87,10 @@ class ControlTopic:
         sink: RecordSink,
         admin: Admin,
         clock: Clock,
+        replication: int = -1,
     ) -> None:
+        self._application = application
+        self._replication = replication
         self.name = control_topic_name(application)
         #: What holds after all records read so far.
         self.view = ControlView()
@@ -95,6 +99,10 @@ class ControlTopic:
         self._sink = sink
         self._admin = admin
         self._clock = clock
+
+    def prepare(self) -> None:
+        """Make the topic if it is missing; raises as ``prepare_control``."""
+        prepare_control(self._admin, self._application, replication=self._replication)
 
     def read(self, timeout_ms: int = 15_000) -> ControlView:
         """Read from the beginning to what is the end now; nothing if the topic does not exist.

@@ -155,6 +155,7 @@ class ControlLink:
 
     def _round(self, topic: ControlTopic) -> None:
         if not self._was_read.is_set():
+            topic.prepare()
             topic.read()
             self._seen(topic.view)
             for place in topic.view.places_of(self._member):

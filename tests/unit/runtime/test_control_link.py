@@ -95,6 +95,15 @@ def test_a_mark_without_a_deadline_gets_that_of_the_settings() -> None:
     assert bench.told == [Leaving(6, 106)]
 
 
+def test_a_topic_that_is_missing_is_made() -> None:
+    """Whoever runs a worker by hand has nobody who makes it beforehand."""
+    bench = Bench()
+    bench.log.delete(bench.topic.name)
+    bench.link.publish(progress(ME))
+    bench.step()
+    assert bench.view().progress == {ME: progress(ME)}
+
+
 def test_marks_that_are_there_are_known_before_anything_else_happens() -> None:
     bench = Bench()
     bench.others().write(Mark("p1", 6))
