@@ -7,7 +7,7 @@ changes nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -16,11 +16,13 @@ import attrs
 from streamlet.assignor.validate import validate
 from streamlet.assignor.values import Rules, Violation
 from streamlet.clock import Clock, SystemClock
+from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError
 from streamlet.group.codes import name_of
 from streamlet.group.describe import GroupDescription
 from streamlet.group.live import LiveGroup, last_round, read
 from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetchAnswer, Request
+from streamlet.group.present import Present
 from streamlet.group.status import document
 from streamlet.kafka.ports import TopicInfo
 from streamlet.types import TopicPartition
@@ -30,6 +32,8 @@ _REQUEST_MS = 10_000
 _SETTLE_MS = 2_000
 _SETTLE_CHECK_MS = 15_000
 _PARTITIONS_AT_ONCE = 5_000
+#: How long a violation that members' own words show must last: words are told a moment late.
+_CONFIRM_S = 1.5
 
 
 class GroupReader(Protocol):
@@ -102,16 +106,21 @@ def fetch_positions(
 
 @attrs.frozen
 class Look:
-    """Looks at an application; ``stopped`` ends a wait for a group that rebalances."""
+    """Looks at an application; ``stopped`` ends a wait for a group that rebalances.
+
+    ``control`` reads what the members say of themselves.
+    """
 
     group: GroupReader
     offsets: OffsetReader
     application: str
     check: bool = False
     rules: Rules = attrs.field(factory=Rules)
+    control: Callable[[], ControlView] = ControlView
     stopped: threading.Event = attrs.field(factory=threading.Event)
     clock: Clock = attrs.field(factory=SystemClock)
     poll_s: float = 0.1
+    confirm_s: float = _CONFIRM_S
 
     def now(self) -> dict[str, Any]:
         """The status document.
@@ -121,8 +130,11 @@ class Look:
             TimedOutError: it is to be checked and goes on rebalancing.
         """
         live = self._settled()
-        violations = self._violations(live) if self.check and live.stable else []
-        return document(live, self._input_lag(), violations)
+        control = self.control()
+        violations = []
+        if self.check and live.stable:
+            violations = self._violations(live) + self._lasting(Present(live, control))
+        return document(live, self._input_lag(), violations, control)
 
     def _settled(self) -> LiveGroup:
         """The group once it is stable or empty; as it is when that takes too long."""
@@ -144,6 +156,16 @@ class Look:
     def _violations(self, live: LiveGroup) -> list[Violation]:
         state, plan = last_round(live, self.rules, self.clock.wall_ms())
         return validate(state, plan, metadata_bytes=live.metadata_bytes)
+
+    def _lasting(self, first: Present) -> list[Violation]:
+        """What members' words show to be wrong, and still a moment later."""
+        found = first.violations()
+        if not found or self.stopped.wait(self.confirm_s):
+            return []
+        live = describe(self.group, self.application)
+        again = Present(live, self.control()).violations() if live.stable else []
+        kept = {(violation.rule, violation.tasks, violation.members) for violation in again}
+        return [one for one in found if (one.rule, one.tasks, one.members) in kept]
 
     def _input_lag(self) -> dict[TopicPartition, int]:
         """Records between commit and end, of every partition the application has committed."""

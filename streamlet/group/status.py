@@ -1,7 +1,8 @@
 """The status of an application as a document, made of what its group knows; pure.
 
-The metadata is as old as the last rebalance: a learner's lag is what it was when the learner last
-joined, and a hand-over shows as ordered until the next rebalance.
+The group's metadata is as old as the last rebalance; what became of it since, members say in the
+control topic. Without their word a learner's lag is what it was when it last joined, and a
+hand-over shows as ordered.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamlet.assignor.values import Copy, Role, Violation
+from streamlet.control.values import TaskProgress
+from streamlet.control.view import ControlView
 from streamlet.group.envelope import STREAM
 from streamlet.group.live import LiveGroup, LiveMember, tasks
+from streamlet.group.present import Handover, Present
 from streamlet.types import TaskId, TopicPartition
 
 _MOVING = frozenset({"PreparingRebalance", "CompletingRebalance"})
@@ -21,16 +25,21 @@ def document(
     group: LiveGroup,
     input_lag: Mapping[TopicPartition, int],
     violations: Sequence[Violation] = (),
+    control: ControlView | None = None,
 ) -> dict[str, Any]:
-    """The status document, in plain values."""
+    """The status document, in plain values.
+
+    ``control`` is what the members have said since the last rebalance; None: nothing is known.
+    """
+    present = Present(group, control or ControlView())
     lag: dict[str, dict[str, int]] = {}
     for (topic, partition), records in sorted(input_lag.items()):
         lag.setdefault(topic, {})[str(partition)] = records
     return {
         "application": group.described.group,
         "group": _group_part(group),
-        "instances": _instances(group),
-        "handovers": _handovers(group),
+        "instances": _instances(present),
+        "handovers": [_handover(one) for one in present.handovers()],
         "input_lag": lag,
         "violations": [
             {
@@ -71,7 +80,8 @@ def _names(group: LiveGroup) -> dict[str, str]:
     return {member.described.member_id: member.name for member in group.members}
 
 
-def _instances(group: LiveGroup) -> list[dict[str, Any]]:
+def _instances(present: Present) -> list[dict[str, Any]]:
+    group = present.group
     together: dict[str, list[LiveMember]] = {}
     for member in group.members:
         key = member.said.instance or member.described.member_id
@@ -84,33 +94,38 @@ def _instances(group: LiveGroup) -> list[dict[str, Any]]:
             "process_id": members[0].said.instance,
             "capacity": members[0].said.capacity,
             "tags": dict(sorted(members[0].said.tags.items())),
-            "leaving": _leaving(members),
-            "members": [_member(group, member, stateful, learned) for member in members],
+            "leaving": _leaving(members, present.control),
+            "members": [_member(present, member, stateful, learned) for member in members],
         }
         for members in together.values()
     ]
 
 
-def _leaving(members: Sequence[LiveMember]) -> dict[str, int | None] | None:
+def _leaving(members: Sequence[LiveMember], control: ControlView) -> dict[str, int | None] | None:
+    """Since when and until when; a mark is seen before its members have rejoined with it."""
     marks = [member.said.leaving for member in members if member.said.leaving is not None]
+    mark = control.marks.get(members[0].said.instance)
     if not marks:
-        return None
+        if mark is None:
+            return None
+        return {"since_ms": mark.since_ms, "deadline_ms": mark.deadline_ms}
     first = min(marks, key=lambda mark: mark.since_ms)
     return {"since_ms": first.since_ms, "deadline_ms": first.deadline_ms}
 
 
 def _member(
-    group: LiveGroup, member: LiveMember, stateful: set[TaskId], learned: set[TaskId]
+    present: Present, member: LiveMember, stateful: set[TaskId], learned: set[TaskId]
 ) -> dict[str, Any]:
-    copies = member.said.copies
+    copies, word = member.said.copies, present.word(member)
+    state = member_state(present.group, member)
     return {
         "member": member.name,
         "member_id": member.described.member_id,
         "instance_id": member.described.instance_id,
-        "state": member_state(group, member),
+        "state": word.state if word is not None and word.state and state == "RUNNING" else state,
         "tasks": [
-            _task(task, role, copies.get(task), task in stateful, task in learned)
-            for task, role in member.tasks
+            _task(task, role, copies.get(task), present.task(member, task), stateful, learned)
+            for task, role in present.roles(member)
         ],
     }
 
@@ -124,52 +139,48 @@ def member_state(group: LiveGroup, member: LiveMember) -> str:
 
 
 def _task(
-    task: TaskId, role: Role, copy: Copy | None, stateful: bool, learned: bool
+    task: TaskId,
+    role: Role,
+    copy: Copy | None,
+    said: TaskProgress | None,
+    stateful: set[TaskId],
+    learned: set[TaskId],
 ) -> dict[str, Any]:
+    """``copy`` is as old as the last rebalance, ``said`` is what the member has said since."""
     learner = role is Role.LEARNER
     lag = None if copy is None else copy.lag
+    ready = copy is not None and copy.ready
+    if said is not None:
+        lag = lag if said.lag is None else said.lag
+        ready = said.stage == "ready"
     return {
         "task": str(task),
         "role": role.value,
-        "isStateful": stateful,
+        "isStateful": task in stateful,
         "isLearner": learner,
-        "beingLearned": role is Role.ACTIVE and learned,
-        "isReady": (copy is not None and copy.ready) if learner else None,
-        "lag": 0 if role is Role.ACTIVE else lag,
+        "beingLearned": role is Role.ACTIVE and task in learned,
+        "isReady": ready if learner else None,
+        "lag": _to_restore(said) if role is Role.ACTIVE else lag,
     }
 
 
-def _handovers(group: LiveGroup) -> list[dict[str, Any]]:
-    """Every task on its way from one member to another, by task."""
-    names = _names(group)
-    owners = {
-        task: member
-        for member in group.members
-        for task, role in member.tasks
-        if role is Role.ACTIVE
-    }
-    found: list[dict[str, Any]] = []
-    for member in group.members:
-        told = member.told
-        for task, source in told.pending.items():
-            found.append(_handover(task, names.get(source, source), member, "ordered"))
-        for task in told.learner:
-            copy = member.said.copies.get(task)
-            owner = owners.get(task)
-            stage = "ready" if copy is not None and copy.ready else "learning"
-            found.append(_handover(task, owner.name if owner else None, member, stage))
-    return sorted(found, key=lambda one: (TaskId.parse(one["task"]), one["to"]))
+def _to_restore(said: TaskProgress | None) -> int:
+    """Changelog records that an active task still has to read before it runs."""
+    restoring = said is not None and said.stage == "restoring"
+    if not restoring or said is None or said.end is None or said.restored is None:
+        return 0
+    return max(0, said.end - said.restored)
 
 
-def _handover(task: TaskId, source: str | None, target: LiveMember, stage: str) -> dict[str, Any]:
-    # How far a copy is, its holder alone knows between two rebalances.
+def _handover(one: Handover) -> dict[str, Any]:
+    said = one.progress
     return {
-        "task": str(task),
-        "from": source,
-        "to": target.name,
-        "stage": stage,
-        "restored": None,
-        "end": None,
-        "rate": None,
-        "eta_s": None,
+        "task": str(one.task),
+        "from": one.source,
+        "to": one.target.name,
+        "stage": one.stage,
+        "restored": None if said is None else said.restored,
+        "end": None if said is None else said.end,
+        "rate": None if said is None else said.rate,
+        "eta_s": None if said is None else said.eta_s,
     }

@@ -1,0 +1,138 @@
+"""A live group as it is right now: what it was told, and what its members have said since; pure.
+
+The coordinator knows what the last rebalance decided. Between two rebalances the members carry that
+out and say so in the control topic, each for itself and a moment later. What a member said before
+it applied the last assignment says nothing about that, so it counts by its generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from streamlet.assignor.values import Role, Violation
+from streamlet.control.values import MemberProgress, TaskProgress
+from streamlet.control.view import ControlView
+from streamlet.group.live import LiveGroup, LiveMember
+from streamlet.types import TaskId
+
+#: What a member is whose task is a copy that it reads.
+_COPIES = frozenset({"learner", "standby", "pending"})
+
+
+@attrs.frozen
+class Handover:
+    """A task on its way. Stages: learning, ready, ordered, released, active."""
+
+    task: TaskId
+    source: str | None
+    target: LiveMember
+    stage: str
+    progress: TaskProgress | None
+
+
+@attrs.frozen
+class Present:
+    """A group with its control topic beside it; without one it is as of the last rebalance."""
+
+    group: LiveGroup
+    control: ControlView = attrs.field(factory=ControlView)
+
+    def word(self, member: LiveMember) -> MemberProgress | None:
+        """What a member says of carrying out its present assignment; None if nothing yet."""
+        said = self.control.progress_of(member.described.member_id)
+        fresh = said is not None and said.generation >= self.group.newest.generation
+        return said if fresh else None
+
+    def task(self, member: LiveMember, task: TaskId) -> TaskProgress | None:
+        """What it says of one task of that assignment."""
+        word = self.word(member)
+        return None if word is None else word.task(str(task))
+
+    def copy(self, member: LiveMember, task: TaskId) -> TaskProgress | None:
+        """How far its copy of a task is, as it said last in whatever generation."""
+        said = self.control.progress_of(member.described.member_id)
+        found = None if said is None else said.task(str(task))
+        return found if found is not None and found.role in _COPIES else None
+
+    def roles(self, member: LiveMember) -> list[tuple[TaskId, Role]]:
+        """The tasks of its assignment, with what they are to it by now."""
+        return [(task, self._role(member, task, role)) for task, role in member.tasks]
+
+    def _role(self, member: LiveMember, task: TaskId, told: Role) -> Role:
+        said = self.task(member, task)
+        if said is None or said.role not in _ROLES:
+            return told
+        return _ROLES[said.role]
+
+    def handovers(self) -> list[Handover]:
+        """Every task on its way from one member to another, by task; none that has arrived."""
+        found = [one for member in self.group.members for one in self._to(member)]
+        return sorted(found, key=lambda one: (one.task, one.target.name))
+
+    def _to(self, member: LiveMember) -> Iterator[Handover]:
+        by_id = {one.described.member_id: one for one in self.group.members}
+        for task, source_id in member.told.pending.items():
+            stage = self._stage(task, by_id.get(source_id), member)
+            if stage is not None:
+                source = by_id[source_id].name if source_id in by_id else source_id
+                said = self.task(member, task) or self.copy(member, task)
+                yield Handover(task, source, member, stage, said)
+        for task in member.told.learner:
+            said = self.copy(member, task)
+            before = member.said.copies.get(task)
+            ready = said.stage == "ready" if said else before is not None and before.ready
+            owner = self._owner(task)
+            stage = "ready" if ready else "learning"
+            yield Handover(task, owner.name if owner else None, member, stage, said)
+
+    def _stage(self, task: TaskId, source: LiveMember | None, target: LiveMember) -> str | None:
+        """Where an ordered hand-over is; None once the task runs at its target."""
+        there = self.task(target, task)
+        if there is not None and there.role == "active":
+            return None if there.stage == "running" else "active"
+        here = None if source is None else self.task(source, task)
+        if source is None or (here is not None and here.role == "released"):
+            return "released"
+        return "ordered"
+
+    def _owner(self, task: TaskId) -> LiveMember | None:
+        return next(
+            (m for m in self.group.members if task in m.told.active or task in m.told.release),
+            None,
+        )
+
+    def violations(self) -> list[Violation]:
+        """What members say that must not be, as far as their own words show it.
+
+        Words are a moment old and of different moments: only what stays counts.
+        """
+        return [*self._twice_active(), *self._strange_copies()]
+
+    def _twice_active(self) -> Iterator[Violation]:
+        """U1: two members that run one task."""
+        running: dict[str, list[str]] = {}
+        for member in self.group.members:
+            word = self.word(member)
+            for one in () if word is None else word.tasks:
+                if one.role == "active" and one.stage == "running":
+                    running.setdefault(one.task, []).append(member.described.member_id)
+        for task, members in sorted(running.items()):
+            if len(members) > 1:
+                text = f"{len(members)} members say that they run {task}"
+                yield Violation("U1", text, (TaskId.parse(task),), tuple(members))
+
+    def _strange_copies(self) -> Iterator[Violation]:
+        """U13: copies that somebody keeps reading although nobody told it to."""
+        for member in self.group.members:
+            word, told = self.word(member), {task for task, _ in member.tasks}
+            reads = [] if word is None else [t for t in word.tasks if t.role in _COPIES]
+            extra = sorted(TaskId.parse(one.task) for one in reads)
+            extra = [task for task in extra if task not in told]
+            if extra:
+                text = f"{member.name} still follows copies that it was not given"
+                yield Violation("U13", text, tuple(extra), (member.described.member_id,))
+
+
+_ROLES = {role.value: role for role in Role if role is not Role.DORMANT}
