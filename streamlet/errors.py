@@ -69,6 +69,10 @@ class TimedOutError(StreamletError):
         return True
 
 
+class NoSuchGroupError(NotFoundError):
+    """There is no group of an application's name: it has never run, or was deleted."""
+
+
 class RefusedError(StreamletError):
     """Refused as it stands: needs ``--yes``, or members that must be gone are alive."""
 

@@ -7,7 +7,7 @@ must be known is in the members' own words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import attrs
@@ -35,6 +35,9 @@ from streamlet.group.values import (
 )
 from streamlet.types import TaskId
 
+#: How many members' reasons are told.
+_REASONS = 3
+
 Assignor: TypeAlias = Callable[[GroupState], Plan]
 
 
@@ -43,7 +46,7 @@ class View:
     """What a leader knows besides the descriptions.
 
     ``tasks`` are all there are, ``subtopologies`` the hashes of its own topology. ``wall_ms`` is
-    wall-clock time. ``leader`` is its member id and ``reason`` why it joined, for people.
+    wall-clock time. ``leader`` is its member id.
     ``protocol_type`` is the group's; in "consumer" everybody's bytes travel in ``envelope``.
     ``flip_timeout_ms``: how long who changes the type waits for the others. ``latest``: the highest
     version of our bytes it knows.
@@ -54,7 +57,6 @@ class View:
     rules: Rules
     wall_ms: int
     leader: str
-    reason: str
     protocol_type: str = STREAM
     envelope: Envelope = attrs.field(factory=Envelope)
     flip_timeout_ms: int = 60_000
@@ -100,7 +102,8 @@ def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
         decided, flip = _decide(run, view, read, said, assign)
     else:
         decided, flip = _keep_claims(said), None
-    return {r.member_id: _answer(run, view, decided, flip, r) for r in read}
+    reason = _reason(said.values())
+    return {r.member_id: _answer(run, view, decided, flip, r, reason) for r in read}
 
 
 def _decide(
@@ -125,6 +128,15 @@ def _decide(
     if decided.follow_up_ms is not None:
         due = min(due, decided.follow_up_ms)
     return attrs.evolve(decided, follow_up_ms=due), None
+
+
+def _reason(said: Iterable[Subscription]) -> str:
+    """Who asked for the rebalance and why, in the members' own words; if nobody did, who left."""
+    told = sorted(f"{s.name}-{s.member}: {s.reason}" for s in said if s.reason)
+    if not told:
+        return "a member has gone"
+    more = f" and {len(told) - _REASONS} more" if len(told) > _REASONS else ""
+    return ", ".join(told[:_REASONS]) + more
 
 
 def _group_state(
@@ -218,16 +230,23 @@ def _follow_up(plan: Plan, wall_ms: int) -> int | None:
     return max(plan.follow_up_ms, wall_ms)
 
 
-def _answer(run: RunAssignor, view: View, decided: Plan, flip: Flip | None, read: _Read) -> bytes:
+def _answer(
+    run: RunAssignor,
+    view: View,
+    decided: Plan,
+    flip: Flip | None,
+    read: _Read,
+    reason: str,
+) -> bytes:
     """Encode one member's part at a version it reads."""
-    answer = attrs.evolve(_part(run, view, decided, read), flip=flip)
+    answer = attrs.evolve(_part(run, view, decided, read, reason), flip=flip)
     data = wire.encode_assignment(answer, read.version, view.latest)
     if view.protocol_type == CONSUMER:
         data = view.envelope.assignment(answer, data, read.layout)
     return data
 
 
-def _part(run: RunAssignor, view: View, decided: Plan, read: _Read) -> Assignment:
+def _part(run: RunAssignor, view: View, decided: Plan, read: _Read, reason: str) -> Assignment:
     if read.head is None:
         return Assignment(error=AssignmentError.UNREADABLE)
     if read.said is None:
@@ -247,12 +266,12 @@ def _part(run: RunAssignor, view: View, decided: Plan, read: _Read) -> Assignmen
         answers_identity=wire.identity_of(read.said),
     )
     if read.member_id == view.leader:
-        answer = _signed(answer, run, view, _follow_up(decided, view.wall_ms))
+        answer = _signed(answer, run, view, _follow_up(decided, view.wall_ms), reason)
     return answer
 
 
 def _signed(
-    answer: Assignment, run: RunAssignor, view: View, follow_up_ms: int | None
+    answer: Assignment, run: RunAssignor, view: View, follow_up_ms: int | None, reason: str
 ) -> Assignment:
     """Add to the leader's own part what need not be said a thousand times."""
     answer = attrs.evolve(answer, follow_up_ms=follow_up_ms)
@@ -263,5 +282,5 @@ def _signed(
         leader=view.leader,
         generation=run.generation,
         made_ms=view.wall_ms,
-        reason=view.reason,
+        reason=reason,
     )

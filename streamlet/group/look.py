@@ -7,6 +7,7 @@ changes nothing.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -17,12 +18,13 @@ from streamlet.assignor.validate import validate
 from streamlet.assignor.values import Rules, Violation
 from streamlet.clock import Clock, SystemClock
 from streamlet.control.view import ControlView
-from streamlet.errors import BrokerError, NotFoundError, TimedOutError
+from streamlet.errors import BrokerError, NoSuchGroupError, NotFoundError, TimedOutError
+from streamlet.group.advice import Observation, advise
 from streamlet.group.codes import name_of
 from streamlet.group.describe import GroupDescription
-from streamlet.group.live import LiveGroup, last_round, read
+from streamlet.group.live import LiveGroup, last_round, read, tasks
 from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetchAnswer, Request
-from streamlet.group.present import Present
+from streamlet.group.present import Present, loads
 from streamlet.group.status import document
 from streamlet.kafka.ports import TopicInfo
 from streamlet.types import TopicPartition
@@ -59,7 +61,7 @@ def describe(group: GroupReader, application: str) -> LiveGroup:
     if described.error:
         raise BrokerError(f"group {application}: {name_of(described.error)}")
     if described.state == "Dead":
-        raise NotFoundError(f"there is no application {application!r} on this cluster")
+        raise NoSuchGroupError(f"there is no application {application!r} on this cluster")
     live = read(described)
     if not live.ours:
         raise NotFoundError(
@@ -108,7 +110,8 @@ def fetch_positions(
 class Look:
     """Looks at an application; ``stopped`` ends a wait for a group that rebalances.
 
-    ``control`` reads what the members say of themselves.
+    ``control`` reads what the members say of themselves. With a ``history`` the document bears
+    advice, made of it and of this look.
     """
 
     group: GroupReader
@@ -117,6 +120,7 @@ class Look:
     check: bool = False
     rules: Rules = attrs.field(factory=Rules)
     control: Callable[[], ControlView] = ControlView
+    history: deque[Observation] | None = None
     stopped: threading.Event = attrs.field(factory=threading.Event)
     clock: Clock = attrs.field(factory=SystemClock)
     poll_s: float = 0.1
@@ -134,7 +138,13 @@ class Look:
         violations = []
         if self.check and live.stable:
             violations = self._violations(live) + self._lasting(Present(live, control))
-        return document(live, self._input_lag(), violations, control)
+        seen = self.observe()
+        found = document(live, seen.lag(), violations, control)
+        if self.history is not None:
+            self.history.append(seen)
+            members = loads(Present(live, control))
+            found["advice"] = advise(self.history, members, len(tasks(live))).to_dict()
+        return found
 
     def _settled(self) -> LiveGroup:
         """The group once it is stable or empty; as it is when that takes too long."""
@@ -167,9 +177,13 @@ class Look:
         kept = {(violation.rule, violation.tasks, violation.members) for violation in again}
         return [one for one in found if (one.rule, one.tasks, one.members) in kept]
 
-    def _input_lag(self) -> dict[TopicPartition, int]:
-        """Records between commit and end, of every partition the application has committed."""
+    def exists(self) -> None:
+        """Raise NotFoundError if there is no such application."""
+        describe(self.group, self.application)
+
+    def observe(self) -> Observation:
+        """Commit and end of every partition the application has committed."""
         committed = fetch_positions(self.group, self.offsets, self.application)
         ends = self.offsets.end_offsets(sorted(committed)) if committed else {}
-        lag = ((tp, ends[tp] - committed[tp].offset) for tp in sorted(committed) if tp in ends)
-        return {tp: max(records, 0) for tp, records in lag}
+        offsets = {tp: one.offset for tp, one in committed.items()}
+        return Observation(self.clock.now_ms(), offsets, ends)

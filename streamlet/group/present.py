@@ -14,6 +14,7 @@ import attrs
 from streamlet.assignor.values import Role, Violation
 from streamlet.control.values import MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
+from streamlet.group.advice import InstanceLoad
 from streamlet.group.live import LiveGroup, LiveMember
 from streamlet.types import TaskId
 
@@ -133,6 +134,23 @@ class Present:
             if extra:
                 text = f"{member.name} still follows copies that it was not given"
                 yield Violation("U13", text, tuple(extra), (member.described.member_id,))
+
+
+def loads(present: Present) -> list[InstanceLoad]:
+    """The instances as advice needs them."""
+    together: dict[str, list[LiveMember]] = {}
+    for member in present.group.members:
+        together.setdefault(member.said.instance or member.described.member_id, []).append(member)
+    return [
+        InstanceLoad(
+            members[0].said.name or members[0].described.client_id,
+            members[0].said.capacity,
+            len(members),
+            leaving=process_id in present.control.marks
+            or any(member.said.leaving is not None for member in members),
+        )
+        for process_id, members in together.items()
+    ]
 
 
 _ROLES = {role.value: role for role in Role if role is not Role.DORMANT}

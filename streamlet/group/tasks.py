@@ -144,7 +144,6 @@ class TasksProtocol:
         self._version = self._latest = latest
         #: What the last description said, to tell answers to it from cached ones.
         self._said: Subscription | None = None
-        self._reason = ""
         #: What to say as the generation we joined in, -1 until this member id got an assignment.
         self._joined_generation = -1
         self._deferral_deadline_ms: int | None = None
@@ -158,7 +157,6 @@ class TasksProtocol:
         self, need: NeedMetadata, copies: Mapping[TaskId, Copy]
     ) -> tuple[tuple[str, bytes], ...]:
         """Describe ourselves, with the copies we hold and the claims we have right now."""
-        self._reason = need.reason
         self.protocol_type = need.protocol_type or self.protocol_type
         if need.generation < 0:
             self._joined_generation = -1
@@ -186,6 +184,7 @@ class TasksProtocol:
             started_ms=who.started_ms,
             mode=who.mode,
             flip=self._flip,
+            reason=self._own_reason(need),
         )
         self._said = _reduced(said, need.reduced)
         data = wire.encode_subscription(self._said, self._version, self._latest)
@@ -195,6 +194,12 @@ class TasksProtocol:
             )
         return ((PROTOCOL, data),)
 
+    def _own_reason(self, need: NeedMetadata) -> str:
+        """Why there is a rebalance, if it is because of us; most just follow one that began."""
+        if not need.member_id or self._said is None:
+            return "joined"
+        return need.reason if need.nonce != self._said.nonce else ""
+
     def assign(self, run: RunAssignor) -> dict[str, bytes]:
         """Plan as the leader; see ``leader.plan``."""
         view = View(
@@ -203,7 +208,6 @@ class TasksProtocol:
             self._rules,
             self._wall_ms(),
             run.member_id,
-            self._reason,
             self.protocol_type,
             self._envelope,
             self._flip_timeout_ms,
@@ -273,4 +277,4 @@ def _reduced(said: Subscription, level: int) -> Subscription:
         copies = {t: c for t, c in said.copies.items() if c.role is not Role.DORMANT}
         return attrs.evolve(said, copies=copies)
     copies = {t: c for t, c in said.copies.items() if c.role in _CLAIMS}
-    return attrs.evolve(said, copies=copies, tags={}, stateful=frozenset())
+    return attrs.evolve(said, copies=copies, tags={}, stateful=frozenset(), reason="")

@@ -60,6 +60,7 @@ class Subscription:
     started_ms: int = 0
     mode: str = "incremental"
     flip: Flip | None = None
+    reason: str = ""  # why it asked for this rebalance, "" if it did not; for people
 
 
 def newest_imbalance(said: Iterable[Subscription]) -> float | None:

@@ -138,6 +138,7 @@ def identity_of(subscription: Subscription) -> bytes:
         deferral_deadline_ms=None,
         started_ms=0,
         flip=None,
+        reason="",
     )
     # What a program is must look the same to programs of all versions.
     return _part_of_identity(program, 1) + _part_of_identity(settings, VERSION)
@@ -222,6 +223,7 @@ def _subscription_record(s: Subscription) -> dict[str, Any]:
         "started_ms": s.started_ms,
         "mode": None if s.mode == _USUAL_MODE else s.mode,
         "flip": None if s.flip is None else attrs.asdict(s.flip),
+        "reason": s.reason,
     }
 
 

@@ -83,9 +83,11 @@ _ASSIGNMENT_1 = _record(
     being_learned=_array("Tasks"),
 )
 
-#: Version 2 adds modes and changes of the protocol type.
+#: Version 2 adds modes, changes of the protocol type, and why a member rejoined.
 _FLIP = _record("Flip", protocol_type="string", members="int", until_ms="long")
-_SUBSCRIPTION_2 = _extended(_SUBSCRIPTION_1, mode=["null", "string"], flip=["null", _FLIP])
+_SUBSCRIPTION_2 = _extended(
+    _SUBSCRIPTION_1, mode=["null", "string"], flip=["null", _FLIP], reason="string"
+)
 _ASSIGNMENT_2 = _extended(_ASSIGNMENT_1, flip=["null", _FLIP])
 
 #: Version -> parsed schema.

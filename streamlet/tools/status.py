@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
 import typer
 
-from streamlet.errors import BrokerError, TimedOutError
+from streamlet.control.view import ControlView
+from streamlet.errors import BrokerError, NoSuchGroupError, TimedOutError
 from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.application import AppArgument, named
 from streamlet.tools.command import Common, command
 from streamlet.tools.status_view import view
 
 if TYPE_CHECKING:
+    from streamlet.control.topic import ControlTopic
     from streamlet.group.look import Look
+
+#: How far advice looks back under --watch.
+MOST_WINDOW_MS = 300_000
 
 
 @command("status")
@@ -28,36 +36,86 @@ def status(
     check: Annotated[
         bool, typer.Option("--check", help="Check what must always hold; exit 1 if it does not.")
     ] = False,
+    advice: Annotated[
+        bool, typer.Option("--advice", help="Say how many instances the lag needs, and why.")
+    ] = False,
+    advice_window: Annotated[
+        float,
+        typer.Option(metavar="S", min=1.0, help="Seconds to watch the lag for, for the advice."),
+    ] = 15.0,
 ) -> None:
     """Show the instances, members and tasks of an application, and how far it lags.
 
     --check needs to know the application's settings where they differ from the defaults: name it as
     module:attribute, or give --config or --set as to run.
-    """
-    from streamlet.group.look import Look
-    from streamlet.group.tasks import rules_from
-    from streamlet.group.transport import Transport
-    from streamlet.kafka.client import KafkaAdmin
 
-    application, settings = named(common, app)
-    servers = common.given_servers or settings.bootstrap_servers
-    transport = Transport(servers, settings.client_config("group"), client_id="streamlet-status")
-    try:
-        admin = KafkaAdmin(servers, settings.client_config("admin"))
-        try:
-            rules = rules_from(settings, learners=True)
-            look = Look(transport, admin, application, check, rules)
-            held = look_on(common, look) if watch else look_once(common, look)
-        finally:
-            admin.close()
-    finally:
-        transport.close()
+    --watch waits for an application that is not there yet, and --advice with it looks back over the
+    last five minutes at most.
+    """
+    with _opened(common, app) as look:
+        look = attrs.evolve(look, check=check, history=deque() if advice else None)
+        if watch:
+            held = look_on(common, look)
+        else:
+            held = look_once(common, look, window_s=advice_window if advice else 0.0)
     if not held:
         raise typer.Exit(1)
 
 
-def look_once(common: Common, look: Look) -> bool:
-    """Look once; whether what was checked held."""
+@contextlib.contextmanager
+def _opened(common: Common, app: str) -> Iterator[Look]:
+    """What looks at an application, as long as the block lasts."""
+    from streamlet.group.look import Look
+    from streamlet.group.tasks import rules_from
+    from streamlet.group.transport import Transport
+    from streamlet.kafka.client import KafkaAdmin
+    from streamlet.local import open_control
+
+    application, settings = named(common, app)
+    servers = common.given_servers or settings.bootstrap_servers
+    settings = attrs.evolve(settings, bootstrap_servers=servers)
+    with contextlib.ExitStack() as stack:
+        client = f"streamlet-status-{os.getpid()}"
+        transport = Transport(servers, settings.client_config("group"), client_id=client)
+        stack.callback(transport.close)
+        admin = KafkaAdmin(servers, settings.client_config("admin"))
+        stack.callback(admin.close)
+        control = stack.enter_context(open_control(application, settings))
+        rules = rules_from(settings, learners=True)
+        read = Following(control)
+        yield Look(transport, admin, application, rules=rules, control=read)
+
+
+@attrs.define
+class Following:
+    """Reads a control topic the first time, and what has come since each time after."""
+
+    topic: ControlTopic
+    _read: bool = False
+
+    def __call__(self) -> ControlView:
+        """What it says now."""
+        if not self._read:
+            view = self.topic.read()
+            self._read = view != ControlView()  # a topic that is not there is looked for again
+            return view
+        try:
+            while self.topic.follow(0):
+                pass
+        except BrokerError:
+            self._read = False
+            raise
+        return self.topic.view
+
+
+def look_once(common: Common, look: Look, window_s: float = 0.0) -> bool:
+    """Look once, after watching the lag for so long; whether what was checked held."""
+    if look.history is not None:
+        look.exists()
+        look.history.append(look.observe())
+        common.output.note(f"watching the lag for {window_s:.0f} s")
+        with GracefulStop() as stop:
+            stop.asked.wait(window_s)
     found = look.now()
     common.output.answer(found, view(found, look.check))
     return not found["violations"]
@@ -70,21 +128,32 @@ def look_on(common: Common, look: Look, every_s: float = 1.0) -> bool:
 
     people = not common.output.as_json and Console().is_terminal
     live = Live(auto_refresh=False) if people else None
-    held = True
+    held, waiting = True, False
     with GracefulStop() as stop, live or contextlib.nullcontext():
         look = attrs.evolve(look, stopped=stop.asked)
         while not stop.asked.is_set():
             try:
                 found = look.now()
-            except (TimedOutError, BrokerError) as error:
-                # A watch outlives a broker that restarts, but not an application that is not there.
+            except (TimedOutError, BrokerError) as error:  # a watch outlives a broker that restarts
                 common.output.note(str(error))
+            except NoSuchGroupError as error:
+                if not waiting:
+                    common.output.note(f"{error}; waiting until there is")
+                waiting = True
             else:
+                waiting = False
                 held = not found["violations"]
                 shown = view(found, look.check)
                 if live is None:
                     common.output.tick(found, shown)
                 else:
                     live.update(shown, refresh=True)
+            _forget_old(look)
             stop.asked.wait(every_s)
     return held
+
+
+def _forget_old(look: Look) -> None:
+    history = look.history
+    while history and history[-1].at_ms - history[0].at_ms > MOST_WINDOW_MS:
+        history.popleft()

@@ -21,6 +21,8 @@ def view(document: dict[str, Any], checked: bool) -> RenderableType:
         parts += [Text(), _handovers(document["handovers"])]
     if document["input_lag"]:
         parts += [Text(), _lag(document["input_lag"])]
+    if "advice" in document:
+        parts += [Text(), _advice(document["advice"])]
     for violation in document["violations"]:
         parts.append(
             Text.assemble((f"violated {violation['rule']}: ", "bold red"), _said(violation))
@@ -62,14 +64,40 @@ def _members(instances: list[dict[str, Any]]) -> RenderableType:
 
 
 def _listed(tasks: Iterable[dict[str, Any]]) -> str:
-    return " ".join(task["task"] for task in tasks)
+    """Tasks, each with its lag in changelog records if it has one."""
+    return " ".join(
+        f"{task['task']}:{task['lag']:,}" if task["lag"] else task["task"] for task in tasks
+    )
 
 
 def _handovers(handovers: list[dict[str, Any]]) -> RenderableType:
     rows: list[tuple[object, ...]] = [
-        (one["task"], one["from"], one["to"], one["stage"]) for one in handovers
+        (
+            one["task"],
+            one["from"],
+            one["to"],
+            one["stage"],
+            _number(one["restored"]),
+            _number(one["end"]),
+            None if one["rate"] is None else f"{one['rate']:,.0f}/s",
+            None if one["eta_s"] is None else f"{one['eta_s']:,.0f} s",
+        )
+        for one in handovers
     ]
-    return table("HAND-OVER", "FROM", "TO", "STAGE", rows=rows)
+    columns = ("HAND-OVER", "FROM", "TO", "STAGE", "RESTORED", "END", "RATE", "ETA")
+    return table(*columns, rows=rows)
+
+
+def _number(value: int | None) -> str | None:
+    return None if value is None else f"{value:,}"
+
+
+def _advice(advice: dict[str, Any]) -> RenderableType:
+    wanted, current = advice["instances"], advice["current"]
+    said = f"{wanted} instance{'' if wanted == 1 else 's'}"
+    said += " as now" if wanted == current else f" (now {current})"
+    lines = [Text.assemble("advice: ", (said, "bold"))]
+    return Group(*lines, *(Text(f"  {reason}") for reason in advice["reasons"]))
 
 
 def _lag(lag: dict[str, dict[str, int]]) -> RenderableType:

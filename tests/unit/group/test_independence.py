@@ -70,7 +70,7 @@ def led(group: GroupState, members: list[JoinedMember], chosen: str) -> dict[str
     """Everybody's assignment when this one leads, without what only the leader is told."""
     run = RunAssignor(group.generation, tuple(members), member_id=chosen)
     hashes = tuple(HASHES[n % 2] for n in range(10))
-    view = leader.View(group.tasks, hashes, group.rules, group.now_ms, chosen, "a test")
+    view = leader.View(group.tasks, hashes, group.rules, group.now_ms, chosen)
     told = {name: wire.decode_assignment(d) for name, d in leader.plan(run, view, assign).items()}
     plain = {"leader": "", "generation": -1, "made_ms": None, "reason": "", "follow_up_ms": None}
     return {name: attrs.evolve(told[name], **plain) for name in sorted(told)}
@@ -79,7 +79,7 @@ def led(group: GroupState, members: list[JoinedMember], chosen: str) -> dict[str
 def follow_up(group: GroupState, members: list[JoinedMember], chosen: str) -> int | None:
     """When the leader has to join again."""
     run = RunAssignor(group.generation, tuple(members), member_id=chosen)
-    view = leader.View(group.tasks, HASHES, group.rules, group.now_ms, chosen, "a test")
+    view = leader.View(group.tasks, HASHES, group.rules, group.now_ms, chosen)
     return wire.decode_assignment(leader.plan(run, view, assign)[chosen]).follow_up_ms
 
 

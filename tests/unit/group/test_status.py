@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
+import pytest
 
 from streamlet.assignor.validate import validate
 from streamlet.assignor.values import Copy, Leaving, MemberPlan, Role, Rules, TaskInfo, Violation
+from streamlet.control.values import Mark, MemberProgress, TaskProgress
+from streamlet.control.view import ControlView
 from streamlet.group.describe import GroupDescription, MemberDescription
 from streamlet.group.envelope import Envelope
 from streamlet.group.live import LiveGroup, last_round, read, tasks
+from streamlet.group.present import Present, loads
 from streamlet.group.status import document
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
@@ -153,6 +157,136 @@ def test_an_ordered_hand_over_is_active_here_and_pending_there() -> None:
     assert roles == {"h1-0": [("0_0", "active")], "h2-0": [("0_0", "pending")]}
     [handover] = document(live, {})["handovers"]
     assert (handover["from"], handover["to"], handover["stage"]) == ("h1-0", "h2-0", "ordered")
+
+
+def word(name: str, *said: TaskProgress, generation: int = 12, state: str = "RUNNING") -> Any:
+    """What member ``h1-0`` says of itself."""
+    return MemberProgress(
+        f"process-{name}", 0, f"{name}-0", f"id-{name}-0", 1, state, generation, tasks=said
+    )
+
+
+def control(*words: MemberProgress, marks: tuple[Mark, ...] = ()) -> ControlView:
+    return ControlView({m.instance: m for m in marks}, {one.key: one for one in words})
+
+
+def stages(live: LiveGroup, view: ControlView) -> list[tuple[str, str, str]]:
+    found = document(live, {}, control=view)["handovers"]
+    return [(one["task"], one["to"], one["stage"]) for one in found]
+
+
+def roles_of(live: LiveGroup, view: ControlView) -> dict[str, list[tuple[str, str]]]:
+    instances = document(live, {}, control=view)["instances"]
+    return {
+        m["member"]: [(t["task"], t["role"]) for t in m["tasks"]]
+        for instance in instances
+        for m in instance["members"]
+    }
+
+
+ORDERED = (
+    member("h1", release={task("0_0"): "id-h2-0"}),
+    member("h2", pending={task("0_0"): "id-h1-0"}),
+)
+RUNS = TaskProgress("0_0", "active", "running", generation=12)
+STOPPED = TaskProgress("0_0", "active", "stopped", generation=12)
+RELEASED = TaskProgress("0_0", "released", "released")
+WAITS = TaskProgress("0_0", "pending", "waiting", 0, 90, 90, 5.0, 0.0, 12)
+
+
+@pytest.mark.parametrize(
+    ("owner", "target", "stage", "roles"),
+    [
+        (RUNS, WAITS, "ordered", ("active", "pending")),
+        (STOPPED, WAITS, "ordered", ("active", "pending")),
+        (RELEASED, WAITS, "released", ("released", "pending")),
+        (RELEASED, attrs.evolve(RUNS, stage="restoring"), "active", ("released", "active")),
+        (RUNS, attrs.evolve(RUNS, stage="restoring"), "active", ("active", "active")),
+    ],
+)
+def test_an_ordered_hand_over_goes_on_as_its_members_say(
+    owner: TaskProgress, target: TaskProgress, stage: str, roles: tuple[str, str]
+) -> None:
+    view = control(word("h1", owner), word("h2", target))
+    assert stages(group(*ORDERED), view) == [("0_0", "h2-0", stage)]
+    found = roles_of(group(*ORDERED), view)
+    assert found == {"h1-0": [("0_0", roles[0])], "h2-0": [("0_0", roles[1])]}
+
+
+def test_one_that_has_arrived_is_over_before_the_next_rebalance() -> None:
+    view = control(word("h1", RELEASED), word("h2", RUNS))
+    assert stages(group(*ORDERED), view) == []
+    assert roles_of(group(*ORDERED), view)["h2-0"] == [("0_0", "active")]
+
+
+def test_what_was_said_before_the_last_assignment_says_nothing_of_its_orders() -> None:
+    view = control(word("h1", RELEASED, generation=11), word("h2", RUNS, generation=11))
+    assert stages(group(*ORDERED), view) == [("0_0", "h2-0", "ordered")]
+    assert stages(group(ORDERED[1], member("h1")), control()) == [("0_0", "h2-0", "ordered")]
+    assert stages(group(ORDERED[1]), control()) == [("0_0", "h2-0", "released")]  # owner is gone
+
+
+def test_a_learner_tells_how_far_it_is_between_rebalances() -> None:
+    live = group(
+        member("h1", active=ids("0_0")),
+        member("h2", copies={"0_0": Copy(Role.LEARNER, lag=9_000)}, learner=ids("0_0")),
+    )
+    learning = TaskProgress("0_0", "learner", "learning", 700, 300, 1_000, 100.0, 7.0)
+    view = control(word("h2", learning, generation=11))  # how far it is holds in any generation
+    [found] = document(live, {}, control=view)["handovers"]
+    assert found == {
+        "task": "0_0",
+        "from": "h1-0",
+        "to": "h2-0",
+        "stage": "learning",
+        "restored": 300,
+        "end": 1_000,
+        "rate": 100.0,
+        "eta_s": 7.0,
+    }
+    ready = control(word("h2", attrs.evolve(learning, stage="ready", lag=3)))
+    assert stages(live, ready) == [("0_0", "h2-0", "ready")]
+    [shown] = document(live, {}, control=ready)["instances"][1]["members"][0]["tasks"]
+    assert (shown["isReady"], shown["lag"]) == (True, 3)
+
+
+def test_an_active_task_that_is_being_restored_shows_what_is_left() -> None:
+    restoring = TaskProgress("0_0", "active", "restoring", None, 40, 100, 1.0, 60.0, 12)
+    live = group(member("h1", active=ids("0_0")))
+    view = control(word("h1", restoring, state="REBALANCING"))
+    [shown] = document(live, {}, control=view)["instances"][0]["members"]
+    assert shown["state"] == "REBALANCING"
+    assert shown["tasks"][0]["lag"] == 60
+
+
+def test_a_mark_shows_before_its_instance_has_rejoined_with_it() -> None:
+    live = group(member("h1"), member("h2"))
+    found = document(live, {}, control=control(marks=(Mark("process-h2", 7),)))["instances"]
+    assert [one["leaving"] for one in found] == [None, {"since_ms": 7, "deadline_ms": None}]
+    assert [
+        one.leaving for one in loads(Present(live, control(marks=(Mark("process-h2", 7),))))
+    ] == [
+        False,
+        True,
+    ]
+
+
+def test_members_that_both_say_they_run_a_task_violate_u1() -> None:
+    live = group(*ORDERED)
+    [found] = Present(live, control(word("h1", RUNS), word("h2", RUNS))).violations()
+    assert (found.rule, found.tasks) == ("U1", (task("0_0"),))
+    assert found.members == ("id-h1-0", "id-h2-0")
+    assert Present(live, control(word("h1", RELEASED), word("h2", RUNS))).violations() == []
+    old = control(word("h1", RUNS, generation=11), word("h2", RUNS))
+    assert Present(live, old).violations() == []
+
+
+def test_a_copy_that_nobody_ordered_violates_u13() -> None:
+    left_over = TaskProgress("0_7", "learner", "learning")
+    live = group(member("h1", standby=ids("0_1")))
+    said = control(word("h1", left_over, TaskProgress("0_1", "standby", "ready")))
+    [found] = Present(live, said).violations()
+    assert (found.rule, found.tasks) == ("U13", (task("0_7"),))
 
 
 def test_members_of_an_instance_stand_together_and_a_leaving_one_says_so() -> None:

@@ -56,8 +56,8 @@ class Bench:
         self.asked.append(group)
         return self.answer
 
-    def say(self, copies=None, generation=-1, nonce=1, reduced=0) -> bytes:
-        need = NeedMetadata(1, "a", generation, nonce, reduced, "because")
+    def say(self, copies=None, generation=-1, nonce=1, reduced=0, reason="because") -> bytes:
+        need = NeedMetadata(1, "a", generation, nonce, reduced, reason)
         ((name, data),) = self.protocol.subscribe(need, copies or {})
         assert name == PROTOCOL
         return data
@@ -129,6 +129,30 @@ def test_reduced_descriptions_leave_out_copies_but_never_a_claim():
     assert least.tags == {}
 
 
+def test_only_who_asked_for_a_rebalance_says_why():
+    bench = Bench()
+    assert bench.said(nonce=1).reason == "joined"
+    assert bench.said(generation=2, nonce=1, reason="rebalance in progress").reason == ""
+    assert bench.said(generation=2, nonce=2, reason="a learner is ready").reason == (
+        "a learner is ready"
+    )
+    assert bench.said(generation=3, nonce=3, reduced=2).reason == ""
+
+
+def test_the_reason_of_a_rebalance_is_that_of_whoever_asked_for_it():
+    leader, other = Bench(), Bench(number=1)
+    first = leader.plan(a=leader.say())
+    assert first["a"].reason == "host-0: joined"
+    other.say()
+    quiet = leader.say(generation=5, reason="rebalance in progress")
+    asked = other.say(generation=5, nonce=2, reason="a learner is ready")
+    assert leader.plan(a=quiet, b=asked)["a"].reason == "host-1: a learner is ready"
+    assert leader.plan(a=quiet)["a"].reason == "a member has gone"
+    many = {f"m{n}": Bench(number=n).say() for n in range(5)}
+    found = leader.plan(leader="m0", **many)["m0"].reason
+    assert found == "host-0: joined, host-1: joined, host-2: joined and 2 more"
+
+
 # -- what the leader makes of it ---------------------------------------------------------------
 
 
@@ -177,7 +201,12 @@ def test_each_member_gets_its_part_and_the_leader_the_words_for_people():
     assert (b.active, b.standby) == ({T10}, {T00})
     assert (a.answers_nonce, b.answers_nonce) == (3, 4)
     assert a.deferral_deadline_ms == b.deferral_deadline_ms == 9_000
-    assert (a.leader, a.generation, a.made_ms, a.reason) == ("a", 5, 5_000, "because")
+    assert (a.leader, a.generation, a.made_ms, a.reason) == (
+        "a",
+        5,
+        5_000,
+        "host-0: joined, host-0: joined",
+    )
     assert (b.leader, b.generation, b.made_ms, b.reason) == ("", -1, None, "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import signal
+from collections import deque
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -13,6 +14,9 @@ import pytest
 from rich.console import Console
 
 from streamlet.clock import ManualClock
+from streamlet.control.topic import ControlTopic
+from streamlet.control.values import Mark, MemberProgress, TaskProgress
+from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError
 from streamlet.group.describe import GroupDescription, MemberDescription
 from streamlet.group.look import Look
@@ -20,10 +24,10 @@ from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetch
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
 from streamlet.kafka.ports import TopicInfo
-from streamlet.testing.ports import MemoryAdmin, MemoryLog
+from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.tools.command import Common
 from streamlet.tools.output import Output
-from streamlet.tools.status import look_on
+from streamlet.tools.status import Following, look_on, look_once
 from streamlet.tools.status_view import view
 from streamlet.types import TaskId, TopicPartition
 
@@ -175,8 +179,12 @@ def test_people_see_hand_overs() -> None:
         MEMBER, assignment=encode_assignment(Assignment(learner=frozenset({TaskId(0, 1)})))
     )
     text = text_of(look(Coordinator([described("Stable", learner)])).now())
-    assert "HAND-OVER" in text
+    assert "HAND-OVER  FROM  TO    STAGE     RESTORED  END  RATE  ETA" in text
     assert "learning" in text
+    [handover] = (look(Coordinator([described("Stable", learner)])).now())["handovers"]
+    far = {**handover, "restored": 1_200, "end": 3_400, "rate": 100.0, "eta_s": 22.0}
+    document = {**look(Coordinator([described("Stable", MEMBER)])).now(), "handovers": [far]}
+    assert "1,200     3,400  100/s  22 s" in text_of(document)
 
 
 @attrs.define
@@ -201,3 +209,113 @@ def test_watching_prints_a_document_a_line_and_outlives_a_broker_that_restarts()
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["group"]["state"] for line in lines] == ["Stable", "Stable"]
     assert "the broker restarts" in err.getvalue()
+
+
+def test_watching_waits_for_an_application_that_is_not_there_yet() -> None:
+    @attrs.define
+    class Late(Coordinator):
+        asked: int = 0
+
+        def describe_group(self, group: str, timeout_ms: int) -> Future[GroupDescription]:
+            self.asked += 1
+            if self.asked == 4:
+                signal.raise_signal(signal.SIGINT)
+            return super().describe_group(group, timeout_ms)
+
+    out, err = io.StringIO(), io.StringIO()
+    common = Common(None, {}, Output(True, out, err))
+    late = Late([described("Dead"), described("Dead"), described("Stable", MEMBER)])
+    assert look_on(common, look(late), every_s=0)
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["group"]["state"] for line in lines] == ["Stable", "Stable"]
+    assert err.getvalue().count("there is no application 'flights' on this cluster; waiting") == 1
+
+
+def test_watching_does_not_wait_for_what_is_no_application() -> None:
+    foreign = described("Stable", attrs.evolve(MEMBER, metadata=b"other"))
+    common = Common(None, {}, Output(True, io.StringIO(), io.StringIO()))
+    with pytest.raises(NotFoundError, match="a group of other clients"):
+        look_on(common, look(Coordinator([foreign])), every_s=0)
+
+
+@attrs.define
+class Growing(Coordinator):
+    """Each time it is asked for positions, 100 more records are committed and 300 have come."""
+
+    log: MemoryLog = attrs.field(factory=MemoryLog)
+
+    def send(self, request: Request, connection: str, timeout_ms: int) -> Future[Answer]:
+        tp = TopicPartition("flights", 0)
+        self.log.append(tp, [b"k"] * 300, [b"v"] * 300)
+        before = self.committed.get(tp, Committed(0, "")).offset
+        self.committed[tp] = Committed(before + 100, "")
+        return super().send(request, connection, timeout_ms)
+
+
+def test_advice_is_made_of_two_looks_and_shown_with_its_reasons() -> None:
+    growing = Growing([described("Stable", MEMBER)])
+    growing.log.create("flights", 1)
+    growing.log.append(TopicPartition("flights", 0), [b"k"] * 5_000, [b"v"] * 5_000)
+    out, err = io.StringIO(), io.StringIO()
+    advised = attrs.evolve(look(growing, growing.log), history=deque())
+    assert look_once(Common(None, {}, Output(True, out, err)), advised, window_s=0)
+    document = json.loads(out.getvalue())
+    found = document["advice"]
+    assert (found["current"], found["tasks"], found["most"]) == (1, 1, 1)
+    assert found["arriving_per_s"] == 3 * found["processed_per_s"] > 0
+    assert found["lag"] == 5_400
+    text = text_of(document)
+    assert "advice: 1 instance as now" in text
+    assert "with more than 1 some would have nothing to run" in text
+    plain = look(growing, growing.log).now()
+    assert "advice" not in plain
+
+
+def test_what_members_say_for_a_moment_is_no_violation() -> None:
+    """One says later than the other that a task has moved."""
+    two = tuple(
+        MemberDescription(
+            f"id-{name}-0",
+            None,
+            name,
+            "localhost",
+            encode_subscription(Subscription(f"process-{name}", name, 0, 1.0, 1, ())),
+            encode_assignment(
+                Assignment(
+                    active=frozenset({TaskId(0, number)}),
+                    leader="id-h1-0",
+                    generation=3,
+                )
+            ),
+        )
+        for number, name in enumerate(("h1", "h2"))
+    )
+    runs = TaskProgress("0_1", "active", "running", generation=3)
+    words = [
+        MemberProgress(f"process-{n}", 0, f"{n}-0", f"id-{n}-0", 1, "RUNNING", 3, tasks=(runs,))
+        for n in ("h1", "h2")
+    ]
+    both = ControlView(progress={one.key: one for one in words})
+    one = ControlView(progress={words[1].key: words[1]})
+    checking = attrs.evolve(
+        look(Coordinator([described("Stable", *two)]), check=True), confirm_s=0.0
+    )
+    told = iter([both, one])
+    assert attrs.evolve(checking, control=lambda: next(told)).now()["violations"] == []
+    found = attrs.evolve(checking, control=lambda: both).now()["violations"]
+    assert [violation["rule"] for violation in found] == ["U1"]
+
+
+def test_a_control_topic_is_read_once_and_followed_from_then_on() -> None:
+    log = MemoryLog()
+    source, sink, admin = MemorySource(log), MemorySink(log), MemoryAdmin(log)
+    clock = ManualClock()
+    topic = ControlTopic("flights", source, sink, admin, clock)
+    following = Following(topic)
+    assert following() == ControlView()  # it is not there
+    log.create("flights-streamlet-control", 1)
+    topic.write(Mark("process", 5))
+    assert following().marks == {"process": Mark("process", 5)}
+    topic.remove((Mark, "process"))
+    topic.write(Mark("other", 6))
+    assert following().marks == {"other": Mark("other", 6)}
