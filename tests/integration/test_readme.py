@@ -63,7 +63,7 @@ def test_the_readmes_commands_exist(tmp_path: Path) -> None:
     assert len(lines) >= 6
     for line in lines:
         words = line.split()[1:]
-        name = words[:2] if words[0] in ("broker", "topics") else words[:1]
+        name = words[:2] if words[0] in ("broker", "members", "topics") else words[:1]
         done = subprocess.run(
             [sys.executable, "-m", "streamlet", *name, "--help"],
             capture_output=True,
