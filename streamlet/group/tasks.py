@@ -12,6 +12,7 @@ the task; the next plan gives it to the other.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 
 import attrs
@@ -31,6 +32,8 @@ from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_assignment
 from streamlet.group.leader import Assignor, View, plan
 from streamlet.group.values import Assignment, AssignmentError, Flip, Subscription
 from streamlet.types import TaskId
+
+log = logging.getLogger(__name__)
 
 #: Name of the protocol, in groups of either type.
 PROTOCOL = "streamlet-v1"
@@ -157,7 +160,9 @@ class TasksProtocol:
         self, need: NeedMetadata, copies: Mapping[TaskId, Copy]
     ) -> tuple[tuple[str, bytes], ...]:
         """Describe ourselves, with the copies we hold and the claims we have right now."""
-        self.protocol_type = need.protocol_type or self.protocol_type
+        if need.protocol_type not in ("", self.protocol_type):
+            log.info("joining as type %s, not %s", need.protocol_type, self.protocol_type)
+            self.protocol_type = need.protocol_type
         if need.generation < 0:
             self._joined_generation = -1
         elif self._joined_generation < 0:

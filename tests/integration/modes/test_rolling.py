@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.chaos.support import Cluster
 from tests.integration.chaos.topics import Load
-from tests.integration.learners.scenes import assert_exact_in_the_end, go_on
+from tests.integration.learners.scenes import assert_exact_in_the_end, await_owners, go_on
 from tests.integration.modes.scenes import (
     await_group,
     await_share,
@@ -37,14 +37,17 @@ def test_a_rolling_upgrade_from_eager_to_incremental_loses_nothing(
         assert seen_by_kafka_python(cluster) == sorted(cluster.inputs)
         (first,) = roll(cluster, instances[:1], "incremental")
         await_group(cluster, "consumer", "upgrading")  # it was refused, and makes do
-        instances = [first, *roll(cluster, instances[1:], "incremental")]
+        second = in_mode(cluster, "c", "incremental").start()
+        await_share(cluster, second)
+        await_owners(cluster, first, second, instances[1])
+        assert instances[1].stop() == 0, instances[1].log()
         await_group(cluster, "stream", "incremental")
         go_on(load)
-        assert_exact_in_the_end(cluster, instances, load)
-    # It went over with its tasks, which nobody had touched, when the other wanted to as well.
-    said = instances[0].log()
-    assert "Reclaim(task=" in said
-    assert "was committed by others meanwhile" not in said
+        assert_exact_in_the_end(cluster, [first, second], load)
+    # When nobody needed the old type any more both went over, with tasks nobody had touched.
+    for instance in (first, second):
+        assert "Reclaim(task=" in instance.log()
+        assert "was committed by others meanwhile" not in instance.log()
 
 
 def test_rolling_back_from_incremental_to_eager_loses_nothing(
