@@ -6,8 +6,9 @@ The one place that knows which implementation stands behind each port.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 
 import attrs
 
@@ -23,6 +24,7 @@ from streamlet.group.envelope import Envelope
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import HandoverRules
 from streamlet.group.leader import Assignor
+from streamlet.group.look import Look
 from streamlet.group.member_config import MembershipConfig, static_members
 from streamlet.group.members import MemberAdmin
 from streamlet.group.session import GroupSession, SessionEvent
@@ -36,6 +38,7 @@ from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.copies import Copies
 from streamlet.runtime.dormant import dormant_copies
+from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.policy import ErrorPolicy
@@ -213,7 +216,7 @@ def open_worker(
     """
     check_supported(settings)
     clock = clock or SystemClock()
-    meters = Meters(clock)
+    restoring = (meters := Meters(clock)).telling(observer.restoring)
     admin = admin_for(settings)
     (catalog := Catalog(topology, admin, settings)).prepare()
     board = Board(Handover(HandoverRules.from_settings(settings)))
@@ -234,14 +237,7 @@ def open_worker(
             source=_source(settings, name, topics=catalog.inputs),
             sink=sink,
             activation=_activation(
-                topology,
-                settings,
-                session,
-                copies,
-                catalog,
-                policy,
-                clock,
-                meters.telling(observer.restoring),
+                topology, settings, session, copies, catalog, policy, clock, restoring
             ),
             copies=copies,
             commit=_commit(topology.application, settings, session, sink, admin, clock),
@@ -252,8 +248,9 @@ def open_worker(
             observer=observer,
             meters=meters,
             measured=measured,
+            advisor=None if measured is None else _advisor(topology.application, settings, link),
             link=link,
-            reporter=_reporter(member, board, link, session, clock),
+            reporter=_reporter(member, board, link, session, clock, meters),
         )
         undo.pop_all()
     return worker
@@ -283,7 +280,12 @@ def _publish(link: ControlLink, member: MemberIdentity, endpoint: tuple[str, int
 
 
 def _reporter(
-    member: MemberIdentity, board: Board, link: ControlLink, session: GroupSession, clock: Clock
+    member: MemberIdentity,
+    board: Board,
+    link: ControlLink,
+    session: GroupSession,
+    clock: Clock,
+    meters: Meters,
 ) -> Reporter:
     return Reporter(
         member.key,
@@ -292,7 +294,27 @@ def _reporter(
         publish=link.publish,
         member_id=lambda: session.member_id,
         clock=clock,
+        busy=meters.busy,
     )
+
+
+def _advisor(application: str, settings: Settings, link: ControlLink) -> Advisor:
+    """Looks at our own group from outside, while our member leads it."""
+
+    @contextmanager
+    def opened() -> Iterator[Look]:
+        with ExitStack() as stack:
+            transport = Transport(
+                settings.bootstrap_servers,
+                settings.client_config("group"),
+                client_id=f"{application}-advice",
+            )
+            stack.callback(transport.close)
+            admin = admin_for(settings)
+            stack.callback(admin.close)
+            yield Look(transport, admin, application, control=lambda: link.view, history=deque())
+
+    return Advisor(opened, lambda: link.leads)
 
 
 def _sink(topology: Topology, settings: Settings, name: str) -> KafkaSink:

@@ -74,6 +74,7 @@ class MemberProgress:
     generation: int = -1
     leaving: bool = False
     tasks: tuple[TaskProgress, ...] = ()
+    busy: float | None = None  # share of the time it processed records since it said so last
 
     @property
     def key(self) -> MemberKey:

@@ -7,7 +7,7 @@ it applied the last assignment says nothing about that, so it counts by its gene
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 
@@ -146,11 +146,19 @@ def loads(present: Present) -> list[InstanceLoad]:
             members[0].said.name or members[0].described.client_id,
             members[0].said.capacity,
             len(members),
+            _busy(present.control.progress_of(m.described.member_id) for m in members),
             leaving=process_id in present.control.marks
             or any(member.said.leaving is not None for member in members),
         )
         for process_id, members in together.items()
     ]
+
+
+def _busy(words: Iterable[MemberProgress | None]) -> float | None:
+    """Mean over members; None unless all of them say."""
+    told = [None if word is None else word.busy for word in words]
+    known = [busy for busy in told if busy is not None]
+    return sum(known) / len(known) if known and len(known) == len(told) else None
 
 
 _ROLES = {role.value: role for role in Role if role is not Role.DORMANT}

@@ -119,6 +119,11 @@ class ControlLink:
         """Note who the members are: we plan for them."""
         self._roster = frozenset(MemberKey(m.instance, m.number) for m in group.members)
 
+    @property
+    def leads(self) -> bool:
+        """Whether our member made the group's last plan."""
+        return self._roster is not None
+
     def close(self, timeout_ms: int = 3_000) -> None:
         """Take back what we said of ourselves and end; what cannot be said in time is left out."""
         self._closing.set()

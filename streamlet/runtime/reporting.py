@@ -53,6 +53,7 @@ class Reporter:
         publish: takes what is to be said; must not block.
         member_id: asks for its present member id.
         clock: the time.
+        busy: share of the time it worked since this was asked last.
     """
 
     def __init__(
@@ -64,12 +65,14 @@ class Reporter:
         publish: Callable[[MemberProgress], None],
         member_id: Callable[[], str],
         clock: Clock,
+        busy: Callable[[int], float | None] = lambda now_ms: None,
     ) -> None:
         self._member = member
         self._name = name
         self._board = board
         self._publish = publish
         self._member_id = member_id
+        self._busy = busy
         self._clock = clock
         self._look_at_ms = 0
         self._said_at_ms = 0
@@ -103,7 +106,8 @@ class Reporter:
         self._moving = any(task.stage in _MOVING for task in outline.tasks)
         tasks = tuple(self._measured(t, now_ms, reads, holdings, source) for t in outline.tasks)
         self._reached = {task: _Reached(now_ms, offset) for task, (offset, _) in reads.items()}
-        self._publish(attrs.evolve(outline, tasks=tasks, at_ms=self._clock.wall_ms()))
+        wall, busy = self._clock.wall_ms(), self._busy(now_ms)
+        self._publish(attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy))
 
     def _traits(self, rules: Handover, state: str) -> tuple[object, ...]:
         """What an outline is made of: as long as these are the same there is no news."""

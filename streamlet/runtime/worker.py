@@ -37,6 +37,7 @@ from streamlet.runtime.commit import AtLeastOnceCommit, CommitGroup, Settled
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.copies import Copies
 from streamlet.runtime.holdings import Holdings
+from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import Member, Standing, lags_of, measure, roles_of
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
@@ -135,6 +136,7 @@ class Worker:
         policy: what becomes of records that fail.
         observer: is told what happens.
         meters: counts beside the work; its own if none is given.
+        advisor: works out how many instances are needed, started and ended with the worker.
         measured: is given a snapshot once a second and at every change of state; None: nobody asks.
         link: our end of the control topic, started; closed with the worker.
         reporter: says there what we do.
@@ -158,12 +160,14 @@ class Worker:
         observer: Observer,
         meters: Meters | None = None,
         measured: Callable[[Snapshot], None] | None = None,
+        advisor: Advisor | None = None,
         link: ControlLink | None = None,
         reporter: Reporter | None = None,
     ) -> None:
         self._settings = settings
         self.meters = meters or Meters(clock)
         self._measured = measured
+        self._advisor = advisor
         self._next_measure_ms = 0
         self._group = group
         self._board = board
@@ -224,6 +228,8 @@ class Worker:
             if self._link is not None and not self._link.wait_read(MARKS_MS):
                 log.warning("joining without knowing the control topic: it cannot be read yet")
             self._group.start()
+            if self._advisor is not None:
+                self._advisor.start()
             while keep_going() and self._orders.leaving is None:
                 self.run_once()
             self.stop()
@@ -495,6 +501,7 @@ class Worker:
             roles=roles,
             lags=lags,
             waiting=tuple(sorted(self._activation.tasks)),
+            advice=None if self._advisor is None else self._advisor.advice,
         )
         self._measured(measure(member, self.meters, self._group, self._source))
 
@@ -514,6 +521,8 @@ class Worker:
                 close()
             except StreamletError as error:
                 log.warning("while closing: %s", error)
+        if self._advisor is not None:
+            self._advisor.close()
         if self._link is not None:
             self._link.close()
         self._group.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 
@@ -65,6 +65,7 @@ class Member:
         roles: role and stage of every task, copies included.
         lags: of copies, with their roles.
         waiting: active tasks that do not run yet.
+        advice: for the whole application, where this member works it out.
     """
 
     state: str
@@ -78,6 +79,7 @@ class Member:
     roles: Mapping[TaskId, tuple[str, str]]
     lags: Mapping[TaskId, tuple[str, int]]
     waiting: tuple[TaskId, ...]
+    advice: Mapping[str, Any] | None = None
 
 
 def roles_of(rules: Handover) -> dict[TaskId, tuple[str, str]]:
@@ -118,6 +120,7 @@ def measure(member: Member, meters: Meters, standing: Standing, ends: Ends) -> S
         *_membership(member, meters, standing, wall, age_ms),
         *_roles(member),
         *_moves(meters),
+        *_advice(member.advice),
     ]
     for task in sorted(member.tasks):
         samples += _task(member.tasks[task], ends)
@@ -177,6 +180,14 @@ def _roles(member: Member) -> Iterator[Sample]:
         yield _one(_K + "info", 1, str(task), role, stage)
     for task, (role, lag) in member.lags.items():
         yield _one(_K + "copy_lag", lag, str(task), role)
+
+
+def _advice(advice: Mapping[str, Any] | None) -> Iterator[Sample]:
+    if advice is not None:
+        yield _one("streamlet_advised_instances", advice["instances"])
+        yield _one("streamlet_current_instances", advice["current"])
+        yield _one("streamlet_application_input_lag", advice["lag"])
+        yield _one("streamlet_application_input_lag_per_second", advice["lag_per_s"])
 
 
 def _moves(meters: Meters) -> Iterator[Sample]:

@@ -20,6 +20,8 @@ from streamlet.types import TaskId
 
 #: Rates are taken over so long, ms: Kafka's window.
 RATE_MS = 30_000
+#: A share of less time than this says little.
+BUSY_MS = 1_000
 
 
 @attrs.define
@@ -60,6 +62,8 @@ class Meters:
     #: The newest word of each store that is being restored, or was for a task that runs.
     restores: dict[tuple[TaskId, str], RestoreProgress] = attrs.field(factory=dict)
     started_wall_ms: int = attrs.field(init=False)
+    #: When ``busy`` was asked last, what it was, and the seconds worked by then.
+    _busy: tuple[int, float | None, float] | None = None
     _commit_began_ns: int | None = None
     _stopped_ns: dict[TaskId, int] = attrs.field(factory=dict)
     _activating: dict[TaskId, tuple[int, bool]] = attrs.field(factory=dict)
@@ -67,6 +71,21 @@ class Meters:
     def __attrs_post_init__(self) -> None:
         """Note when it began."""
         self.started_wall_ms = self.clock.wall_ms()
+
+    def busy(self, now_ms: int) -> float | None:
+        """Share of the time that records were processed since the last call; None the first time.
+
+        Asked again within a second it is as before.
+        """
+        worked = self.process.sum
+        if self._busy is None:
+            self._busy = (now_ms, None, worked)
+            return None
+        since_ms, known, before = self._busy
+        if now_ms - since_ms >= BUSY_MS:
+            known = min(1.0, (worked - before) * 1000 / (now_ms - since_ms))
+            self._busy = (now_ms, known, worked)
+        return known
 
     def committing(self, began_ns: int) -> None:
         """A commit is under way; of one that is sent again the first begin counts."""

@@ -57,6 +57,12 @@ milliseconds between them in which the mark is looked for:
 """
 
 _TAIL = """
+## How many instances
+
+`streamlet_advised_instances` is what `streamlet status --advice` says ([how](autoscaling.md)): told
+by the member that leads the group, every 15 s, of the lag's trend over five minutes at most. Only
+one member tells it, so ask for `max(streamlet_advised_instances{application="flights"})`.
+
 The lag of a whole application is
 `sum by (application) (streamlet_consumer_fetch_manager_records_lag)`, of the partitions that
 somebody runs; `streamlet status` reads it off commits, so it knows it of the others, too.

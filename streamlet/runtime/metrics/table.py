@@ -383,6 +383,27 @@ _ALL = (
             ),
         ),
     ),
+    # The application, told by the member that leads its group.
+    Metric(
+        "streamlet_advised_instances",
+        Kind.GAUGE,
+        "Instances the application needs, as `streamlet status --advice` has it",
+    ),
+    Metric(
+        "streamlet_current_instances",
+        Kind.GAUGE,
+        "Instances the application has, without those that are leaving",
+    ),
+    Metric(
+        "streamlet_application_input_lag",
+        Kind.GAUGE,
+        "Records between commit and end of all partitions the application has committed",
+    ),
+    Metric(
+        "streamlet_application_input_lag_per_second",
+        Kind.GAUGE,
+        "How that lag moves, records per second over the last five minutes at most",
+    ),
     # Moves.
     Metric(
         "streamlet_handover_release_seconds",

@@ -271,6 +271,12 @@ def test_a_mark_shows_before_its_instance_has_rejoined_with_it() -> None:
     ]
 
 
+def test_an_instance_is_as_busy_as_its_members_say_if_all_do() -> None:
+    live = group(member("h1"), member("h2"))
+    busy = attrs.evolve(word("h1"), busy=0.5)
+    assert [one.busy for one in loads(Present(live, control(busy, word("h2"))))] == [0.5, None]
+
+
 def test_members_that_both_say_they_run_a_task_violate_u1() -> None:
     live = group(*ORDERED)
     [found] = Present(live, control(word("h1", RUNS), word("h2", RUNS))).violations()

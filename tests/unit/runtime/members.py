@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -23,6 +24,7 @@ from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.copies import Copies
+from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.policy import ErrorPolicy
@@ -57,6 +59,17 @@ def wait_for(found: Callable[[], object], what: str, timeout_s: float = 30.0) ->
     while not found():
         assert time.monotonic() < deadline, f"not in {timeout_s} s: {what}"
         threading.Event().wait(0.002)
+
+
+def advised() -> Advisor:
+    """One that never looks and knows already."""
+
+    def opened() -> Any:
+        raise AssertionError("nobody leads here")
+
+    advisor = Advisor(opened, lambda: False)
+    advisor.advice = {"instances": 3, "current": 2, "lag": 7, "lag_per_s": 0.5}
+    return advisor
 
 
 class Nobody:
@@ -214,6 +227,7 @@ class Member:
             observer=Nobody(),
             meters=self.meters,
             measured=self.snapshots.append,
+            advisor=advised(),
         )
 
     def _restorer(self, told: Callable[[RestoreProgress], None] | None = None) -> Restorer:

@@ -92,6 +92,18 @@ def test_a_rate_forgets_what_is_older_than_its_window() -> None:
     assert rate.add(41_000, 1_131) == 1.0
 
 
+def test_how_busy_a_worker_was_is_a_share_of_the_time_since_it_was_asked() -> None:
+    meters = Meters(ManualClock())
+    meters.process.add_ns(9_000_000_000)
+    assert meters.busy(0) is None
+    meters.process.add_ns(500_000_000)
+    assert meters.busy(500) is None  # too short a time to tell
+    assert meters.busy(2_000) == 0.25
+    assert meters.busy(2_100) == 0.25
+    meters.process.add_ns(5_000_000_000)
+    assert meters.busy(4_000) == 1.0
+
+
 def test_a_handover_is_timed_on_both_sides() -> None:
     clock = ManualClock()
     meters = Meters(clock)

@@ -1,0 +1,61 @@
+"""The example for Kubernetes: valid YAML, and true about our command line, ports and metrics."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml
+
+from streamlet.config import Settings
+from streamlet.runtime.metrics.table import METRICS
+from streamlet.tools.main import build
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "examples" / "kubernetes" / "words.yaml"
+
+
+@pytest.fixture
+def objects() -> dict[str, Any]:
+    """The objects of the example, by kind."""
+    found = list(yaml.safe_load_all(FILE.read_text("utf-8")))
+    assert all(one["apiVersion"] and one["metadata"]["name"] == "words" for one in found)
+    return {one["kind"]: one["spec"] for one in found}
+
+
+def options(words: list[str]) -> dict[str, str]:
+    """The options of a command line ``streamlet …``, which must be ones of that command."""
+    command = typer.main.get_command(build()).commands[words[1]]  # type: ignore[attr-defined]
+    known = {name for parameter in command.params for name in parameter.opts}
+    given = dict(word.split("=", 1) for word in words[2:] if word.startswith("--"))
+    assert given.keys() <= known
+    return given
+
+
+def test_pods_are_run_drained_and_probed_as_streamlet_has_it(objects: dict[str, Any]) -> None:
+    pod = objects["StatefulSet"]["template"]["spec"]
+    [container] = pod["containers"]
+    run = options(container["command"])
+    drain = options(container["lifecycle"]["preStop"]["exec"]["command"])
+    assert run["--state-dir"] == drain["--state-dir"] == "/state"
+    [mount] = container["volumeMounts"]
+    [claim] = objects["StatefulSet"]["volumeClaimTemplates"]
+    assert (mount["name"], mount["mountPath"]) == (claim["metadata"]["name"], "/state")
+    [port] = container["ports"]
+    assert str(port["containerPort"]) == run["--metrics-port"]
+    paths = {container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")}
+    assert paths == {"/health", "/ready"}
+    settings = Settings.load(overrides=[run["--set"]])
+    assert settings.scale_down_timeout_ms is not None
+    assert pod["terminationGracePeriodSeconds"] * 1000 > settings.scale_down_timeout_ms
+
+
+def test_the_autoscaler_asks_for_a_metric_that_there_is(objects: dict[str, Any]) -> None:
+    [trigger] = objects["ScaledObject"]["triggers"]
+    [metric] = re.findall(r"streamlet_\w+", trigger["metadata"]["query"])
+    assert metric in METRICS
+    assert (trigger["metricType"], trigger["metadata"]["threshold"]) == ("AverageValue", "1")
+    assert objects["ScaledObject"]["scaleTargetRef"]["kind"] == "StatefulSet"
