@@ -99,6 +99,16 @@ class LiveGroup:
         return sum(len(member.metadata) + len(member.assignment) for member in members)
 
     @property
+    def leader(self) -> LiveMember | None:
+        """Who leads: the one that was told of the last rebalance what only the leader is told.
+
+        Not whoever has the member id named there: a static leader that restarted has another.
+        """
+        newest = self.newest
+        telling = (member for member in self.members if member.told == newest)
+        return next(telling, None) if newest.leader else None
+
+    @property
     def newest(self) -> Assignment:
         """The assignment that tells of the last rebalance: the leader's own."""
         told = [member.told for member in self.members]
@@ -212,9 +222,8 @@ def member_states(group: LiveGroup) -> tuple[MemberState, ...]:
 
 
 def _leaders_hashes(group: LiveGroup) -> tuple[bytes, ...]:
-    said = {member.described.member_id: member.said for member in group.members}
-    leader = said.get(group.newest.leader)
-    return () if leader is None else leader.subtopologies
+    leader = group.leader
+    return () if leader is None else leader.said.subtopologies
 
 
 def _member_state(member: LiveMember, leaders: tuple[bytes, ...]) -> MemberState:

@@ -54,13 +54,13 @@ def document(
 
 
 def _group_part(group: LiveGroup) -> dict[str, Any]:
-    newest = group.newest
+    newest, leader = group.newest, group.leader
     return {
         "state": group.described.state,
         "protocol_type": group.described.protocol_type,
         "mode": mode(group),
         "generation": newest.generation if newest.generation >= 0 else None,
-        "leader": _names(group).get(newest.leader),
+        "leader": None if leader is None else leader.name,
         "last_rebalance": {"at_ms": newest.made_ms, "reason": newest.reason},
     }
 

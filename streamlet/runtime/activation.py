@@ -11,42 +11,42 @@ and restored here, a step at a time, between the batches of tasks that run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from concurrent.futures import Future
 
 import attrs
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
-from streamlet.errors import StateLockedError
+from streamlet.errors import StateLockedError, StreamletError
 from streamlet.group.handover_values import Positions
 from streamlet.kafka.ports import Admin
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.copies import CommittedPositions, Copies, CopyFailed, Promoted
-from streamlet.runtime.opening import OpenTask, changelogs_of, open_task
+from streamlet.runtime.opening import OpenTask, open_task
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore import RestoreJob, Restorer
-from streamlet.runtime.start import start_offsets
+from streamlet.runtime.targets import Target, Targets
 from streamlet.runtime.task import Task
 from streamlet.state.directory import StateDirectory
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
-from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
+from streamlet.types import NO_STATE, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
 #: How often a folder that another worker still holds is tried again.
 LOCKED_RETRY_MS = 20
+#: Pause before brokers that did not answer are asked once more.
+ASK_AGAIN_MS = 500
 
 
 @attrs.frozen
-class Target:
-    """What a task begins with: the commit it starts from, and where its changelogs end."""
+class _Asked:
+    """A target that is being read: all of it, or what is missing of ``known``."""
 
-    positions: Mapping[TopicPartition, int]
-    ends: Mapping[TopicPartition, int]
-    epoch: int
-    #: State of the commit; None if nobody committed: everything in the changelogs counts.
-    limit: StateNumber | None
+    answer: Future[dict[TaskId, Target]]
+    known: Target | None = None
 
 
 class Activation:
@@ -83,14 +83,18 @@ class Activation:
         self._directory = directory
         self._restorer = restorer
         self._copies = copies
-        self._positions = positions
-        self._admin = admin
+        self._targets = Targets(topology, positions=positions, admin=admin, settings=settings)
         self._settings = settings
         self._counts = dict(counts)
         self._policy = policy
         self._clock = clock
         #: Wanted, nothing done yet; with the mark's positions where there is one.
         self._wanted: dict[TaskId, Positions | None] = {}
+        #: To be opened here, topic ids missing.
+        self._incomplete: dict[TaskId, Target] = {}
+        self._ask_at_ms = 0
+        #: Waiting for brokers to say what it begins with.
+        self._asked: dict[TaskId, _Asked] = {}
         #: To be opened here, once nobody else has the folder.
         self._to_open: dict[TaskId, Target] = {}
         self._retry_ms = 0
@@ -106,7 +110,8 @@ class Activation:
     @property
     def tasks(self) -> frozenset[TaskId]:
         """The tasks on their way."""
-        on_way = (self._wanted, self._to_open, self._restoring, self._promoting)
+        asking = (self._wanted, self._incomplete, self._asked)
+        on_way = (*asking, self._to_open, self._restoring, self._promoting)
         return frozenset(task for tasks in on_way for task in tasks)
 
     @property
@@ -120,7 +125,7 @@ class Activation:
 
     def inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
         """The input partitions of a task."""
-        return _inputs(self._part(task), task)
+        return self._targets.inputs(task)
 
     def want(self, task: TaskId, positions: Positions | None = None) -> None:
         """Bring this task up; ``positions`` are those of a mark, None: read them."""
@@ -130,6 +135,8 @@ class Activation:
     def cancel(self, task: TaskId) -> None:
         """Bring it up no more; what was opened is closed, as far as it was written."""
         self._wanted.pop(task, None)
+        self._incomplete.pop(task, None)
+        self._asked.pop(task, None)
         self._to_open.pop(task, None)
         self._promoting.pop(task, None)  # closed when it comes
         restoring = self._restoring.pop(task, None)
@@ -139,8 +146,10 @@ class Activation:
 
     def step(self, max_ms: int) -> list[ActiveTask]:
         """Go on for a while; tasks that may process from now on, the caller's to close."""
-        if self._wanted:
+        if (self._wanted or self._incomplete) and self._clock.now_ms() >= self._ask_at_ms:
             self._aim()
+        if self._asked:
+            self._take_answers()
         if self._to_open and self._clock.now_ms() >= self._retry_ms:
             self._open()
         if not self._restoring:
@@ -158,70 +167,71 @@ class Activation:
         target = self._promoting.pop(event.task, None)
         if target is not None:
             log.info("task %s is restored without its copy: %s", event.task, event.reason)
-            self._to_open[event.task] = target
+            self._begin_here(event.task, target)
         return None
 
     def close(self) -> None:
         """Give everything up and free the restore consumer."""
         for task in self.tasks:
             self.cancel(task)
+        self._targets.close()
         self._restorer.close()
 
     # From where to where.
 
     def _aim(self) -> None:
-        """Find out what the wanted tasks begin with, and send them on their way."""
+        """Find out what the wanted tasks begin with: from their marks, or by asking."""
         wanted, self._wanted = self._wanted, {}
-        for task, target in self._targets(wanted).items():
-            if self._copies is not None and task in self._copies.wanted:
-                self._promoting[task] = target
-                self._copies.promote(task, target.limit, self._restore_ends(task, target))
+        unmarked = []
+        for task, positions in sorted(wanted.items()):
+            target = None if positions is None else self._targets.marked(task, positions)
+            if target is None:
+                unmarked.append(task)
             else:
-                self._to_open[task] = target
-                self._retry_ms = 0
+                self._begin(task, target)
+        if unmarked:
+            self._asked |= dict.fromkeys(unmarked, _Asked(self._targets.read(unmarked)))
+        for task, target in sorted(self._incomplete.items()):
+            self._asked[task] = _Asked(self._targets.complete(task, target), target)
+        self._incomplete.clear()
 
-    def _targets(self, wanted: Mapping[TaskId, Positions | None]) -> dict[TaskId, Target]:
-        found = {
-            task: target
-            for task, positions in wanted.items()
-            if positions is not None and (target := self._marked(task, positions)) is not None
-        }
-        rest = [task for task in sorted(wanted) if task not in found]
-        return found | (self._read_targets(rest) if rest else {})
+    def _take_answers(self) -> None:
+        """Send the tasks on their way whose targets are known; ask again if nobody could say."""
+        for task, asked in list(self._asked.items()):
+            if not asked.answer.done():
+                continue
+            del self._asked[task]
+            try:
+                target = asked.answer.result()[task]
+            except StreamletError as error:
+                if not error.passing:
+                    raise
+                log.warning("task %s waits for its positions: %s", task, error)
+                self._ask_at_ms = self._clock.now_ms() + ASK_AGAIN_MS
+                if asked.known is None:
+                    self._wanted[task] = None
+                else:
+                    self._incomplete[task] = asked.known
+            else:
+                if asked.known is None:
+                    self._begin(task, target)
+                else:
+                    self._begin_here(task, target)
 
-    def _marked(self, task: TaskId, positions: Positions) -> Target | None:
-        """What a mark says; None if it does not know the end of each changelog."""
-        metadata = positions.newest
-        changelogs = _own_changelogs(self._part(task), task)
-        if metadata is None or not set(changelogs) <= set(metadata.ends):
-            return None
-        return Target(positions.offsets, metadata.ends, metadata.epoch, metadata.state)
+    def _begin(self, task: TaskId, target: Target) -> None:
+        if self._copies is not None and task in self._copies.wanted:
+            self._promoting[task] = target
+            ends = self._targets.restore_ends(task, target)
+            self._copies.promote(task, target.limit, ends)
+        else:
+            self._begin_here(task, target)
 
-    def _read_targets(self, tasks: Sequence[TaskId]) -> dict[TaskId, Target]:
-        """Positions first, then ends: what was written before a commit lies below its ends."""
-        inputs = {task: _inputs(self._part(task), task) for task in tasks}
-        committed = self._positions.fetch_committed(
-            _all(inputs.values()), self._settings.rebalance_timeout_ms
-        )
-        parts = {task: self._part(task) for task in tasks}
-        starts = start_offsets(parts, committed, self._admin, self._settings)
-        changelogs = {task: _own_changelogs(parts[task], task) for task in tasks}
-        ends = self._admin.end_offsets(_all(changelogs.values()))
-        found = {}
-        for task in tasks:
-            metadata = Positions.of(inputs[task], committed).newest
-            found[task] = Target(
-                {tp: starts[tp] for tp in inputs[task]},
-                {tp: ends[tp] for tp in changelogs[task]},
-                0 if metadata is None else metadata.epoch,
-                None if metadata is None else metadata.state,
-            )
-        return found
-
-    def _restore_ends(self, task: TaskId, target: Target) -> dict[TopicPartition, int]:
-        """Where to stop reading: at the changelog's end; in a table's own topic at the commit."""
-        known = {**target.positions, **target.ends}
-        return {tp: known[tp] for tp in changelogs_of(self._part(task), task).values()}
+    def _begin_here(self, task: TaskId, target: Target) -> None:
+        if target.topic_ids is None:
+            self._incomplete[task] = target
+        else:
+            self._to_open[task] = target
+            self._retry_ms = 0
 
     # Opening and being ready.
 
@@ -236,8 +246,8 @@ class Activation:
                 continue
             target = self._to_open.pop(task)
             self._restoring[task] = opened, target
-            ends = self._restore_ends(task, target)
-            ids = self._admin.topic_ids(sorted({tp.topic for tp in ends}))
+            ends = self._targets.restore_ends(task, target)
+            ids = target.topic_ids or {}
             self._restorer.add(RestoreJob(task, opened.state, ends, target.limit, ids))
 
     def _ready(self, opened: OpenTask, target: Target) -> ActiveTask:
@@ -263,15 +273,3 @@ class Activation:
 
     def _part(self, task: TaskId) -> Subtopology:
         return self._topology.subtopology(task.subtopology)
-
-
-def _inputs(part: Subtopology, task: TaskId) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(topic, task.partition) for topic in sorted(part.input_topics))
-
-
-def _own_changelogs(part: Subtopology, task: TaskId) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(topic, task.partition) for topic in part.changelog_topics)
-
-
-def _all(groups: Iterable[Sequence[TopicPartition]]) -> list[TopicPartition]:
-    return [tp for group in groups for tp in group]

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 
 import streamlet as sl
 from streamlet.app import App
+from streamlet.config import Settings
 from streamlet.errors import ListenerError, MissingTopicError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
@@ -94,6 +95,27 @@ def test_a_run_that_is_drained_leaves_and_returns(bootstrap_servers: str, tmp_pa
     assert producer.flush(30) == 0
     assert [(r.key, r.value) for r in app.run(count=1, timeout=60)] == [("b", 4)]
     app.drain()  # nothing runs
+
+
+@pytest.mark.parametrize("leave", [False, True])
+def test_a_static_id_stays_in_the_group_unless_it_leaves_for_good(
+    bootstrap_servers: str, tmp_path: Path, leave: bool
+) -> None:
+    seen = threading.Event()
+    app, _ = word_count(bootstrap_servers, tmp_path, lambda k, word: seen.set())
+    config = {"state.dir": str(tmp_path), "group.instance.id": "a"}
+    settings = Settings.load({**config, "bootstrap.servers": bootstrap_servers})
+    thread = threading.Thread(target=lambda: app.run(timeout=120, settings=settings, name="h1"))
+    thread.start()
+    try:
+        assert seen.wait(60)
+        (here,) = app.metadata()
+        assert (here.name, here.instance_ids, here.local) == ("h1", ("a-0",), True)
+        assert here.members[0].active_tasks
+    finally:
+        app.close(leave=leave)
+        thread.join(60)
+    assert [one.instance_ids for one in app.metadata()] == ([] if leave else [("a-0",)])
 
 
 def test_a_join_does_not_wait_for_the_marker_behind_a_transaction(

@@ -414,3 +414,9 @@ def test_violations_are_shown_with_tasks_and_members() -> None:
     assert document(group(), {}, [violation])["violations"] == [
         {"rule": "U1", "tasks": ["0_1"], "members": ["h1-0"], "text": "nobody runs it"}
     ]
+
+
+def test_a_leader_that_restarted_with_its_static_id_still_leads() -> None:
+    """Its member id is another one than the last rebalance says."""
+    restarted = attrs.evolve(member("h1", active=ids("0_0")), member_id="id-of-another-process")
+    assert document(group(restarted, member("h2")), {})["group"]["leader"] == "h1-0"
