@@ -11,6 +11,8 @@ from __future__ import annotations
 import traceback
 from collections.abc import Sequence
 
+from streamlet.types import TaskId
+
 
 def told(error: BaseException) -> str:
     """What a program of the user's raised, with file and line, for a message without traceback."""
@@ -123,9 +125,18 @@ class RecordRefusedError(DeliveryError):
     ``index`` is its place in the columns that were sent; the records before it were taken.
     """
 
-    def __init__(self, reason: str, index: int) -> None:
+    def __init__(self, reason: str, index: int, *, too_large: bool = False) -> None:
         super().__init__(reason)
         self.index = index
+        self.too_large = too_large
+
+
+class EntryTooLargeError(DeliveryError):
+    """A store holds more under one key than its changelog takes; nothing of it was committed."""
+
+    def __init__(self, reason: str, task: TaskId) -> None:
+        super().__init__(reason)
+        self.task = task
 
 
 class SerdeError(StreamletError):

@@ -103,9 +103,10 @@ class Aggregate:
                 check(new)
                 if copy and new is value:
                     new = copy(value)
-                out.append(send(new) if send else new)
-                olds.append(old)
+                sent = send(new) if send else new
                 cache[ckey] = new
+                out.append(sent)
+                olds.append(old)
         except StateError:
             raise
         except Exception as failure:
@@ -139,9 +140,10 @@ class Reduce:
                 check(new)
                 if copy and new is value:
                     new = copy(value)
-                out.append(send(new) if send else new)
-                olds.append(old)
+                sent = send(new) if send else new
                 cache[ckey] = new
+                out.append(sent)
+                olds.append(old)
         except StateError:
             raise
         except Exception as failure:

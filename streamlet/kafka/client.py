@@ -388,8 +388,10 @@ class KafkaSink:
 
 def _refused(topic: str, index: int, error: KafkaException) -> RecordRefusedError:
     cause = error.args[0]
-    advice = _TOO_LARGE if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE else ""
-    return RecordRefusedError(f"a record to {topic} was refused: {cause.str()}{advice}", index)
+    too_large = cause.code() == KafkaError.MSG_SIZE_TOO_LARGE
+    advice = _TOO_LARGE if too_large else ""
+    reason = f"a record to {topic} was refused: {cause.str()}{advice}"
+    return RecordRefusedError(reason, index, too_large=too_large)
 
 
 def _broker_error(error: KafkaException) -> BrokerError:

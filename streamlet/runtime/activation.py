@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 #: How often a folder that another worker still holds is tried again.
 LOCKED_RETRY_MS = 20
+#: The producer's ``message.max.bytes`` unless it is set.
+LARGEST_RECORD = 1_000_000
 #: Pause before brokers that did not answer are asked once more.
 ASK_AGAIN_MS = 500
 
@@ -101,6 +103,8 @@ class Activation:
         #: Open and restoring here; being promoted there.
         self._restoring: dict[TaskId, tuple[OpenTask, Target]] = {}
         self._promoting: dict[TaskId, Target] = {}
+        #: Tasks that had something too large for a changelog once.
+        self._careful: set[TaskId] = set()
 
     @property
     def application(self) -> str:
@@ -131,6 +135,15 @@ class Activation:
         """Bring this task up; ``positions`` are those of a mark, None: read them."""
         assert task not in self.tasks, f"{task} is on its way already"
         self._wanted[task] = positions
+
+    def be_careful(self, task: TaskId) -> bool:
+        """Let this task refuse, from its next start on, what its changelogs would not take.
+
+        False if it does already.
+        """
+        known = task in self._careful
+        self._careful.add(task)
+        return not known
 
     def cancel(self, task: TaskId) -> None:
         """Bring it up no more; what was opened is closed, as far as it was written."""
@@ -253,6 +266,9 @@ class Activation:
     def _ready(self, opened: OpenTask, target: Target) -> ActiveTask:
         """A new active period: an epoch above every one that was met."""
         state = opened.state
+        if opened.task in self._careful:
+            producer = self._settings.client_config("producer")
+            state.bound(int(producer.get("message.max.bytes", LARGEST_RECORD)))
         # Without a commit of ours to start from everything counted: that is what we carry forward.
         contained = max(target.limit or NO_STATE, state.state)
         active = ActiveTask(opened, self._part(opened.task))

@@ -24,7 +24,13 @@ from typing import Protocol
 import attrs
 
 from streamlet.clock import Clock
-from streamlet.errors import BrokerError, StateError, TaskMigratedError
+from streamlet.errors import (
+    BrokerError,
+    EntryTooLargeError,
+    RecordRefusedError,
+    StateError,
+    TaskMigratedError,
+)
 from streamlet.group.commands import CommitOutcome
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource
 from streamlet.runtime.active import ActiveTask, Stage
@@ -364,9 +370,17 @@ class AtLeastOnceCommit:
         values: Sequence[bytes | None],
     ) -> None:
         encoded, headers = encode_column(part.contained, values)
-        self._sink.send(
-            changelog.topic, keys, encoded, partitions=changelog.partition, headers=headers
-        )
+        try:
+            self._sink.send(
+                changelog.topic, keys, encoded, partitions=changelog.partition, headers=headers
+            )
+        except RecordRefusedError as refused:
+            if not refused.too_large:
+                raise
+            task, key = part.active.task, keys[refused.index]
+            raise EntryTooLargeError(
+                f"task {task}, key {key[:100]!r}: {refused}", task
+            ) from refused
         part.sent[changelog] = part.sent.get(changelog, 0) + len(keys)
 
     def _overwrite_strangers(self, parts: Sequence[Part]) -> bool:

@@ -20,6 +20,7 @@ from streamlet.config import Settings
 from streamlet.errors import (
     BrokerError,
     DeliveryError,
+    EntryTooLargeError,
     ProcessingError,
     StreamletError,
     TaskMigratedError,
@@ -273,6 +274,10 @@ class Worker:
             self.holdings.stop(active)
         try:
             self._await_last_commit()
+        except EntryTooLargeError as error:
+            if self._sending.policy.action == "fail":
+                raise
+            log.warning("%s; the next owner begins at the commit before", error)
         except (TimedOutError, TaskMigratedError, UndeliveredError) as error:
             log.warning("%s; the next owner repeats what was not committed", error)
         self._orders.drop_all()
@@ -405,10 +410,22 @@ class Worker:
             self._timed(commit)
         except TaskMigratedError as error:
             self._lose(error)
+        except EntryTooLargeError as error:
+            self._be_careful(error)
         except DeliveryError:
             raise
         except BrokerError as error:
             log.warning("commit postponed: %s", error)
+
+    def _be_careful(self, error: EntryTooLargeError) -> None:
+        """Go back to the last commit and find the record that makes an entry too large.
+
+        The commit that would have held it does not happen, for no task. The next time each entry of
+        that task is measured when it is put, so that the one record fails, as its policy says.
+        """
+        if self._sending.policy.action == "fail" or not self._activation.be_careful(error.task):
+            raise error
+        self._lose(error)
 
     def _timed(self, commit: Callable[[], None]) -> None:
         began = self._clock.now_ns()

@@ -18,13 +18,14 @@ Values belong to the store: an object that was read must not be changed unless i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 from streamlet.errors import SerdeError, StateError
 from streamlet.serdes import ColumnError, Serde
 from streamlet.state.backing import Backing, Columns, end_of_prefix
+from streamlet.state.bounded import BoundedCache
 from streamlet.state.overlay import Overlay
 from streamlet.state.sizes import ENTRY_BYTES, deep_size
 
@@ -51,6 +52,7 @@ class CachedStore:
         #: Cache keys written since the last drain, oldest first.
         self.dirty: dict[Any, None] = {}
         self._pinned: dict[Any, None] = {}  # drained, not yet written
+        self._keep: Callable[[Any, Any], None] = self.cache.__setitem__
         self._key = key
         self._value = value
         self._backing = backing
@@ -87,20 +89,21 @@ class CachedStore:
         value = self.cache.get(ckey, _MISSING)
         if value is _MISSING:
             raw = self._backing.get(self._key.encode(ckey) if self.exact_keys else ckey)
-            value = self.cache[ckey] = None if raw is None else self._decoded(raw)
+            value = None if raw is None else self._decoded(raw)
+            self._keep(ckey, value)
         return value
 
     missing = load
 
     def load_many(self, ckeys: Iterable[Any]) -> None:
         """Fetch what is not in the cache; one call to the medium for all."""
-        cache = self.cache
+        cache, keep = self.cache, self._keep
         wanted = [ckey for ckey in ckeys if ckey not in cache]
         if wanted:
             wanted = list(dict.fromkeys(wanted))
             raws = self._backing.get_many(self._to_bytes(wanted))
             for ckey, raw in zip(wanted, raws, strict=True):
-                cache[ckey] = None if raw is None else self._decoded(raw)
+                keep(ckey, None if raw is None else self._decoded(raw))
 
     def mark(self, ckeys: Iterable[Any]) -> None:
         """Say that these were written to ``cache``."""
@@ -149,6 +152,15 @@ class CachedStore:
         first = None if low is None else self._key_bytes(low)
         for key, _ in list(self._scan(first, None if high is None else self._key_bytes(high))):
             self.put(key, None)
+
+    def bound(self, most: int) -> None:
+        """Refuse from now on what would make a changelog record of more than so many bytes."""
+        bounded = BoundedCache(self.cache, self.name, self._size, most)
+        self.cache, self._keep = bounded, bounded.keep
+
+    def _size(self, ckey: Any, value: Any) -> int:
+        key = self._key.encode(ckey) if self.exact_keys else ckey
+        return len(key) + len(self._value.encode(value))
 
     # What the task's state does with it.
 

@@ -220,6 +220,14 @@ class TaskState:
             self.topic_ids[self.changelogs[name].topic] = self._anew.pop(name)
         self.trim({name: store.written() for name, store in self.stores.items()})
 
+    def bound(self, most: int) -> None:
+        """Refuse entries that a changelog record of so many bytes cannot hold, when they are put.
+
+        A store over a topic of somebody else's is not written by us.
+        """
+        for name in self.changelogs.keys() - self.plain:
+            self.stores[name].bound(most)
+
     def discard(self) -> None:
         """Forget everything not written: the stores are again as of ``state``."""
         self._outstanding = None

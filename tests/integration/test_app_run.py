@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 from uuid import uuid4
 
 import pytest
@@ -14,7 +15,7 @@ from confluent_kafka import Producer
 import streamlet as sl
 from streamlet.app import App
 from streamlet.config import Settings
-from streamlet.errors import ListenerError, MissingTopicError
+from streamlet.errors import EntryTooLargeError, ListenerError, MissingTopicError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.types import TopicPartition
@@ -116,6 +117,37 @@ def test_a_static_id_stays_in_the_group_unless_it_leaves_for_good(
         app.close(leave=leave)
         thread.join(60)
     assert [one.instance_ids for one in app.metadata()] == ([] if leave else [("a-0",)])
+
+
+@pytest.mark.parametrize("policy", ["skip", "fail"])
+def test_what_is_too_large_for_a_changelog_is_not_kept_by_half(
+    bootstrap_servers: str, tmp_path: Path, policy: Literal["skip", "fail"]
+) -> None:
+    """It shows at a commit; the record that did it is found afterwards, nothing else is lost."""
+    mark = uuid4().hex[:8]
+    source, lengths = f"texts-{mark}", f"lengths-{mark}"
+    admin = KafkaAdmin(bootstrap_servers)
+    admin.create_topics([NewTopic(source, 1, 1), NewTopic(lengths, 1, 1)])
+    admin.close()
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for key, size in (("a", 600_000), ("b", 7), ("a", 600_000), ("a", 5), ("b", 1)):
+        producer.produce(source, b"x" * size, key)
+    assert producer.flush(30) == 0
+    config = {"state.dir": str(tmp_path), "commit.interval.ms": 100}
+    app = App(f"texts-{mark}", bootstrap_servers=bootstrap_servers, config=config, on_error=policy)
+    texts = app.stream(source, key=str, value=str).group_by_key()
+    table = texts.aggregate(str, lambda key, text, so_far: so_far + text, store="texts")
+    table.to_stream().map_values(len, value=int).to(lengths)
+    if policy == "fail":
+        with pytest.raises(EntryTooLargeError, match=r"task 0_0, key b'a': .*message\.max\.bytes"):
+            app.run(timeout=60)
+        return
+    results: dict[str, int] = {}
+    while results.get("b") != 8 or results.get("a") != 600_005:
+        # Put out once more from the last commit on; the first time with what was too large.
+        results |= {r.key: r.value for r in app.run(timeout=5)}
+        assert results.get("a", 600_000) in (600_000, 600_005, 1_200_000, 1_200_005)
+    assert app.run(timeout=1) == [], "all of it is committed"
 
 
 def test_a_join_does_not_wait_for_the_marker_behind_a_transaction(
