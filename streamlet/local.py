@@ -133,7 +133,8 @@ def clear_left_over(
     """Remove the instance's static ids that none of its members has this time, and note the new.
 
     They would keep their tasks for a session timeout: it runs fewer workers than before, or has
-    another static id, or none any more. What cannot be removed now ends with its session.
+    another static id, or none any more. What cannot be removed now ends with its session. A plain
+    restart asks nobody.
 
     Args:
         topology: what is run.
@@ -144,8 +145,8 @@ def clear_left_over(
     """
     static = settings.group_instance_id
     before = str(lock.fields.get("instance_id", "")), int(lock.fields.get("members", 0))
-    lock.set(instance_id=static or "", members=members)
-    if not (static or before[0]):
+    now = (static or "", members)
+    if before == now or not (static or before[0]):
         return
     transport = Transport(
         settings.bootstrap_servers, settings.client_config("group"), client_id="streamlet-start"
@@ -159,6 +160,7 @@ def clear_left_over(
         return
     finally:
         transport.close()
+    lock.set(instance_id=now[0], members=members)
     for one, problem in removed.items():
         said = "it was removed" if problem is None else f"it could not be removed: {problem}"
         log.warning("%s is a member of an earlier run of this instance, %s", one, said)

@@ -127,7 +127,7 @@ class MemberAdmin:
             recorded: static ids it had when it ran last.
         """
         try:
-            group = self.settled()
+            group = describe(self._group, self._application)
         except NotFoundError:
             return {}
         found = left_over(group, frozenset(ours), process_id, instance_id, frozenset(recorded))

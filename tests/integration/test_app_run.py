@@ -98,10 +98,18 @@ def test_a_run_that_is_drained_leaves_and_returns(bootstrap_servers: str, tmp_pa
     app.drain()  # nothing runs
 
 
-@pytest.mark.parametrize("leave", [False, True])
+ENDS: dict[str, tuple[Callable[[App], None], list[tuple[str, ...]]]] = {
+    "closed": (lambda app: app.close(), [("a-0",)]),
+    "closed for good": (lambda app: app.close(leave=True), []),
+    "drained": (lambda app: app.drain(timeout=60), []),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
 def test_a_static_id_stays_in_the_group_unless_it_leaves_for_good(
-    bootstrap_servers: str, tmp_path: Path, leave: bool
+    bootstrap_servers: str, tmp_path: Path, how: str
 ) -> None:
+    end, left = ENDS[how]
     seen = threading.Event()
     app, _ = word_count(bootstrap_servers, tmp_path, lambda k, word: seen.set())
     config = {"state.dir": str(tmp_path), "group.instance.id": "a"}
@@ -114,9 +122,9 @@ def test_a_static_id_stays_in_the_group_unless_it_leaves_for_good(
         assert (here.name, here.instance_ids, here.local) == ("h1", ("a-0",), True)
         assert here.members[0].active_tasks
     finally:
-        app.close(leave=leave)
+        end(app)
         thread.join(60)
-    assert [one.instance_ids for one in app.metadata()] == ([] if leave else [("a-0",)])
+    assert [one.instance_ids for one in app.metadata()] == left
 
 
 @pytest.mark.parametrize("policy", ["skip", "fail"])
