@@ -69,13 +69,16 @@ class Watcher:
         assert found is not None
         return Seen.of(found)
 
-    def settled(self, *names: str) -> Seen:
-        """The group once exactly these members share all its tasks, and nobody learns."""
+    def settled(self, *names: str, over: bool = False) -> Seen:
+        """The group once exactly these members share all its tasks, and nobody learns.
+
+        ``over``: and nothing is left of hand-overs, which takes a static member to be forgotten.
+        """
 
         def at_rest() -> Seen | None:
             document = self.look()
-            learning = any(one["stage"] != "ordered" for one in document["handovers"])
-            if document["group"]["state"] != "Stable" or learning:
+            open_ = [h for h in document["handovers"] if over or h["stage"] != "ordered"]
+            if document["group"]["state"] != "Stable" or open_:
                 return None
             seen = Seen.of(document)
             tasks = sorted(task for mine in seen.tasks.values() for task in mine)
