@@ -39,7 +39,7 @@ from streamlet.errors import (
     UndeliveredError,
     UnreachableError,
 )
-from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, PASSING, STALE_LEADER
+from streamlet.kafka.codes import HARMLESS, NO_ANSWER, NO_TOPIC, STALE_LEADER
 from streamlet.kafka.log import Repeats
 from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch, TopicInfo
 from streamlet.kafka.split import split
@@ -221,7 +221,7 @@ def _good(messages: list[Message]) -> list[Message]:
     """The records among what consume() returned; an error that will not pass is raised."""
     for message in messages:
         error = message.error()
-        if error is not None and error.code() not in PASSING:
+        if error is not None and error.code() not in HARMLESS:
             where = f"{message.topic()}-{message.partition()}"
             raise BrokerError(f"reading {where}: {error.str()} ({error.name()})")
     return [m for m in messages if m.error() is None]
@@ -354,7 +354,7 @@ class KafkaSink:
 
     def flush(self, timeout_ms: int) -> None:
         """Wait until everything queued is delivered."""
-        left = self._producer.flush(timeout_ms / 1000)
+        left = self._serve(self._producer.flush, timeout_ms / 1000)
         self._check()
         if left:
             raise UndeliveredError(f"{left} records still undelivered after {timeout_ms} ms")
@@ -371,8 +371,18 @@ class KafkaSink:
         self._failed.clear()
 
     def _wait_for_room(self) -> None:
-        self._producer.poll(0.05)
+        self._serve(self._producer.poll, 0.05)
         self._check()
+
+    def _serve(self, call: Callable[[float], int], timeout_s: float) -> int:
+        """Poll or flush; a producer that can never go on raises there, amid its callbacks."""
+        try:
+            return call(timeout_s)
+        except (KafkaException, SystemError) as error:
+            fatal = error if isinstance(error, KafkaException) else error.__cause__
+            if not isinstance(fatal, KafkaException):
+                raise
+            raise DeliveryError(f"nothing can be written: {fatal.args[0].str()}") from error
 
     def _check(self) -> None:
         if self._failed:

@@ -18,6 +18,10 @@ PASSING = frozenset(
     }
 )
 
+#: Consumer errors that need nobody: those, and what is refused to the group that librdkafka looks
+#: up and that nobody ever joins.
+HARMLESS = PASSING | {KafkaError.GROUP_AUTHORIZATION_FAILED}
+
 #: There was no answer.
 NO_ANSWER = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 
