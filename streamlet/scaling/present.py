@@ -74,7 +74,7 @@ def _copies(member: LiveMember, state: MemberState, generation: int) -> dict[Tas
     told = member.told
     given_up = told.release.keys() | told.revoke
     copies = {
-        task: attrs.evolve(copy, role=Role.DORMANT, generation=-1)
+        task: attrs.evolve(copy, role=Role.DORMANT, generation=-1, ready=False)
         for task, copy in state.copies.items()
         if copy.role not in (Role.ACTIVE, Role.PENDING) or task in given_up
     }

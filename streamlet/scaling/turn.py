@@ -16,7 +16,7 @@ from streamlet.clock import Clock
 from streamlet.control.records import place_of
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Command
-from streamlet.errors import RefusedError
+from streamlet.errors import BrokerError, DeliveryError, RefusedError
 
 #: After so long without an end a command counts as dead.
 DEAD_MS = 30_000
@@ -37,8 +37,14 @@ def our_turn(
         DeliveryError: it cannot be written.
     """
     ours = Command(uuid.uuid4().hex, what, clock.wall_ms())
-    control.write(ours)
-    control.flush()
+    try:
+        control.write(ours)
+        control.flush()
+    except DeliveryError as error:
+        raise BrokerError(
+            f"topic {control.name} cannot be written: {error}. Nothing was marked; does it take a "
+            "right to WRITE that we do not have?"
+        ) from error
     try:
         control.read()
         _wait(control, clock, ours, stopped)

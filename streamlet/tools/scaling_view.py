@@ -134,8 +134,7 @@ class Following:
         self._output = output
         people = not output.as_json and Console().is_terminal
         self._live = Live(auto_refresh=False) if people else None
-        self._shown: dict[str, tuple[str, str | None]] = {}
-        self._left: set[str] = set()
+        self._before: Progress | None = None
         self._started = False
 
     def __enter__(self) -> Following:
@@ -162,14 +161,17 @@ class Following:
                 self._started = True
             self._live.update(progress_view(progress), refresh=True)
             return
-        for step in progress.steps:
-            if self._shown.get(str(step.task)) != (step.stage, step.target):
-                self._shown[str(step.task)] = (step.stage, step.target)
-                self._output.note(_line(step))
-        for name in progress.left:
-            if name not in self._left:
-                self._left.add(name)
-                self._output.note(f"{name} has left")
+        for line in progress_lines(self._before, progress):
+            self._output.note(line)
+        self._before = progress
+
+
+def progress_lines(before: Progress | None, now: Progress) -> list[str]:
+    """What has changed, a line each: the stages of tasks, and who has left."""
+    shown = {step.task: (step.stage, step.target) for step in before.steps} if before else {}
+    gone = before.left if before else ()
+    lines = [_line(step) for step in now.steps if shown.get(step.task) != (step.stage, step.target)]
+    return lines + [f"{name} has left" for name in now.left if name not in gone]
 
 
 def progress_view(progress: Progress) -> RenderableType:
@@ -207,7 +209,7 @@ def _eta(step: Step) -> str | None:
 def leaving_text(result: Result, *, cancelled: bool) -> str:
     """How it ended, for people."""
     if cancelled:
-        left = f", {_listed(result.leaving)} still leaving" if result.leaving else ""
+        left = f"; still leaving: {_listed(result.leaving)}" if result.leaving else ""
         return f"staying: {_listed(result.staying)}{left}"
     if not result.leaving:
         return "nobody has to leave"

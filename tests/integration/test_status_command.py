@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import threading
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -15,9 +11,6 @@ import attrs
 import pytest
 from typer.testing import CliRunner
 
-from streamlet.config import Settings
-from streamlet.control.topic import prepare_control
-from streamlet.control.values import Mark, MemberProgress, TaskProgress
 from streamlet.group.commands import Connection
 from streamlet.group.messages import (
     Answer,
@@ -34,15 +27,10 @@ from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
-from streamlet.local import open_control
 from streamlet.tools.main import build
 from streamlet.types import TaskId, TopicPartition
 
 pytestmark = pytest.mark.integration
-
-
-#: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
-COMING_UP = (14, 15, 16)
 
 
 @attrs.define
@@ -59,9 +47,6 @@ class Player:
 
     def join(self, metadata: bytes, kind: str = "stream") -> None:
         answer = self._join_once(metadata, kind)
-        while answer.error in COMING_UP:  # the broker has just been started
-            threading.Event().wait(0.1)
-            answer = self._join_once(metadata, kind)
         if answer.error == 79:  # MEMBER_ID_REQUIRED: join again with the id just given
             self.member_id = answer.member_id
             answer = self._join_once(metadata, kind)
@@ -178,92 +163,3 @@ def test_an_unreachable_broker_is_named() -> None:
     code, found = run("localhost:1", "flights")
     assert code == 1
     assert "localhost:1" in found["error"]["message"]
-
-
-def test_what_members_say_in_the_control_topic_is_shown(
-    player: Player, bootstrap_servers: str
-) -> None:
-    settings = Settings.load(overrides=[f"bootstrap.servers={bootstrap_servers}"])
-    player.join(SUBSCRIPTION)
-    plan = Assignment(
-        learner=frozenset({TaskId(0, 1)}),
-        active=frozenset({TaskId(0, 0)}),
-        leader=player.member_id,
-        generation=player.generation,
-        reason="h1-0: joined",
-    )
-    player.sync(encode_assignment(plan))
-    runs = TaskProgress("0_0", "active", "running", generation=player.generation)
-    learns = TaskProgress("0_1", "learner", "learning", 700, 300, 1_000, 100.0, 7.0)
-    said = MemberProgress(
-        "process-1",
-        0,
-        "h1-0",
-        player.member_id,
-        1,
-        "RUNNING",
-        player.generation,
-        tasks=(runs, learns),
-        busy=0.9,
-    )
-    admin = KafkaAdmin(bootstrap_servers)
-    prepare_control(admin, player.group, replication=1)
-    admin.close()
-    with open_control(player.group, settings) as control:
-        control.write(said, Mark("process-1", 5, 9, "h1"))
-        control.flush()
-
-    code, found = run(bootstrap_servers, player.group, "--advice", "--advice-window", "1")
-
-    assert code == 0
-    assert found["group"]["last_rebalance"]["reason"] == "h1-0: joined"
-    [instance] = found["instances"]
-    assert instance["leaving"] == {"since_ms": 5, "deadline_ms": 9}
-    assert found["handovers"] == [
-        {
-            "task": "0_1",
-            "from": None,
-            "to": "h1-0",
-            "stage": "learning",
-            "restored": 300,
-            "end": 1_000,
-            "rate": 100.0,
-            "eta_s": 7.0,
-        }
-    ]
-    assert found["advice"]["current"] == 0  # the only one is leaving
-    assert found["advice"]["reasons"] == ["no instance runs that stays"]
-
-
-def test_watching_prints_json_lines_once_the_application_is_there(
-    player: Player, bootstrap_servers: str
-) -> None:
-    command = [sys.executable, "-m", "streamlet", "status", player.group, "--watch", "--json"]
-    with subprocess.Popen(
-        [*command, "--bootstrap-servers", bootstrap_servers],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as watching:
-        watchdog = threading.Timer(90, watching.kill)
-        watchdog.start()
-        try:
-            assert watching.stdout is not None
-            assert watching.stderr is not None
-            assert "waiting until there is" in watching.stderr.readline()
-            player.join(SUBSCRIPTION)
-            plan = Assignment(
-                active=frozenset({TaskId(0, 0)}),
-                leader=player.member_id,
-                generation=player.generation,
-            )
-            player.sync(encode_assignment(plan))
-            lines = [json.loads(watching.stdout.readline()) for _ in range(2)]
-            watching.send_signal(signal.SIGINT)
-            watching.communicate()
-        finally:
-            watchdog.cancel()
-            watching.kill()
-    assert watching.returncode == 0
-    assert {line["application"] for line in lines} == {player.group}
-    assert lines[-1]["group"]["generation"] == player.generation

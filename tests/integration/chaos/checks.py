@@ -6,7 +6,7 @@ from collections import Counter
 
 from streamlet.types import TaskId
 from tests.integration.chaos.states import Copy, assert_agrees, read_copies
-from tests.integration.chaos.support import PARTITIONS, Cluster, Instance, wait_for
+from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Record, last_numbers, read_all
 
 
@@ -43,7 +43,7 @@ def counts_of(copies: dict[TaskId, Copy], store: str) -> dict[str, int]:
 def assert_counts_exact(cluster: Cluster, copies: dict[TaskId, Copy], true: Counter[str]) -> None:
     """State, and the last output of each key, are the true counts; every count was put out."""
     assert counts_of(copies, "counts") == true
-    records = read_all(cluster.servers, cluster.topic("counts"), range(PARTITIONS))
+    records = read_all(cluster.servers, cluster.topic("counts"), range(cluster.partition_count))
     assert last_numbers(records) == true
     seen: dict[bytes, set[int]] = {}
     for record in records:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.chaos.support import Cluster
+from tests.integration.chaos.support import PARTITIONS, Cluster
 
 #: How many random faults a test makes; many more for a long run.
 ROUNDS = int(os.environ.get("STREAMLET_CHAOS_ROUNDS", "6"))
@@ -26,8 +26,8 @@ def make_cluster(bootstrap_servers: str, tmp_path: Path) -> Iterator[Callable[..
     """``make_cluster(shape, session_timeout_ms=…)``: an application with topics of its own."""
     made: list[Cluster] = []
 
-    def make(shape: str = "counting", **settings: str) -> Cluster:
-        made.append(Cluster(bootstrap_servers, tmp_path, shape, **settings))
+    def make(shape: str = "counting", partitions: int = PARTITIONS, **settings: str) -> Cluster:
+        made.append(Cluster(bootstrap_servers, tmp_path, shape, partitions=partitions, **settings))
         return made[-1]
 
     yield make

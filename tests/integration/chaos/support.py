@@ -200,9 +200,16 @@ class Cluster:
     """One application on one broker, with its topics, and all its instances."""
 
     def __init__(
-        self, servers: str, folder: Path, shape: str = "counting", **settings: str
+        self,
+        servers: str,
+        folder: Path,
+        shape: str = "counting",
+        *,
+        partitions: int = PARTITIONS,
+        **settings: str,
     ) -> None:
         self.servers = servers
+        self.partition_count = partitions
         self.name = f"chaos-{uuid.uuid4().hex[:8]}"
         self.folder = folder / self.name
         self.topology: Topology = SHAPES[shape](self.name).topology()
@@ -220,8 +227,8 @@ class Cluster:
         own = sinks - set(self.topology.repartition_topics)
         stamped = (("message.timestamp.type", "LogAppendTime"),)
         self.admin.create_topics(
-            [NewTopic(t, PARTITIONS, 1) for t in self.topology.source_topics]
-            + [NewTopic(t, PARTITIONS, 1, stamped) for t in sorted(own)]
+            [NewTopic(t, partitions, 1) for t in self.topology.source_topics]
+            + [NewTopic(t, partitions, 1, stamped) for t in sorted(own)]
         )
 
     def instance(
@@ -258,12 +265,12 @@ class Cluster:
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic."""
-        return [TopicPartition(topic, p) for p in range(PARTITIONS)]
+        return [TopicPartition(topic, p) for p in range(self.partition_count)]
 
     @property
     def tasks(self) -> tuple[TaskId, ...]:
         """All tasks of the application."""
-        counts = dict.fromkeys(self.topology.source_topics, PARTITIONS)
+        counts = dict.fromkeys(self.topology.source_topics, self.partition_count)
         return self.topology.tasks(self.topology.partition_counts(counts))
 
     @property

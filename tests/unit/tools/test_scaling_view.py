@@ -79,7 +79,7 @@ def test_how_it_ended_is_said_in_a_line() -> None:
     assert leaving_text(DONE, cancelled=False) == "h3 left; staying: h1, h2"
     marked = attrs.evolve(DONE, done=False)
     assert leaving_text(marked, cancelled=False).startswith("h3 marked to leave;")
-    assert leaving_text(marked, cancelled=True) == "staying: h1, h2, h3 still leaving"
+    assert leaving_text(marked, cancelled=True) == "staying: h1, h2; still leaving: h3"
 
 
 LEARNING = Step(TaskId(0, 3), "h3-0", "h1-0", "learning", 400, 1_000, 120.0, 5.0)

@@ -1,0 +1,134 @@
+"""A broker that asks who one is: what an operator may not do is named, and nothing is marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from streamlet.broker.port import HOST, PortReservation
+from streamlet.config import Settings
+from streamlet.control.topic import control_topic_name
+from streamlet.local import open_control
+from streamlet.testing import KafkaBroker
+from tests.integration.chaos.support import Cluster
+from tests.integration.scaling.commands import Answer, await_band, operate
+
+pytestmark = [pytest.mark.integration, pytest.mark.chaos]
+
+_USER = "guest"
+_LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_guest="let-me-in";'
+_SETTINGS = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": _USER,
+    "sasl.password": "let-me-in",
+}
+
+
+class Guarded:
+    """A broker with a second door, at which one says who one is; at the first one may do all."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        ports = [stack.enter_context(PortReservation()) for _ in range(3)]
+        first, second, controller = (reserved.port for reserved in ports)
+        stack.close()
+        self.door = f"{HOST}:{second}"
+        doors = f"PLAINTEXT://{HOST}:{first},GUEST://{self.door}"
+        self.broker = KafkaBroker(
+            first,
+            properties={
+                "listeners": f"{doors},CONTROLLER://{HOST}:{controller}",
+                "advertised.listeners": doors,
+                "controller.quorum.voters": f"1@{HOST}:{controller}",
+                "listener.security.protocol.map": (
+                    "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUEST:SASL_PLAINTEXT"
+                ),
+                "sasl.enabled.mechanisms": "PLAIN",
+                "listener.name.guest.plain.sasl.jaas.config": _LOGIN,
+                "authorizer.class.name": (
+                    "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+                ),
+                "super.users": "User:ANONYMOUS",
+            },
+        )
+
+    def allow(self, kind: ResourceType, name: str, *operations: AclOperation) -> None:
+        """Let the guest do this."""
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
+        rules = [
+            AclBinding(
+                *(kind, name, ResourcePatternType.LITERAL, f"User:{_USER}", "*"),
+                *(operation, AclPermissionType.ALLOW),
+            )
+            for operation in operations
+        ]
+        for future in admin.create_acls(rules).values():
+            future.result()
+
+
+@pytest.fixture
+def guarded() -> Iterator[Guarded]:
+    """It lives as long as the test."""
+    made = Guarded(ExitStack())
+    with made.broker:
+        yield made
+
+
+def test_rights_that_are_missing_are_named_and_nobody_is_marked(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    cluster = Cluster(guarded.broker.bootstrap_servers, tmp_path)
+    try:
+        a, b = cluster.instance("a", 0).start(), cluster.instance("b", 0).start()
+        await_band(cluster, [a, b])
+        topic = control_topic_name(cluster.name)
+
+        found = as_guest(guarded, cluster)
+        assert found.code == 1
+        assert "GROUP_AUTHORIZATION_FAILED" in found.error
+
+        guarded.allow(ResourceType.GROUP, cluster.name, AclOperation.DESCRIBE)
+        found = as_guest(guarded, cluster)
+        assert found.code == 1
+        assert f"topic {topic} is not there or may not be seen" in found.error
+
+        guarded.allow(ResourceType.TOPIC, topic, AclOperation.READ)
+        found = as_guest(guarded, cluster)
+        assert found.code == 1
+        assert topic in found.error
+        assert "uthorization" in found.error
+        assert marks(cluster) == []
+
+        guarded.allow(ResourceType.TOPIC, topic, AclOperation.WRITE)
+        found = as_guest(guarded, cluster)
+        assert (found.code, found.document["leaving"]) == (0, ["b"])
+        assert b.wait() == 0, b.log()
+        a.interrupt()
+        assert a.wait() == 0, a.log()
+    finally:
+        cluster.end()
+
+
+def as_guest(guarded: Guarded, cluster: Cluster) -> Answer:
+    """What comes of a guest's command."""
+    words = ["scale-down", cluster.name, "--name", "b", "--yes"]
+    for key, value in _SETTINGS.items():
+        words += ["--set", f"{key}={value}"]
+    return operate(cluster, *words, servers=guarded.door)
+
+
+def marks(cluster: Cluster) -> list[str]:
+    """Names of instances that are marked."""
+    with open_control(cluster.name, Settings.load({"bootstrap.servers": cluster.servers})) as it:
+        return sorted(mark.name for mark in it.read().marks.values())

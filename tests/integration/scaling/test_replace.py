@@ -1,0 +1,46 @@
+"""``streamlet replace``: hosts are swapped, the leader's too, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.integration.chaos.support import Cluster
+from tests.integration.chaos.topics import Load
+from tests.integration.learners.scenes import assert_exact_in_the_end
+from tests.integration.scaling.commands import (
+    answer,
+    assert_left_well,
+    await_band,
+    await_words,
+    begin,
+    operate,
+)
+
+pytestmark = [pytest.mark.integration, pytest.mark.chaos]
+
+
+def test_new_hosts_take_over_from_old_ones(make_cluster: Callable[..., Cluster]) -> None:
+    """The command waits for those that come; both that go have led, or follow one another."""
+    cluster = make_cluster("counting")
+    old = [cluster.instance("h1").start()]
+    cluster.await_running()
+    old.append(cluster.instance("h2").start())
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        await_band(cluster, old)
+        swap = ("--old", "h1", "--old", "h2", "--new", "h3", "--new", "h4", "--yes", "--json")
+        process = begin(cluster, "replace", cluster.name, *swap)
+        await_words(process, "waiting for h3, h4 to join")
+        new = [cluster.instance(name).start() for name in ("h3", "h4")]
+        found = answer(process)
+        assert found.code == 0, (found, cluster.logs())
+        assert found.document["done"] is True
+        assert found.document["violations"] == []
+        assert found.document["tasks"] == {"h3": 4, "h4": 4}
+        assert_left_well(old, new)
+        assert {move["from"].split("-")[0] for move in found.document["moves"]} <= {"h1", "h2"}
+
+        again = operate(cluster, "replace", cluster.name, *swap[:-1])
+        assert (again.code, "no instance is called h1 or h2" in again.error) == (3, True)
+        assert_exact_in_the_end(cluster, new, load)

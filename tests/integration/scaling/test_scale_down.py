@@ -1,0 +1,137 @@
+"""``streamlet scale-down`` on a real broker: who is marked hands over warm, and ends by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from streamlet import App
+from streamlet.testing import KafkaBroker
+from tests.integration.chaos.checks import assert_counts_exact, contents
+from tests.integration.chaos.support import Cluster, Instance, wait_for
+from tests.integration.chaos.topics import Load
+from tests.integration.scaling.commands import (
+    Answer,
+    answer,
+    assert_left_well,
+    assert_moved_once,
+    await_band,
+    await_periods,
+    await_words,
+    begin,
+    learners,
+    look,
+    scale_down,
+)
+
+pytestmark = [pytest.mark.integration, pytest.mark.chaos]
+
+
+def assert_nothing_lost(cluster: Cluster, living: Sequence[Instance], load: Load) -> None:
+    """Everything is processed, and counted once."""
+    true = load.finish()
+    cluster.await_settled()
+    for one in living:
+        one.interrupt()
+    assert [one.wait() for one in living] == [0] * len(living), cluster.logs()
+    assert_counts_exact(cluster, contents(cluster, cluster.instances), true)
+
+
+def named(instances: Sequence[Instance], found: Answer, key: str) -> list[Instance]:
+    """The instances that an answer names."""
+    return [one for one in instances if one.name in found.document[key]]
+
+
+def test_half_of_eight_leave_then_more_whatever_becomes_of_commands_and_broker(
+    kafka_broker: KafkaBroker, make_cluster: Callable[..., Cluster]
+) -> None:
+    """32 stateful tasks. The second command is killed, and the broker restarts meanwhile."""
+    cluster = make_cluster("counting", partitions=16, session_timeout_ms="30000")
+    eight = [cluster.instance(f"h{n}", 0).start() for n in range(1, 9)]
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        await_band(cluster, eight)
+        before = await_periods(cluster, {one.name for one in eight})
+
+        found = scale_down(cluster, "--percent", "50", "--yes", "--wait")
+        assert found.code == 0, found
+        assert found.document["done"] is True
+        leavers, four = named(eight, found, "leaving"), named(eight, found, "staying")
+        assert (len(leavers), len(four)) == (4, 4)
+        moves = found.document["moves"]
+        assert len(moves) == 16
+        assert {move["to"].split("-")[0] for move in moves} == {one.name for one in four}
+        assert sum(move["bytes"] for move in moves) > 0
+
+        assert_left_well(leavers, four)
+        await_band(cluster, four)
+        after = await_periods(cluster, {one.name for one in four})
+        assert_moved_once(before, after, found.document["leaving"])
+
+        killed = begin(cluster, "scale-down", cluster.name, "--percent", "75", "--yes")
+        await_words(killed, ": queued", ": learning", ": ready", ": ordered", ": active")
+        killed.kill()
+        kafka_broker.restart()
+        answer(killed)
+        gone = wait_for(
+            lambda: [one for one in four if one.process and one.process.poll() is not None],
+            lambda: f"one leaves\n{cluster.logs()}",
+        )
+        assert [one.wait() for one in gone] == [0], cluster.logs()
+        three = [one for one in four if one not in gone]
+        await_periods(cluster, {one.name for one in three})
+        assert_nothing_lost(cluster, three, load)
+
+
+def test_two_commands_at_once_are_as_one(make_cluster: Callable[..., Cluster]) -> None:
+    """Each for half of four; from Python it is the same."""
+    cluster = make_cluster("counting")
+    four = [cluster.instance(f"h{n}", 0).start() for n in range(1, 5)]
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        await_band(cluster, four)
+        words = ("scale-down", cluster.name, "--percent", "50", "--yes", "--json", "--wait")
+        both = [answer(process) for process in [begin(cluster, *words), begin(cluster, *words)]]
+        assert [found.code for found in both] == [0, 0], both
+        leavers = named(four, both[0], "leaving")
+        assert len(leavers) == 2
+        assert both[0].document["leaving"] == both[1].document["leaving"]
+        two = [one for one in four if one not in leavers]
+        assert_left_well(leavers, two)
+        await_band(cluster, two)
+
+        app = App(cluster.name, bootstrap_servers=cluster.servers)
+        plan = app.scale_down(names=[two[1].name], dry_run=True)
+        assert (plan.leaving, plan.done, len(plan.moves)) == ((two[1].name,), False, 4)
+        assert app.scale_down(names=[two[1].name]).done
+        assert_left_well([two[1]], [two[0]])
+        assert_nothing_lost(cluster, [two[0]], load)
+
+
+def test_a_scale_down_is_cancelled_and_a_deadline_is_kept_though_learners_are_slow(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """Learners never say that they are ready, so that without a deadline nobody ever leaves."""
+    cluster = make_cluster(
+        "counting", learner_ready_linger_ms="600000", initial_assignment_delay_ms="5000"
+    )
+    three = [cluster.instance(f"h{n}", 0).start() for n in (1, 2, 3)]
+    names = {one.name for one in three}
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        await_periods(cluster, names)
+        marked = scale_down(cluster, "--name", "h1", "--yes")
+        assert (marked.code, marked.document["done"]) == (0, False)
+        moving = {move["task"] for move in marked.document["moves"]}
+        wait_for(lambda: set(learners(look(cluster))) == moving, "all its tasks are learned")
+        cancelled = scale_down(cluster, "--cancel", "--wait")
+        assert (cancelled.code, cancelled.document["leaving"]) == (0, [])
+        assert cancelled.document["done"] is True
+        assert learners(look(cluster)) == []
+        # What has next to no state may have gone by then; the rest stays where it is.
+        after = await_periods(cluster, names)
+        assert sum(period.owner == "h1" for period in after.values()) > 0
+
+        found = scale_down(cluster, "--name", "h1", "--timeout", "20s", "--yes", "--wait")
+        assert (found.code, found.document["done"]) == (0, True), found
+        assert three[0].wait() == 0
+        assert_moved_once(after, await_periods(cluster, {"h2", "h3"}), ["h1"])
+        assert_nothing_lost(cluster, three[1:], load)
