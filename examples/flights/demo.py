@@ -1,9 +1,10 @@
 """``python -m examples.flights.demo``: a year of flights through a group that changes.
 
 A broker starts, two instances of the application begin to work on flights as they come in. A third
-one joins: it learns the tasks it is to take over, and each goes to it when its copy is warm. One
-leaves. In the end the results tell how long nobody worked on a task that moved, and they must be
-those that pandas finds in the same data.
+one joins: it learns the tasks it is to take over, and each goes to it when its copy is warm. Then
+two thirds are to stay: one hands its tasks over in the same way, and ends by itself. In the end the
+results tell how long nobody worked on a task that moved, and they must be those that pandas finds
+in the same data.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pandas as pd
 
 from examples.flights import data, expected
 from examples.flights.app import app
+from examples.flights.drain import Drain
 from examples.flights.handovers import Handovers
 from examples.flights.instances import InstanceFailed, Instances, Status
 from examples.flights.records import (
@@ -39,6 +41,8 @@ from streamlet.testing import KafkaBroker
 _TICK_S = 0.1
 _STALLED_S = 60.0
 _RATE_OVER_S = 3.0
+#: Of three instances two stay.
+_STAYING_PERCENT = 60
 
 
 class Demo:
@@ -49,6 +53,7 @@ class Demo:
         flights: what to produce.
         seconds: how long producing it takes.
         instances: of the application, two of them started.
+        drain: has one of them leave.
         status: who runs what.
         screen: where it is shown.
     """
@@ -60,6 +65,7 @@ class Demo:
         seconds: float,
         *,
         instances: Instances,
+        drain: Drain,
         status: Status,
         screen: Screen,
     ) -> None:
@@ -68,6 +74,7 @@ class Demo:
         self._events = Events(bootstrap)
         self._coming = data.flight_events(flights)
         self._instances = instances
+        self._drain = drain
         self._status = status
         self._screen = screen
         self._started = time.monotonic()
@@ -81,7 +88,7 @@ class Demo:
             [
                 (0, {"host-1", "host-2"}, self._flights_begin),
                 (1 / 3, set(), self._third_joins),
-                (2 / 3, {"host-3"}, self._first_leaves),
+                (2 / 3, {"host-3"}, self._one_leaves),
             ]
         )
         self.reader = ResultReader(bootstrap)
@@ -100,10 +107,11 @@ class Demo:
             Undelivered: the broker did not take a flight.
         """
         moved_at, before = time.monotonic(), (-1, -1)
-        while self._acts or self.reader.processed < self._total:
+        while self._acts or self._drain.under_way or self.reader.processed < self._total:
             tick = time.monotonic()
             self._produce(tick)
             self._play()
+            self._follow_drain()
             self._instances.check()
             self._tell_moves()
             self.reader.read()
@@ -154,9 +162,15 @@ class Demo:
         self._screen.announce("host-3 joins")
         self._instances.start("host-3")
 
-    def _first_leaves(self) -> None:
-        self._screen.announce("host-1 leaves")
-        self._instances.interrupt("host-1")
+    def _one_leaves(self) -> None:
+        self._screen.announce(f"streamlet scale-down flights --percent {_STAYING_PERCENT}")
+        self._drain.start(_STAYING_PERCENT)
+
+    def _follow_drain(self) -> None:
+        for line in self._drain.check():
+            self._screen.announce(line)
+        for name in self._drain.told.leaving:
+            self._instances.expect_to_leave(name)
 
     def _show(self, now: float) -> None:
         processed = self.reader.processed
@@ -174,6 +188,7 @@ class Demo:
                 tasks=self._status.tasks(),
                 leaving=self._instances.leaving,
                 learning=self._status.learning(),
+                draining=self._drain.told.progress,
                 airlines=self.reader.results["delays-by-airline"],
             )
         )
@@ -209,7 +224,15 @@ def _perform(first: int | None, seconds: float) -> int:
         instances.start("host-2")
         status = Status(bootstrap, folder)
         stack.callback(status.close)
-        demo = Demo(bootstrap, flights, seconds, instances=instances, status=status, screen=screen)
+        drain = Drain(bootstrap, folder)
+        stack.callback(drain.end)
+        demo = Demo(
+            *(bootstrap, flights, seconds),
+            instances=instances,
+            drain=drain,
+            status=status,
+            screen=screen,
+        )
         stack.callback(demo.reader.close)
         finished = demo.run()
         instances.stop_all()

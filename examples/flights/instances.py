@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 _APP = "examples.flights.app:app"
 _STOP_S = 60
 _END_S = 5
@@ -62,7 +62,7 @@ class Instances:
         with self.logs[name].open("ab") as log:
             self._running[name] = subprocess.Popen(
                 command,
-                cwd=_ROOT,
+                cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -74,6 +74,11 @@ class Instances:
         process = self._running.pop(name)
         self._stopping[name] = process
         process.send_signal(signal.SIGINT)
+
+    def expect_to_leave(self, name: str) -> None:
+        """Somebody else asked it to leave; it ends by itself."""
+        if name in self._running:
+            self._stopping[name] = self._running.pop(name)
 
     def check(self) -> None:
         """Take note of those that ended.
@@ -173,7 +178,7 @@ class Status:
         with self._log.open("ab") as log:
             process = subprocess.Popen(
                 self._command,
-                cwd=_ROOT,
+                cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,

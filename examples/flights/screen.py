@@ -26,6 +26,7 @@ class View:
     tasks: dict[str, list[str]]
     leaving: list[str]
     learning: list[str]
+    draining: str | None
     airlines: Results
 
 
@@ -72,7 +73,7 @@ def _line(view: View) -> str:
         f"{view.seconds:5.1f} s  {view.produced:,} of {view.total:,} flights, "
         f"{view.processed:,} processed  {view.rate:,.0f} records/s  "
         f"lag {view.produced - view.processed:,}  {hosts}"
-        + "".join(f"\n         {line}" for line in view.learning)
+        + "".join(f"\n         {line}" for line in _moving(view))
     )
 
 
@@ -99,7 +100,11 @@ def _hosts(view: View) -> RenderableType:
 
 
 def _learning(view: View) -> RenderableType:
-    return "\n".join(view.learning) or "no task is on its way"
+    return "\n".join(_moving(view)) or "no task is on its way"
+
+
+def _moving(view: View) -> list[str]:
+    return [*view.learning, *filter(None, [view.draining])]
 
 
 def _results(view: View) -> RenderableType:
