@@ -52,7 +52,8 @@ class CachedStore:
         #: Cache keys written since the last drain, oldest first.
         self.dirty: dict[Any, None] = {}
         self._pinned: dict[Any, None] = {}  # drained, not yet written
-        self._keep: Callable[[Any, Any], None] = self.cache.__setitem__
+        #: Puts what is stored already into a cache that would measure it; None for a plain one.
+        self._keep: Callable[[Any, Any], None] | None = None
         self._key = key
         self._value = value
         self._backing = backing
@@ -90,14 +91,18 @@ class CachedStore:
         if value is _MISSING:
             raw = self._backing.get(self._key.encode(ckey) if self.exact_keys else ckey)
             value = None if raw is None else self._decoded(raw)
-            self._keep(ckey, value)
+            if self._keep is None:
+                self.cache[ckey] = value
+            else:
+                self._keep(ckey, value)
         return value
 
     missing = load
 
     def load_many(self, ckeys: Iterable[Any]) -> None:
         """Fetch what is not in the cache; one call to the medium for all."""
-        cache, keep = self.cache, self._keep
+        cache = self.cache
+        keep = self._keep or cache.__setitem__
         wanted = [ckey for ckey in ckeys if ckey not in cache]
         if wanted:
             wanted = list(dict.fromkeys(wanted))
