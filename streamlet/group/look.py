@@ -121,6 +121,7 @@ class Look:
     rules: Rules = attrs.field(factory=Rules)
     control: Callable[[], ControlView] = ControlView
     history: deque[Observation] | None = None
+    custom: bool = False  # an application's own assignor makes the plans
     stopped: threading.Event = attrs.field(factory=threading.Event)
     clock: Clock = attrs.field(factory=SystemClock)
     poll_s: float = 0.1
@@ -165,7 +166,7 @@ class Look:
 
     def _violations(self, live: LiveGroup) -> list[Violation]:
         state, plan = last_round(live, self.rules, self.clock.wall_ms())
-        return validate(state, plan, metadata_bytes=live.metadata_bytes)
+        return validate(state, plan, metadata_bytes=live.metadata_bytes, custom=self.custom)
 
     def _lasting(self, first: Present) -> list[Violation]:
         """What members' words show to be wrong, and still a moment later."""

@@ -46,8 +46,9 @@ def status(
 ) -> None:
     """Show the instances, members and tasks of an application, and how far it lags.
 
-    --check needs to know the application's settings where they differ from the defaults: name it as
-    module:attribute, or give --config or --set as to run.
+    --check needs to know the application's settings where they differ from the defaults, and
+    whether it has an assignor of its own: name it as module:attribute, or give --config or --set as
+    to run.
 
     --watch waits for an application that is not there yet, and --advice with it looks back over the
     last five minutes at most.
@@ -65,6 +66,7 @@ def status(
 @contextlib.contextmanager
 def _opened(common: Common, app: str) -> Iterator[Look]:
     """What looks at an application, as long as the block lasts."""
+    from streamlet.app import load_app
     from streamlet.group.look import Look
     from streamlet.group.tasks import rules_from
     from streamlet.group.transport import Transport
@@ -83,7 +85,8 @@ def _opened(common: Common, app: str) -> Iterator[Look]:
         control = stack.enter_context(open_control(application, settings))
         rules = rules_from(settings, learners=True)
         read = Following(control)
-        yield Look(transport, admin, application, rules=rules, control=read)
+        custom = ":" in app and load_app(app).assignor is not None
+        yield Look(transport, admin, application, rules=rules, control=read, custom=custom)
 
 
 @attrs.define
