@@ -31,7 +31,12 @@ RESTING_MS = 30_000
 #: Offset reached and end, summed over a task's changelogs.
 Reads: TypeAlias = Mapping[TaskId, tuple[int, int]]
 
-_ACTIVE = {Stage.OPENING: "restoring", Stage.RUNNING: "running", Stage.STOPPED: "stopped"}
+_ACTIVE = {
+    Stage.OPENING: "restoring",
+    Stage.RUNNING: "running",
+    Stage.STOPPED: "stopped",
+    Stage.HELD: "stopped",
+}
 _MOVING = frozenset({"learning", "waiting", "restoring", "stopped"})
 
 

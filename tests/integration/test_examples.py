@@ -102,4 +102,5 @@ def test_flights_match_pandas_while_instances_join_and_leave() -> None:
     assert "host-3 learns" in done.stdout
     assert "is warm and goes from host-" in done.stdout
     assert "tasks were handed over; the longest time without a result" in done.stdout
-    assert "host-1 leaves" in done.stdout
+    assert "streamlet scale-down flights --percent" in done.stdout
+    assert "has left" in done.stdout

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
+import pytest
 
 from streamlet.assignor.values import Leaving
 from streamlet.clock import ManualClock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.group.handover import Handover
-from streamlet.group.handover_values import HandoverRules
+from streamlet.group.handover_values import HandoverRules, Stage
 from streamlet.group.values import Assignment
 from streamlet.runtime.board import Board
 from streamlet.runtime.reporting import LOOK_MS, MOVING_MS, RESTING_MS, Reporter
@@ -121,6 +122,16 @@ def test_a_learner_is_told_of_each_second_with_its_rate_until_it_is_ready() -> N
     assert told is not None
     assert told.tasks[0].stage == "ready"
     assert bench.look(MOVING_MS + LOOK_MS) is None
+
+
+@pytest.mark.parametrize("stage", Stage)
+def test_there_is_a_word_for_a_claim_in_every_stage(stage: Stage) -> None:
+    bench = Bench()
+    bench.assigned(1, active=frozenset({A}))
+    bench.rules.claims[A].stage = stage
+    told = bench.look()
+    assert told is not None
+    assert [task.task for task in told.tasks] == ["0_0"]
 
 
 def test_a_handover_can_be_followed_from_both_ends() -> None:
