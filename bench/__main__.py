@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
 from bench import assignor, handover, restore, restore_share, streams
@@ -29,6 +31,7 @@ _MODES = (*handover.MODES, "partial")
 def main() -> int:
     """The exit code: 0, or 1 when an output was wrong or a measured process failed."""
     options = _parse()
+    signal.signal(signal.SIGTERM, _end)
     try:
         result = _run(options)
     except (MeasurementError, StreamletError) as error:
@@ -40,6 +43,11 @@ def main() -> int:
         for name, value in result.items():
             print(f"{name:<12} {value}")
     return 0 if result.get("right", True) else 1
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End as any failure does, so that every process that was started is ended."""
+    sys.exit(128 + number)
 
 
 def _run(options: argparse.Namespace) -> dict[str, Any]:
