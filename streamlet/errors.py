@@ -106,6 +106,10 @@ class MissingTopicError(BrokerError):
     exit_code = 3
 
 
+class DeletionDisabledError(BrokerError):
+    """The brokers let nobody delete topics (``delete.topic.enable``)."""
+
+
 class DeliveryError(BrokerError):
     """A produced record was not delivered; nothing after it was committed."""
 

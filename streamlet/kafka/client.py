@@ -1,4 +1,4 @@
-"""The ports over confluent-kafka; with ``codes`` the only file that imports it.
+"""Consumer and producer over confluent-kafka; with ``admin`` and ``codes`` all that imports it.
 
 Two things decide the speed here and are easy to undo by accident. ``fetch.queue.backoff.ms`` must
 stay small: with librdkafka's second a fast consumer idles most of the time. And nothing per record
@@ -7,46 +7,28 @@ may be a Python call of ours: each column is one ``list(map(...))`` over the mes
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice, repeat
 from typing import Any
 
-from confluent_kafka import (
-    Consumer,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    TopicCollection,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as RawPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    ConfigResource,
-    OffsetSpec,
-)
-from confluent_kafka.admin import NewTopic as RawTopic  # type: ignore[attr-defined]
 
-from streamlet.clock import Clock, SystemClock
 from streamlet.errors import (
     BrokerError,
-    BrokerTooOldError,
     DeliveryError,
     RecordRefusedError,
-    TimedOutError,
     UndeliveredError,
     UnreachableError,
 )
-from streamlet.kafka.codes import HARMLESS, NO_ANSWER, NO_TOPIC, STALE_LEADER
-from streamlet.kafka.log import Repeats
-from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch, TopicInfo
+from streamlet.kafka.admin import KafkaAdmin
+from streamlet.kafka.codes import HARMLESS, NO_ANSWER, NO_TOPIC
+from streamlet.kafka.log import quiet
+from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.kafka.split import split
 from streamlet.types import TopicPartition
 
-log = logging.getLogger(__name__)
-log.addFilter(Repeats())
+__all__ = ["KafkaAdmin", "KafkaSink", "KafkaSource"]
 
 _error = Message.error
 _topic = Message.topic
@@ -63,11 +45,6 @@ EARLIEST_MS = 1
 
 #: How long to wait for a topic's metadata.
 METADATA_S = 10.0
-
-
-def _quiet(config: dict[str, Any], name: str) -> dict[str, Any]:
-    """Settings every client has: librdkafka's own log goes to ours, not to standard error."""
-    return {"client.id": name, "logger": log, "log.connection.close": False, **config}
 
 
 class KafkaSource:
@@ -90,7 +67,7 @@ class KafkaSource:
         name: str = "streamlet",
     ) -> None:
         self._consumer = Consumer(
-            _quiet(
+            quiet(
                 {
                     "bootstrap.servers": bootstrap_servers,
                     "group.id": f"{name}-unused",  # asked for by librdkafka, never joined
@@ -245,7 +222,7 @@ class KafkaSink:
         delivery_timeout_ms: int = 10_000,
         name: str = "streamlet",
     ) -> None:
-        self._config = _quiet(
+        self._config = quiet(
             {
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
@@ -408,180 +385,3 @@ def _broker_error(error: KafkaException) -> BrokerError:
     cause = error.args[0]
     kind = UnreachableError if cause.code() in NO_ANSWER else BrokerError
     return kind(f"{cause.str()} ({cause.name()})")
-
-
-class KafkaAdmin:
-    """An ``Admin``. Every request is bounded by ``timeout_ms``.
-
-    Raises:
-        BrokerError: the broker cannot be reached or refuses; the message bears its address.
-    """
-
-    def __init__(
-        self,
-        bootstrap_servers: str,
-        config: Mapping[str, Any] | None = None,
-        *,
-        timeout_ms: int = 15_000,
-        clock: Clock | None = None,
-        name: str = "streamlet-admin",
-    ) -> None:
-        self._where = bootstrap_servers
-        self._timeout = timeout_ms / 1000
-        self._timeout_ms = timeout_ms
-        self._clock = clock or SystemClock()
-        self._client = AdminClient(
-            _quiet({"bootstrap.servers": bootstrap_servers, **(config or {})}, name)
-        )
-
-    def topics(self) -> dict[str, TopicInfo]:
-        """All topics by name, without ids (see ``topic_ids``)."""
-        try:
-            found = self._client.list_topics(timeout=self._timeout).topics
-        except KafkaException as error:
-            raise self._unreachable(error) from error
-        return {
-            name: TopicInfo(name, len(topic.partitions), internal=name.startswith("__"))
-            for name, topic in sorted(found.items())
-        }
-
-    def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
-        """The id of each topic that exists; a topic made anew has another."""
-        if not names:
-            return {}
-        futures = self._client.describe_topics(
-            TopicCollection(list(names)), request_timeout=self._timeout
-        )
-        ids: dict[str, str] = {}
-        for name, future in futures.items():
-            try:
-                ids[name] = str(future.result().topic_id)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise self._failed(f"describing topic {name}", error) from error
-        return ids
-
-    def topic_config(self, name: str) -> dict[str, str]:
-        """All settings of a topic that exists, defaults included."""
-        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-        found = self._client.describe_configs([resource], request_timeout=self._timeout)
-        try:
-            return {key: str(entry.value) for key, entry in found[resource].result().items()}
-        except KafkaException as error:
-            raise self._failed(f"settings of topic {name}", error) from error
-
-    def create_topics(self, topics: Sequence[NewTopic]) -> None:
-        """Create what is missing and wait until every partition has a leader."""
-        if not topics:
-            return
-        raw = [RawTopic(t.name, t.partitions, t.replication, config=dict(t.config)) for t in topics]
-        for name, future in self._client.create_topics(raw, request_timeout=self._timeout).items():
-            try:
-                future.result()
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise self._failed(f"creating topic {name}", error) from error
-        self._await_leaders([t.name for t in topics])
-
-    def _await_leaders(self, names: Sequence[str]) -> None:
-        deadline = self._clock.now_ms() + self._timeout_ms
-        while True:
-            found = self._client.list_topics(timeout=self._timeout).topics
-            ready = [
-                name
-                for name in names
-                if name in found
-                and found[name].partitions
-                and all(p.leader >= 0 for p in found[name].partitions.values())
-            ]
-            if len(ready) == len(names):
-                return
-            if self._clock.now_ms() > deadline:
-                missing = sorted(set(names) - set(ready))
-                raise TimedOutError(f"topics without a leader after creation: {missing}")
-            self._client.poll(0.02)
-
-    def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete; unknown names are ignored."""
-        if not names:
-            return
-        futures = self._client.delete_topics(list(names), request_timeout=self._timeout)
-        for name, future in futures.items():
-            try:
-                future.result()
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise self._failed(f"deleting topic {name}", error) from error
-
-    def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """First offset of each partition."""
-        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-
-    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Offset behind the last record of each partition (read_uncommitted)."""
-        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-
-    def _offsets(
-        self, partitions: Sequence[TopicPartition], spec: OffsetSpec
-    ) -> dict[TopicPartition, int]:
-        found: dict[TopicPartition, int] = {}
-        deadline = self._clock.now_ms() + self._timeout_ms
-        while len(found) < len(set(partitions)):
-            left = [tp for tp in partitions if tp not in found]
-            stale = self._offsets_once(left, spec, found)
-            if stale is None:
-                continue
-            if self._clock.now_ms() > deadline:
-                raise stale
-            # The client asks by what it remembers of leaders, and does not look again by itself.
-            self.topics()
-            self._client.poll(0.02)
-        return found
-
-    def _offsets_once(
-        self,
-        partitions: Sequence[TopicPartition],
-        spec: OffsetSpec,
-        found: dict[TopicPartition, int],
-    ) -> BrokerError | None:
-        """Ask once; an error that newer metadata mends is returned, any other is raised."""
-        futures = self._client.list_offsets(
-            {RawPartition(tp.topic, tp.partition): spec for tp in partitions},
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=self._timeout,
-        )
-        stale = None
-        for raw, future in futures.items():
-            try:
-                found[TopicPartition(raw.topic, raw.partition)] = int(future.result().offset)
-            except KafkaException as error:
-                failed = self._failed(f"offsets of {raw.topic}-{raw.partition}", error)
-                if error.args[0].code() not in STALE_LEADER:
-                    raise failed from error
-                stale = failed
-        return stale
-
-    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """Let the broker drop records below these offsets; answers are not waited for."""
-        if before:
-            self._client.delete_records(
-                [RawPartition(tp.topic, tp.partition, offset) for tp, offset in before.items()]
-            )
-
-    def close(self) -> None:
-        """Nothing to do: the client has no connection state worth a farewell."""
-
-    def _unreachable(self, error: KafkaException) -> BrokerError:
-        reason = error.args[0].str()
-        if error.args[0].code() == KafkaError._UNSUPPORTED_FEATURE:
-            return BrokerTooOldError(f"{self._where} is too old, Kafka 2.5 is needed: {reason}")
-        return UnreachableError(
-            f"no answer from {self._where} within {self._timeout_ms} ms: {reason}. "
-            "Is the broker running, and is the address right (--bootstrap-servers)?"
-        )
-
-    def _failed(self, what: str, error: KafkaException) -> BrokerError:
-        cause = error.args[0]
-        if cause.code() in NO_ANSWER:
-            return self._unreachable(error)
-        return BrokerError(f"{what}: {cause.str()} ({cause.name()})")

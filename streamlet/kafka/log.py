@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 
 class Repeats(logging.Filter):
@@ -21,3 +23,13 @@ class Repeats(logging.Filter):
         repeated = self._last.get(client) == text
         self._last[client] = text
         return not repeated
+
+
+#: Where librdkafka's own log goes.
+log = logging.getLogger("streamlet.kafka.client")
+log.addFilter(Repeats())
+
+
+def quiet(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Settings every client has: librdkafka's own log goes to ours, not to standard error."""
+    return {"client.id": name, "logger": log, "log.connection.close": False, **config}

@@ -157,12 +157,23 @@ class Admin(Protocol):
         """All settings of a topic that exists, as the broker prints them."""
         ...
 
+    def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
+        """What would make each of these topics again, settings of their own included.
+
+        Topics that do not exist are left out.
+        """
+        ...
+
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create and wait until each has leaders; one that exists already is left as it is."""
         ...
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete; unknown names are ignored."""
+        """Delete; unknown names are ignored.
+
+        Raises:
+            DeletionDisabledError: the broker lets nobody delete topics.
+        """
         ...
 
     def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -171,6 +182,12 @@ class Admin(Protocol):
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Offset behind the last record of each partition (read_uncommitted), in one request."""
+        ...
+
+    def offsets_at(
+        self, partitions: Sequence[TopicPartition], at_ms: int
+    ) -> dict[TopicPartition, int]:
+        """Offset of the first record of each partition that is not older; the end if all are."""
         ...
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:

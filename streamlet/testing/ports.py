@@ -332,6 +332,17 @@ class MemoryAdmin:
         """The settings a topic was created with; no defaults."""
         return self._log.config(name)
 
+    def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
+        """Partitions and settings of topics that exist; there are no replicas here."""
+        infos = self._log.infos()
+        return {
+            name: NewTopic(
+                name, infos[name].partitions, 1, tuple(sorted(self._log.config(name).items()))
+            )
+            for name in names
+            if name in infos
+        }
+
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create what is missing."""
         for topic in topics:
@@ -349,6 +360,18 @@ class MemoryAdmin:
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """End offsets."""
         return {partition: self._log.end(partition) for partition in partitions}
+
+    def offsets_at(
+        self, partitions: Sequence[TopicPartition], at_ms: int
+    ) -> dict[TopicPartition, int]:
+        """First offsets that are not older."""
+        return {
+            partition: next(
+                (r.offset for r in self._log.records(partition) if r.timestamp >= at_ms),
+                self._log.end(partition),
+            )
+            for partition in partitions
+        }
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Raise the starts."""

@@ -1,0 +1,245 @@
+"""The administrative requests over confluent-kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as RawPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    OffsetSpec,
+)
+from confluent_kafka.admin import NewTopic as RawTopic  # type: ignore[attr-defined]
+
+from streamlet.clock import Clock, SystemClock
+from streamlet.errors import (
+    BrokerError,
+    BrokerTooOldError,
+    DeletionDisabledError,
+    TimedOutError,
+    UnreachableError,
+)
+from streamlet.kafka.codes import NO_ANSWER, STALE_LEADER
+from streamlet.kafka.log import quiet
+from streamlet.kafka.ports import NewTopic, TopicInfo
+from streamlet.types import TopicPartition
+
+
+class KafkaAdmin:
+    """An ``Admin``. Every request is bounded by ``timeout_ms``.
+
+    Raises:
+        BrokerError: the broker cannot be reached or refuses; the message bears its address.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        timeout_ms: int = 15_000,
+        clock: Clock | None = None,
+        name: str = "streamlet-admin",
+    ) -> None:
+        self._where = bootstrap_servers
+        self._timeout = timeout_ms / 1000
+        self._timeout_ms = timeout_ms
+        self._clock = clock or SystemClock()
+        self._client = AdminClient(
+            quiet({"bootstrap.servers": bootstrap_servers, **(config or {})}, name)
+        )
+
+    def topics(self) -> dict[str, TopicInfo]:
+        """All topics by name, without ids (see ``topic_ids``)."""
+        try:
+            found = self._client.list_topics(timeout=self._timeout).topics
+        except KafkaException as error:
+            raise self._unreachable(error) from error
+        return {
+            name: TopicInfo(name, len(topic.partitions), internal=name.startswith("__"))
+            for name, topic in sorted(found.items())
+        }
+
+    def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
+        """The id of each topic that exists; a topic made anew has another."""
+        if not names:
+            return {}
+        futures = self._client.describe_topics(
+            TopicCollection(list(names)), request_timeout=self._timeout
+        )
+        ids: dict[str, str] = {}
+        for name, future in futures.items():
+            try:
+                ids[name] = str(future.result().topic_id)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise self._failed(f"describing topic {name}", error) from error
+        return ids
+
+    def topic_config(self, name: str) -> dict[str, str]:
+        """All settings of a topic that exists, defaults included."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        found = self._client.describe_configs([resource], request_timeout=self._timeout)
+        try:
+            return {key: str(entry.value) for key, entry in found[resource].result().items()}
+        except KafkaException as error:
+            raise self._failed(f"settings of topic {name}", error) from error
+
+    def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
+        """What would make each of these topics again, settings of their own included."""
+        try:
+            found = self._client.list_topics(timeout=self._timeout).topics
+        except KafkaException as error:
+            raise self._unreachable(error) from error
+        resources = {
+            ConfigResource(ConfigResource.Type.TOPIC, name): found[name]
+            for name in names
+            if name in found and found[name].partitions
+        }
+        if not resources:
+            return {}
+        settings = self._client.describe_configs([*resources], request_timeout=self._timeout)
+        made = {}
+        for resource, topic in resources.items():
+            name = resource.name
+            try:
+                entries = settings[resource].result().values()
+            except KafkaException as error:
+                raise self._failed(f"settings of topic {name}", error) from error
+            own = [e for e in entries if e.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value]
+            config = tuple(sorted((e.name, str(e.value)) for e in own))
+            replicas = len(topic.partitions[0].replicas)
+            made[name] = NewTopic(name, len(topic.partitions), replicas, config)
+        return made
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """Create what is missing and wait until every partition has a leader."""
+        if not topics:
+            return
+        raw = [RawTopic(t.name, t.partitions, t.replication, config=dict(t.config)) for t in topics]
+        for name, future in self._client.create_topics(raw, request_timeout=self._timeout).items():
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise self._failed(f"creating topic {name}", error) from error
+        self._await_leaders([t.name for t in topics])
+
+    def _await_leaders(self, names: Sequence[str]) -> None:
+        deadline = self._clock.now_ms() + self._timeout_ms
+        while True:
+            found = self._client.list_topics(timeout=self._timeout).topics
+            ready = [
+                name
+                for name in names
+                if name in found
+                and found[name].partitions
+                and all(p.leader >= 0 for p in found[name].partitions.values())
+            ]
+            if len(ready) == len(names):
+                return
+            if self._clock.now_ms() > deadline:
+                missing = sorted(set(names) - set(ready))
+                raise TimedOutError(f"topics without a leader after creation: {missing}")
+            self._client.poll(0.02)
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete; unknown names are ignored."""
+        if not names:
+            return
+        futures = self._client.delete_topics(list(names), request_timeout=self._timeout)
+        for name, future in futures.items():
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.TOPIC_DELETION_DISABLED:
+                    raise DeletionDisabledError(
+                        f"topic {name} cannot be deleted: delete.topic.enable=false on the brokers"
+                    ) from error
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise self._failed(f"deleting topic {name}", error) from error
+
+    def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """First offset of each partition."""
+        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Offset behind the last record of each partition (read_uncommitted)."""
+        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def offsets_at(
+        self, partitions: Sequence[TopicPartition], at_ms: int
+    ) -> dict[TopicPartition, int]:
+        """Offset of the first record of each partition that is not older; the end if all are."""
+        found = self._offsets(partitions, OffsetSpec.for_timestamp(at_ms))
+        older = [tp for tp, offset in found.items() if offset < 0]
+        return {**found, **(self.end_offsets(older) if older else {})}
+
+    def _offsets(
+        self, partitions: Sequence[TopicPartition], spec: OffsetSpec
+    ) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        deadline = self._clock.now_ms() + self._timeout_ms
+        while len(found) < len(set(partitions)):
+            left = [tp for tp in partitions if tp not in found]
+            stale = self._offsets_once(left, spec, found)
+            if stale is None:
+                continue
+            if self._clock.now_ms() > deadline:
+                raise stale
+            # The client asks by what it remembers of leaders, and does not look again by itself.
+            self.topics()
+            self._client.poll(0.02)
+        return found
+
+    def _offsets_once(
+        self,
+        partitions: Sequence[TopicPartition],
+        spec: OffsetSpec,
+        found: dict[TopicPartition, int],
+    ) -> BrokerError | None:
+        """Ask once; an error that newer metadata mends is returned, any other is raised."""
+        futures = self._client.list_offsets(
+            {RawPartition(tp.topic, tp.partition): spec for tp in partitions},
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=self._timeout,
+        )
+        stale = None
+        for raw, future in futures.items():
+            try:
+                found[TopicPartition(raw.topic, raw.partition)] = int(future.result().offset)
+            except KafkaException as error:
+                failed = self._failed(f"offsets of {raw.topic}-{raw.partition}", error)
+                if error.args[0].code() not in STALE_LEADER:
+                    raise failed from error
+                stale = failed
+        return stale
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Let the broker drop records below these offsets; answers are not waited for."""
+        if before:
+            self._client.delete_records(
+                [RawPartition(tp.topic, tp.partition, offset) for tp, offset in before.items()]
+            )
+
+    def close(self) -> None:
+        """Nothing to do: the client has no connection state worth a farewell."""
+
+    def _unreachable(self, error: KafkaException) -> BrokerError:
+        reason = error.args[0].str()
+        if error.args[0].code() == KafkaError._UNSUPPORTED_FEATURE:
+            return BrokerTooOldError(f"{self._where} is too old, Kafka 2.5 is needed: {reason}")
+        return UnreachableError(
+            f"no answer from {self._where} within {self._timeout_ms} ms: {reason}. "
+            "Is the broker running, and is the address right (--bootstrap-servers)?"
+        )
+
+    def _failed(self, what: str, error: KafkaException) -> BrokerError:
+        cause = error.args[0]
+        if cause.code() in NO_ANSWER:
+            return self._unreachable(error)
+        return BrokerError(f"{what}: {cause.str()} ({cause.name()})")
