@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from streamlet.group.leader import Assignor
     from streamlet.group.members import MemberAdmin, Removal
     from streamlet.group.metadata import InstanceMetadata
+    from streamlet.reset.plan import Result as ResetResult
     from streamlet.running import Result, Run
     from streamlet.scaling.cluster import Application
     from streamlet.scaling.replace import ReplaceResult
@@ -435,6 +436,26 @@ class App:
         timeout_ms = None if timeout is None else _ms(timeout)
         wanted = Replacement(tuple(old), tuple(new), timeout_ms, _ms(join_timeout))
         return commands.replace(self._as_scaled(), wanted)
+
+    def reset(self, to: str | datetime = "earliest", *, dry_run: bool = False) -> ResetResult:
+        """Let this application begin anew once all its instances are stopped.
+
+        As ``streamlet reset``: positions are set, changelogs and repartition topics are emptied,
+        and each instance discards the state on its disk when it starts next.
+
+        Args:
+            to: where its topics are read from then on: ``"earliest"``, ``"latest"``, or a time; one
+                without a time zone is in UTC.
+            dry_run: only plan.
+
+        Raises:
+            StreamletError: it is running, there is no such application, the broker refuses; nothing
+                was changed. Or ``TimedOutError``: it is unfinished, call again.
+        """
+        from streamlet.reset import commands
+        from streamlet.reset.plan import Start
+
+        return commands.reset(self._as_scaled(), Start.of(to), dry_run=dry_run)
 
     def _as_scaled(self) -> Application:
         """What a command needs to know of this application."""

@@ -17,8 +17,8 @@ from streamlet.assignor.values import Copy, GroupState, Leaving, Plan
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
-from streamlet.control.values import Endpoint, Mark, MemberKey
-from streamlet.errors import BrokerError, ConfigError, StreamletError
+from streamlet.control.values import Endpoint, Mark, MemberKey, ResetEpoch
+from streamlet.errors import BrokerError, ConfigError, RefusedError, StreamletError
 from streamlet.group.custom_assignor import CustomAssignor
 from streamlet.group.envelope import Envelope
 from streamlet.group.handover import Handover
@@ -166,30 +166,65 @@ def clear_left_over(
         log.warning("%s is a member of an earlier run of this instance, %s", one, said)
 
 
-def prepare_instance(application: str, settings: Settings, instance: str) -> None:
-    """Make the control topic, and remove the mark of an instance: to start it is to want it.
+def prepare_instance(application: str, settings: Settings, instance: str, lock: FolderLock) -> None:
+    """Make the control topic, and do what it says before any worker of the instance starts.
+
+    Its mark is removed: to start it is to want it. State from before a reset is discarded.
+
+    Args:
+        application: its name.
+        settings: the application's.
+        instance: the instance's process id.
+        lock: of its folder, where it is noted which reset the state stems from.
 
     Raises:
         BrokerError: the broker does not answer.
         TopologyError: the control topic cannot be used.
+        RefusedError: a reset was not finished.
+        StateError: state cannot be deleted.
     """
     prepare_control(admin_for(settings), application, replication=settings.replication_factor)
-    _remove_mark(application, settings, instance)
+    with open_control(application, settings) as control:
+        view = control.read()
+        directory = StateDirectory(settings.state_dir, application)
+        discard_before_reset(directory, lock, view.reset)
+        if instance in view.marks:
+            control.remove((Mark, instance))
+            control.flush()
+
+
+def discard_before_reset(directory: StateDirectory, lock: FolderLock, reset: ResetEpoch) -> None:
+    """Discard the state of a folder that does not know of the last reset, and note that one.
+
+    Raises:
+        RefusedError: the reset was not finished.
+        StateError: state cannot be deleted.
+    """
+    if reset.pending is not None:
+        raise RefusedError(
+            f"{directory.path.name} is being reset, or its reset was broken off: wait, or give "
+            f"streamlet reset {directory.path.name} again"
+        )
+    if not reset.epoch or lock.fields.get("reset") == reset.text:
+        return
+    found = [folder.task for folder in directory.tasks()]
+    for task in found:
+        directory.remove(directory.lock_task(task))
+    if found:
+        tasks = " ".join(map(str, found))
+        log.warning("the application was reset: state of tasks %s is discarded", tasks)
+    lock.set(reset=reset.text)
 
 
 def forget_instance(application: str, settings: Settings, instance: str) -> None:
     """Remove the mark of an instance that has left; if that fails, the group's leader will."""
     try:
-        _remove_mark(application, settings, instance)
+        with open_control(application, settings) as control:
+            if instance in control.read().marks:
+                control.remove((Mark, instance))
+                control.flush()
     except StreamletError as error:
         log.warning("the mark of this instance stays for a while: %s", error)
-
-
-def _remove_mark(application: str, settings: Settings, instance: str) -> None:
-    with open_control(application, settings) as control:
-        if instance in control.read().marks:
-            control.remove((Mark, instance))
-            control.flush()
 
 
 def open_worker(

@@ -183,7 +183,8 @@ class Run:
                 )
                 record = InstanceRecord(lock, member.name)
                 results.on_tasks = lambda tasks: record.say(tasks=tasks)
-                self._work(member.instance, opened, record, signals, wanted)
+                prepared = partial(prepare_instance, application, self._settings, process_id, lock)
+                self._work(member.instance, prepared, opened, record, signals, wanted)
         finally:
             self._ended.set()
             self.metrics_url = None
@@ -192,6 +193,7 @@ class Run:
     def _work(
         self,
         instance: str,
+        prepared: Callable[[], None],
         opened: Callable[..., Worker],
         record: InstanceRecord,
         signals: GracefulStop | None,
@@ -200,7 +202,7 @@ class Run:
         """Run a worker, and say in the state folder what others on this host may know of it."""
         application, ended = self._topology.application, "failed"
         try:
-            prepare_instance(application, self._settings, instance)
+            prepared()
             record.say(drains=int(signals is not None))
             worker = opened(
                 on_leaving=lambda leaving: record.say(

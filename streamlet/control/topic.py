@@ -63,7 +63,7 @@ def prepare_control(admin: Admin, application: str, *, replication: int = -1) ->
     if problems:
         raise TopologyError(
             f"topic {name} is there with {' and '.join(problems)}: it cannot be the control topic "
-            f"of {application}. Delete it, it is made anew; it holds nothing that lasts"
+            f"of {application}. Delete it, it is made anew; marks to leave go with it"
         )
     return name
 

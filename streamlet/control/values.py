@@ -10,6 +10,8 @@ from typing import TypeAlias
 
 import attrs
 
+from streamlet.kafka.ports import NewTopic
+
 
 @attrs.frozen(order=True)
 class MemberKey:
@@ -104,10 +106,22 @@ class Endpoint:
 
 @attrs.frozen
 class ResetEpoch:
-    """How often the application was reset; state from before the last time counts for nothing."""
+    """How often the application was reset; state from before the last time counts for nothing.
+
+    While a reset is under way, or was broken off, ``pending`` are the topics it deletes and makes
+    again, and ``sources`` the topics whose positions it sets: what a second attempt has to know,
+    because the first may have deleted what told it.
+    """
 
     epoch: int
     at_ms: int = 0
+    pending: tuple[NewTopic, ...] | None = None
+    sources: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What state folders note of it; no two resets have the same, empty before the first."""
+        return f"{self.epoch}@{self.at_ms}" if self.epoch else ""
 
 
 @attrs.frozen

@@ -37,5 +37,6 @@ def _check_count(topic: NewTopic, found: int | None) -> None:
         raise TopologyError(
             f"internal topic {topic.name} has {found} partitions but the topology needs "
             f"{topic.partitions}: its source topic was given other partitions. Keys would meet "
-            "the wrong state; reset the application, or give the source topic its old count back"
+            "the wrong state; give streamlet reset module:attribute to begin anew, or give the "
+            "source topic its old count back"
         )

@@ -42,6 +42,8 @@ def start_offsets(
             found[tp] = offset
         else:
             reset = part.source_of(tp.topic).reset or settings.auto_offset_reset
+            if any(topic.name == tp.topic for topic in part.repartitions):
+                reset = "earliest"  # what lies between two subtopologies is all to be processed
             found[tp] = _reset(tp, offset, reset, first[tp], end[tp])
     return found
 

@@ -42,7 +42,7 @@ def our_turn(
         control.flush()
     except DeliveryError as error:
         raise BrokerError(
-            f"topic {control.name} cannot be written: {error}. Nothing was marked; does it take a "
+            f"topic {control.name} cannot be written: {error}. Nothing was changed; does it take a "
             "right to WRITE that we do not have?"
         ) from error
     try:

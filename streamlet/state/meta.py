@@ -80,5 +80,5 @@ class TaskMeta:
         if changes:
             raise StateMismatchError(
                 f"the topology changed under its state in {where}: {'; '.join(changes)}. Give the "
-                "changed store another name, or reset the application"
+                "changed store another name, or give streamlet reset to begin anew"
             )

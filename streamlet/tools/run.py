@@ -233,7 +233,7 @@ def _run(
         ended = "failed"
         try:
             clear_left_over(topology, settings, process_id, lock, max(orders["members"], 1))
-            prepare_instance(app.name, settings, process_id)
+            prepare_instance(app.name, settings, process_id, lock)
             if orders["members"]:
                 code = _supervise(orders, progress, exposition, drain_on_sigterm)
             else:

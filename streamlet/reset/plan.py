@@ -1,0 +1,176 @@
+"""What a reset would change: positions, and topics of the application's own. Pure.
+
+An internal topic is told by its name, as in Kafka Streams: it begins with the application's id. So
+those of an application whose id begins like ours (``words`` and ``words-eu``) have to be told
+apart: the longest id that is known wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+
+from streamlet.control.values import ResetEpoch
+from streamlet.errors import ConfigError
+from streamlet.group.commit_metadata import CommitMetadata, CommitMetadataError
+from streamlet.group.messages import Committed
+from streamlet.kafka.ports import NewTopic
+from streamlet.topology.names import CHANGELOG_SUFFIX, REPARTITION_SUFFIX
+from streamlet.types import NO_STATE, TopicPartition
+
+EARLIEST, LATEST = "earliest", "latest"
+
+#: Who committed, where it says that.
+BY = "streamlet reset"
+
+
+@attrs.frozen
+class Start:
+    """Where an application begins anew: ``earliest``, ``latest``, or at a time."""
+
+    where: str
+    at_ms: int | None = None  # wall-clock
+
+    @classmethod
+    def of(cls, to: str | datetime) -> Start:
+        """Read a place or a time; one without an offset from UTC is in UTC, as Kafka has it.
+
+        Raises:
+            ConfigError: it is neither.
+        """
+        if to in (EARLIEST, LATEST):
+            return cls(str(to))
+        try:
+            at = to if isinstance(to, datetime) else datetime.fromisoformat(to.strip())
+            at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        except (ValueError, OverflowError) as error:
+            raise ConfigError(
+                [f"--to {to}: expected earliest, latest, or a time such as 2026-01-31T12:00:00"]
+            ) from error
+        at_ms = int(at.timestamp() * 1000)
+        if at_ms < 0:
+            raise ConfigError([f"--to {to}: records have times from 1970 on"])
+        return cls(at.isoformat(timespec="milliseconds"), at_ms)
+
+
+@attrs.frozen
+class Move:
+    """A position that is set; ``before`` -1: there was none."""
+
+    partition: TopicPartition
+    before: int
+    after: int
+
+
+@attrs.frozen
+class Plan:
+    """All a reset changes.
+
+    ``made_anew`` are deleted and created again, ``removed`` only deleted: the topology has no such
+    topics any more. ``unfinished``: an earlier reset was broken off.
+    """
+
+    application: str
+    start: Start
+    epoch: int
+    highest_epoch: int
+    moves: tuple[Move, ...]
+    made_anew: tuple[NewTopic, ...]
+    removed: tuple[str, ...]
+    unfinished: bool = False
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The topics whose positions are set."""
+        return tuple(dict.fromkeys(move.partition.topic for move in self.moves))
+
+    @property
+    def entry(self) -> ResetEpoch:
+        """What the control topic says while it is carried out."""
+        return ResetEpoch(self.epoch, 0, self.made_anew, self.sources)
+
+    def positions(self) -> dict[TopicPartition, tuple[int, str]]:
+        """All positions to commit, those of internal topics included, with the text beside them.
+
+        The text knows no changelog and no state any more. It carries the epoch on: a process from
+        before, that was only asleep, writes with an older one, and nobody believes it.
+        """
+        text = CommitMetadata(self.highest_epoch, BY, -1, {}, NO_STATE).to_text()
+        between = [topic for topic in self.made_anew if topic.name.endswith(REPARTITION_SUFFIX)]
+        return {move.partition: (move.after, text) for move in self.moves} | {
+            TopicPartition(topic.name, partition): (0, text)
+            for topic in between
+            for partition in range(topic.partitions)
+        }
+
+    def as_dict(self, *, done: bool) -> dict[str, Any]:
+        """The document that the command prints."""
+        anew = [(topic.name, topic.partitions, True) for topic in self.made_anew]
+        gone: list[tuple[str, int | None, bool]] = [(name, None, False) for name in self.removed]
+        return {
+            "application": self.application,
+            "to": self.start.where,
+            "epoch": self.epoch,
+            "positions": [
+                {
+                    "topic": move.partition.topic,
+                    "partition": move.partition.partition,
+                    "from": None if move.before < 0 else move.before,
+                    "to": move.after,
+                }
+                for move in self.moves
+            ],
+            "topics": [
+                {"name": name, "partitions": partitions, "made_anew": again}
+                for name, partitions, again in [*anew, *gone]
+            ],
+            "done": done,
+        }
+
+
+@attrs.frozen
+class Result:
+    """How a reset ended; ``done``: everything in the plan has happened."""
+
+    plan: Plan
+    done: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """The document that the command prints."""
+        return self.plan.as_dict(done=self.done)
+
+
+def internal_names(topics: Iterable[str], application: str, others: Collection[str]) -> list[str]:
+    """The internal topics of an application, by name; ``others`` are ids of further ones."""
+    longer = [f"{other}-" for other in others if other.startswith(f"{application}-")]
+    return sorted(
+        topic
+        for topic in topics
+        if topic.startswith(f"{application}-")
+        and topic.endswith((CHANGELOG_SUFFIX, REPARTITION_SUFFIX))
+        and not any(topic.startswith(prefix) for prefix in longer)
+    )
+
+
+def merged(wanted: NewTopic, found: NewTopic | None) -> NewTopic:
+    """A topic of the topology as it is made again: with what somebody set on the one there was."""
+    if found is None:
+        return wanted
+    config = tuple(sorted({**dict(wanted.config), **dict(found.config)}.items()))
+    return attrs.evolve(wanted, replication=found.replication, config=config)
+
+
+def highest_epoch(committed: Mapping[TopicPartition, Committed]) -> int:
+    """The highest epoch of all commits; 0 without any."""
+    return max((_epoch(one.metadata) for one in committed.values()), default=0)
+
+
+def _epoch(text: str) -> int:
+    try:
+        found = CommitMetadata.from_text(text)
+    except CommitMetadataError:  # of a later version
+        return 0
+    return 0 if found is None else found.epoch

@@ -1,0 +1,335 @@
+"""Plans a reset and carries it out.
+
+The order makes it safe to be broken off anywhere. First the control topic says that a reset is
+under way, with all a second attempt needs; from then on no instance starts. Then the internal
+topics are deleted and made again, then the positions are set, which the coordinator takes of an
+outsider only while the group is empty. When the entry says that it is over, each instance that
+starts discards the state on its disk, because that notes another reset.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import attrs
+
+from streamlet.control.records import Place, place_of
+from streamlet.control.topic import SUFFIX
+from streamlet.control.values import Mark, ResetEpoch
+from streamlet.control.view import ControlView
+from streamlet.errors import (
+    BrokerError,
+    ConfigError,
+    NoSuchGroupError,
+    NotFoundError,
+    RefusedError,
+    StreamletError,
+    TimedOutError,
+)
+from streamlet.group.codes import name_of
+from streamlet.group.look import describe, fetch_positions
+from streamlet.group.messages import Committed, OffsetCommit, OffsetCommitAnswer
+from streamlet.group.transport_errors import TransportError
+from streamlet.kafka.ports import NewTopic, TopicInfo
+from streamlet.reset.plan import (
+    EARLIEST,
+    LATEST,
+    Move,
+    Plan,
+    Start,
+    highest_epoch,
+    internal_names,
+    merged,
+)
+from streamlet.scaling.cluster import Cluster
+from streamlet.scaling.turn import our_turn
+from streamlet.topology.internal_topics import internal_topics
+from streamlet.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_REQUEST_MS = 10_000
+#: How long brokers may take to forget a topic, to know a new one, and to take positions.
+_PATIENCE_MS = 60_000
+_POLL_S = 0.1
+_PARTITIONS_AT_ONCE = 5_000
+
+#: The coordinator knows members: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
+_MEMBERS = frozenset({22, 25, 27})
+#: It is moving or loading; or a broker does not know a topic yet that was just made.
+_PASSING = frozenset({3, 14, 15, 16})
+
+
+@attrs.frozen
+class Reset:
+    """Sets one application back to a start."""
+
+    cluster: Cluster
+    start: Start
+
+    def plan(self) -> Plan:
+        """What would change; nothing is.
+
+        Raises:
+            NotFoundError: no such application, or a source topic is missing.
+            RefusedError: it is running.
+            ConfigError: its source topics are not known.
+            BrokerError: the broker does not answer, or refuses.
+        """
+        control = self.cluster.control
+        topics = self.cluster.admin.topics()
+        if control.name not in topics:
+            raise NotFoundError(
+                f"there is no application {self._name!r} on this cluster: it has no topic "
+                f"{control.name}, which every instance makes when it starts"
+            )
+        self._check_stopped()
+        return self._plan(topics, control.read())
+
+    def carry_out(self) -> Plan:
+        """Do it; when this returns everything in the plan has happened.
+
+        Raises:
+            RefusedError: it is running, or another command is at it.
+            DeletionDisabledError: the brokers delete no topics; nothing was changed.
+            TimedOutError: brokers took too long; the same command again goes on.
+            BrokerError: the broker does not answer, or refuses.
+        """
+        cluster, control = self.cluster, self.cluster.control
+        with our_turn(control, cluster.clock, f"reset of {self._name}", cluster.stopped):
+            before = control.view.reset
+            plan = self._plan(cluster.admin.topics(), control.view)
+            old = self._ids(plan)
+            control.write(plan.entry)
+            control.flush()
+            try:
+                self._check_stopped()
+                self._delete(old)
+            except StreamletError:
+                if before.pending is None:
+                    self._withdraw(plan, before, old)
+                raise
+            self._create(plan, old)
+            self._commit(plan.positions())
+            control.remove(*_left_behind(control.view))
+            control.write(ResetEpoch(plan.epoch, cluster.clock.wall_ms()))
+            control.flush()
+        return plan
+
+    # The plan.
+
+    @property
+    def _name(self) -> str:
+        return self.cluster.application.name
+
+    def _plan(self, topics: Mapping[str, TopicInfo], view: ControlView) -> Plan:
+        committed = self._committed()
+        pending = view.reset.pending
+        sources = self._sources(topics, committed, view.reset)
+        made_anew, removed = self._internal(topics, pending or ())
+        return Plan(
+            application=self._name,
+            start=self.start,
+            epoch=view.reset.epoch + (pending is None),
+            highest_epoch=highest_epoch(committed),
+            moves=self._moves(topics, sources, committed),
+            made_anew=made_anew,
+            removed=removed,
+            unfinished=pending is not None,
+        )
+
+    def _committed(self) -> dict[TopicPartition, Committed]:
+        return fetch_positions(self.cluster.transport, self.cluster.admin, self._name)
+
+    def _sources(
+        self,
+        topics: Mapping[str, TopicInfo],
+        committed: Iterable[TopicPartition],
+        before: ResetEpoch,
+    ) -> list[str]:
+        topology = self.cluster.application.topology
+        if topology is not None:
+            sources = sorted(topology.source_topics)
+        else:
+            read = {tp.topic for tp in committed} | set(before.sources)
+            ours = internal_names(read, self._name, self._others(topics))
+            sources = sorted(read.difference(ours))
+            if not sources:
+                raise ConfigError(
+                    [
+                        f"which topics {self._name} reads is not known: it has no committed "
+                        "positions; give module:attribute in place of the id"
+                    ]
+                )
+        missing = [topic for topic in sources if topic not in topics]
+        if missing:
+            raise NotFoundError(f"source topics that do not exist: {', '.join(missing)}")
+        return sources
+
+    def _others(self, topics: Iterable[str]) -> set[str]:
+        """Ids of other applications: of every group, and of everything with a control topic."""
+        groups = self.cluster.transport.list_groups(_REQUEST_MS).result()
+        known = {one.group for one in groups}
+        known |= {name.removesuffix(SUFFIX) for name in topics if name.endswith(SUFFIX)}
+        return known - {self._name}
+
+    def _internal(
+        self, topics: Mapping[str, TopicInfo], pending: Sequence[NewTopic]
+    ) -> tuple[tuple[NewTopic, ...], tuple[str, ...]]:
+        """The internal topics to make again, and those that are only deleted."""
+        admin, topology = self.cluster.admin, self.cluster.application.topology
+        names = internal_names(topics, self._name, self._others(topics))
+        # What the broken-off attempt noted is how things were before it.
+        found = admin.definitions(names) | {topic.name: topic for topic in pending}
+        if topology is None:
+            return tuple(found[name] for name in sorted(found)), ()
+        counts = {name: info.partitions for name, info in topics.items()}
+        replication = self.cluster.application.settings.replication_factor
+        wanted = [
+            merged(one, found.get(one.name))
+            for one in internal_topics(topology, counts, replication)
+        ]
+        left_over = found.keys() & set(names) - {topic.name for topic in wanted}
+        return tuple(wanted), tuple(sorted(left_over))
+
+    def _moves(
+        self,
+        topics: Mapping[str, TopicInfo],
+        sources: Sequence[str],
+        committed: Mapping[TopicPartition, Committed],
+    ) -> tuple[Move, ...]:
+        partitions = [
+            TopicPartition(topic, number)
+            for topic in sources
+            for number in range(topics[topic].partitions)
+        ]
+        admin, start = self.cluster.admin, self.start
+        if start.at_ms is not None:
+            after = admin.offsets_at(partitions, start.at_ms)
+        elif start.where == EARLIEST:
+            after = admin.start_offsets(partitions)
+        else:
+            assert start.where == LATEST, start
+            after = admin.end_offsets(partitions)
+        return tuple(
+            Move(tp, committed[tp].offset if tp in committed else -1, after[tp])
+            for tp in partitions
+        )
+
+    # Carrying it out.
+
+    def _check_stopped(self) -> None:
+        try:
+            group = describe(self.cluster.transport, self._name)
+        except NoSuchGroupError:
+            return  # its positions have expired, or were never there
+        members = group.described.members
+        if not members:
+            return
+        static = sorted(m.instance_id for m in members if m.instance_id is not None)
+        hint = ""
+        if static:
+            ids = " ".join(f"--instance-id {one}" for one in static)
+            hint = f"; static members that are down: streamlet members remove {self._name} {ids}"
+        said = ", ".join(sorted(m.name for m in group.members))
+        count = f"{len(members)} member{'s' * (len(members) != 1)}"
+        raise RefusedError(
+            f"{self._name} is running: {count} in its group ({said}). Nothing was changed: stop "
+            "all instances first. One that was killed is out of the group when its session.timeout"
+            f".ms is over{hint}"
+        )
+
+    def _ids(self, plan: Plan) -> dict[str, str]:
+        """The internal topics there are, with their ids."""
+        admin = self.cluster.admin
+        names = {*(topic.name for topic in plan.made_anew), *plan.removed}
+        return admin.topic_ids(sorted(names & admin.topics().keys()))
+
+    def _delete(self, old: Mapping[str, str]) -> None:
+        admin = self.cluster.admin
+        admin.delete_topics(sorted(old))
+        self._await(
+            lambda: not set(admin.topic_ids(sorted(old)).values()) & set(old.values()),
+            f"topics {', '.join(sorted(old))} to be deleted",
+        )
+
+    def _create(self, plan: Plan, old: Mapping[str, str]) -> None:
+        admin = self.cluster.admin
+        names = [topic.name for topic in plan.made_anew]
+
+        def all_new() -> bool:
+            admin.create_topics(plan.made_anew)
+            ids = admin.topic_ids(names)
+            return ids.keys() == set(names) and not set(ids.values()) & set(old.values())
+
+        self._await(all_new, f"topics {', '.join(names)} to be made again")
+
+    def _commit(self, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Set positions, and again until they are there: a deletion may still take them along."""
+        wanted = {tp: offset for tp, (offset, _) in positions.items()}
+
+        def set_() -> bool:
+            everything = sorted(positions)
+            for start in range(0, len(everything), _PARTITIONS_AT_ONCE):
+                some = {tp: positions[tp] for tp in everything[start : start + _PARTITIONS_AT_ONCE]}
+                if not self._commit_some(some):
+                    return False
+            found = self._committed()
+            return all(tp in found and found[tp].offset == wanted[tp] for tp in wanted)
+
+        self._await(set_, "the coordinator to take the positions")
+
+    def _commit_some(self, positions: dict[TopicPartition, tuple[int, str]]) -> bool:
+        request = OffsetCommit(self._name, -1, "", None, positions)
+        try:
+            answer = self.cluster.transport.send(request, "main", _REQUEST_MS).result()
+        except TransportError as error:
+            if not error.passing:
+                raise
+            return False
+        assert isinstance(answer, OffsetCommitAnswer), answer
+        codes = set(answer.errors.values()) - {0}
+        if codes & _MEMBERS:
+            raise RefusedError(
+                f"an instance of {self._name} joined while it was reset; its positions are not "
+                "set. Stop all instances, then give this command again"
+            )
+        if codes - _PASSING:
+            names = ", ".join(sorted(name_of(code) for code in codes))
+            raise BrokerError(f"positions of {self._name} cannot be set: {names}")
+        return not codes
+
+    def _withdraw(self, plan: Plan, before: ResetEpoch, old: Mapping[str, str]) -> None:
+        """Take the entry back, if nothing has been deleted."""
+        control = self.cluster.control
+        try:
+            if self._ids(plan) != old:
+                return
+            if before.epoch:
+                control.write(before)
+            else:
+                control.remove(place_of(before))
+            control.flush()
+        except StreamletError as error:
+            log.warning("the reset stays noted as unfinished, give it again: %s", error)
+
+    def _await(self, condition: Callable[[], bool], what: str) -> None:
+        clock = self.cluster.clock
+        deadline = clock.now_ms() + _PATIENCE_MS
+        while not condition():
+            if clock.now_ms() >= deadline or self.cluster.stopped.wait(_POLL_S):
+                raise TimedOutError(
+                    f"waited for {what}. The reset is unfinished, and no instance starts before "
+                    "it is finished: give the same command again"
+                )
+
+
+def _left_behind(view: ControlView) -> list[Place]:
+    """What the topic says of members and instances; there are none."""
+    members: list[Place] = [
+        place
+        for member in view.progress.keys() | view.endpoints.keys()
+        for place in view.places_of(member)
+    ]
+    return [*members, *((Mark, instance) for instance in view.marks)]

@@ -1,0 +1,99 @@
+"""``streamlet reset``: an application that is stopped begins anew."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from streamlet.errors import RefusedError
+from streamlet.runtime.signals import GracefulStop
+from streamlet.tools.application import AppArgument, scaled
+from streamlet.tools.command import Common, command
+from streamlet.tools.output import table
+
+if TYPE_CHECKING:
+    from streamlet.reset.plan import Move, Plan
+
+#: Positions that people are shown; --json has them all.
+_MOVES_SHOWN = 40
+
+
+@command("reset")
+def reset(
+    common: Common,
+    app: AppArgument,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="earliest|latest|DATETIME",
+            help="Where its topics are read from then on; a time is UTC unless it says otherwise.",
+        ),
+    ] = "earliest",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Let an application begin anew: no state, and its topics from the start.
+
+    All its instances have to be stopped. Sets the committed positions of the topics
+    it reads, deletes its changelogs and repartition topics and makes them again.
+    Each instance discards the state on its disk when it starts next. What it wrote
+    to other topics stays there.
+
+    With module:attribute in place of the id, topics that its topology does not have
+    any more are deleted for good. Broken off halfway, no instance starts before the
+    same command was given again.
+
+    Exit 0: done. 1: the broker does not allow it. 2: --to is no time. 3: no such
+    application or source topic. 4: brokers took too long. 5: refused, it is running.
+    """
+    from streamlet.reset import commands
+    from streamlet.reset.plan import Start
+
+    start = Start.of(to)
+    known = scaled(common, app)
+
+    def ask(plan: Plan) -> bool:
+        common.output.notes(plan_view(plan))
+        if yes:
+            return True
+        if common.output.as_json or not sys.stdin.isatty():
+            raise RefusedError("nobody to ask, and nothing was changed; give --yes to go on")
+        if not typer.confirm("go on?", err=True):
+            raise RefusedError("nothing was changed")
+        return True
+
+    with GracefulStop() as stop:
+        result = commands.reset(known, start, ask, dry_run=dry_run, stopped=stop.asked)
+    if dry_run:
+        common.output.notes(plan_view(result.plan))
+    done = f"{known.name} was reset; each instance discards its state when it starts"
+    common.output.answer(result.as_dict(), done if result.done else None)
+
+
+def plan_view(plan: Plan) -> RenderableType:
+    """A plan for people."""
+    parts: list[RenderableType] = [
+        Text.assemble((plan.application, "bold"), f": reset to {plan.start.where}")
+    ]
+    if plan.unfinished:
+        parts.append(Text("an earlier reset was broken off; this one finishes it"))
+    rows: list[tuple[object, ...]] = [_row(move) for move in plan.moves[:_MOVES_SHOWN]]
+    parts.append(table("READS", "PARTITION", "COMMITTED", "TO", rows=rows))
+    if len(plan.moves) > _MOVES_SHOWN:
+        parts.append(Text(f"and {len(plan.moves) - _MOVES_SHOWN} more; --json shows all"))
+    names = [topic.name for topic in plan.made_anew]
+    if names:
+        parts.append(Text(f"emptied (deleted and made again): {', '.join(names)}"))
+    if plan.removed:
+        parts.append(Text(f"deleted, as its topology has them no more: {', '.join(plan.removed)}"))
+    parts.append(Text("discarded: the state on every instance's disk, when it starts next"))
+    return Group(*parts)
+
+
+def _row(move: Move) -> tuple[object, ...]:
+    before = None if move.before < 0 else move.before
+    return move.partition.topic, move.partition.partition, before, move.after
