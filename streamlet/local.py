@@ -34,6 +34,7 @@ from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
+from streamlet.runtime.cleanup import Cleanup
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.copies import Copies
@@ -286,6 +287,7 @@ def open_worker(
             meters=meters,
             measured=measured,
             advisor=None if measured is None else _advisor(topology.application, settings, link),
+            cleanup=_cleanup(settings, member, directory, board, link, clock),
             link=link,
             reporter=_reporter(member, board, link, session, clock, meters),
         )
@@ -308,6 +310,25 @@ def _commit(
         clock,
         open_source=lambda: _source(settings, f"{application}-check", headers=True),
         flush_timeout_ms=settings.session_timeout_ms,
+    )
+
+
+def _cleanup(
+    settings: Settings,
+    member: MemberIdentity,
+    directory: StateDirectory,
+    board: Board,
+    link: ControlLink,
+    clock: Clock,
+) -> Cleanup:
+    return Cleanup(
+        directory,
+        member.instance,
+        delay_ms=settings.state_cleanup_delay_ms,
+        needed=1 + settings.num_standby_replicas,
+        view=lambda: link.view,
+        forget=board.forget_dormant,
+        clock=clock,
     )
 
 

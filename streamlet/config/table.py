@@ -247,7 +247,10 @@ class Settings:
         "state", size(), 64 * 1024 * 1024, "Memory of one worker's write-behind caches."
     )
     state_cleanup_delay_ms: int = _row(
-        "state", duration(), 600_000, "How long a copy that nobody uses stays on disk."
+        "state",
+        duration(),
+        600_000,
+        "How long a copy that nobody uses stays on disk; longer while others have too few.",
     )
     restore_max_share: float = _row(
         "state",

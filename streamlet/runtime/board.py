@@ -95,3 +95,8 @@ class Board:
         """Say that state of these tasks lies on disk; a claim or an open copy goes before it."""
         with self._lock:
             self._dormant.update(copies)
+
+    def forget_dormant(self, task: TaskId) -> None:
+        """Say no more that state of this task lies on disk: it was deleted."""
+        with self._lock:
+            self._dormant.pop(task, None)

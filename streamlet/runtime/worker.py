@@ -33,6 +33,7 @@ from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, Stage
 from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
+from streamlet.runtime.cleanup import Cleanup
 from streamlet.runtime.closing import Closer
 from streamlet.runtime.commit import AtLeastOnceCommit, CommitGroup, Settled
 from streamlet.runtime.control_link import ControlLink
@@ -138,6 +139,7 @@ class Worker:
         observer: is told what happens.
         meters: counts beside the work; its own if none is given.
         advisor: works out how many instances are needed, started and ended with the worker.
+        cleanup: deletes state that nobody needs any more, likewise.
         measured: is given a snapshot once a second and at every change of state; None: nobody asks.
         link: our end of the control topic, started; closed with the worker.
         reporter: says there what we do.
@@ -162,6 +164,7 @@ class Worker:
         meters: Meters | None = None,
         measured: Callable[[Snapshot], None] | None = None,
         advisor: Advisor | None = None,
+        cleanup: Cleanup | None = None,
         link: ControlLink | None = None,
         reporter: Reporter | None = None,
     ) -> None:
@@ -169,6 +172,7 @@ class Worker:
         self.meters = meters or Meters(clock)
         self._measured = measured
         self._advisor = advisor
+        self._cleanup = cleanup
         self._next_measure_ms = 0
         self._group = group
         self._board = board
@@ -231,6 +235,8 @@ class Worker:
             self._group.start()
             if self._advisor is not None:
                 self._advisor.start()
+            if self._cleanup is not None:
+                self._cleanup.start()
             while keep_going() and self._orders.leaving is None:
                 self.run_once()
             self.stop()
@@ -540,6 +546,8 @@ class Worker:
                 log.warning("while closing: %s", error)
         if self._advisor is not None:
             self._advisor.close()
+        if self._cleanup is not None:
+            self._cleanup.close()
         if self._link is not None:
             self._link.close()
         self._group.close()

@@ -17,7 +17,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,7 +26,7 @@ import attrs
 
 from streamlet.errors import StateError, StateLockedError
 from streamlet.state.meta import TaskMeta
-from streamlet.state.rocksdb import read_meta, wipe_folder
+from streamlet.state.rocksdb import CLIENT_FILE, read_meta, wipe_folder
 from streamlet.types import TaskId
 
 #: Name of the database's folder in a task's folder.
@@ -77,6 +77,8 @@ class FolderLock:
     def release(self) -> None:
         """Let others have it; a second call does nothing."""
         if self._fd >= 0:
+            with suppress(OSError):  # only tells since when nobody has it; it must be let go
+                os.utime(self._fd)
             os.close(self._fd)
             self._fd = -1
 
@@ -100,7 +102,13 @@ class TaskFolder:
     path: Path
     holder: int | None  # pid of the process that has it locked, 0 if unknown; None: dormant
     bytes: int
-    modified_ms: int  # wall-clock time of the last write
+    modified_ms: int  # wall-clock time of the last write to the stores
+    used_ms: int  # wall-clock time of that, or of the last process that had it and ended well
+
+    @property
+    def dormant_since_ms(self) -> int | None:
+        """Since when nobody has had it, wall-clock time; None: somebody has."""
+        return self.used_ms if self.holder is None else None
 
     def contents(self) -> TaskMeta | None:
         """What the stores contain as of the last write; None if there are none.
@@ -173,6 +181,22 @@ class StateDirectory:
         """
         wipe_folder(lock.folder / DATABASE)
 
+    def clean(self, found: TaskFolder) -> bool:
+        """Delete the folder of a task that lies dormant; False if it was used since it was found.
+
+        Raises:
+            StateError: it cannot be deleted.
+        """
+        try:
+            lock = self.lock_task(found.task)
+        except StateLockedError:
+            return False
+        with lock:
+            if _look_at(found.task, found.path).modified_ms != found.modified_ms:
+                return False
+            self.remove(lock)
+        return True
+
     def remove(self, lock: FolderLock) -> None:
         """Delete the folder of a locked, closed task, and release the lock.
 
@@ -190,10 +214,14 @@ class StateDirectory:
 
 def _look_at(task: TaskId, path: Path) -> TaskFolder:
     database = path / DATABASE
-    stats = [entry.stat() for entry in os.scandir(database)] if database.exists() else []
-    modified = max((stat.st_mtime_ns for stat in stats), default=path.stat().st_mtime_ns)
-    size = sum(stat.st_size for stat in stats)
-    return TaskFolder(task, path, holder_of(path / _TASK_LOCK), size, modified // 1_000_000)
+    files = {e.name: e.stat() for e in os.scandir(database)} if database.exists() else {}
+    # To read what a database contains is no use of it, but this file is written then.
+    times = [stat.st_mtime_ns for name, stat in files.items() if name != CLIENT_FILE]
+    modified = max(times, default=path.stat().st_mtime_ns) // 1_000_000
+    lock = path / _TASK_LOCK
+    used = max(modified, lock.stat().st_mtime_ns // 1_000_000) if lock.exists() else modified
+    size = sum(stat.st_size for stat in files.values())
+    return TaskFolder(task, path, holder_of(lock), size, modified, used)
 
 
 def holder_of(file: Path) -> int | None:

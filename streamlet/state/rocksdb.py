@@ -45,6 +45,9 @@ _WRITE_BUFFER_BYTES = 4 << 20
 _WAL_BYTES = 16 << 20
 _OPEN_FILES = 64
 
+#: rocksdict's own file in a database's folder; also who only reads writes it.
+CLIENT_FILE = "rocksdict-config.json"
+
 _META = "default"  # column family of the positions
 _META_KEY = b"task"
 _MANIFEST_KEY = b"manifest"  # name and least size of the manifest, see ``_check_manifest``
