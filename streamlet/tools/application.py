@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -56,3 +57,28 @@ def scaled(common: Common, app: str) -> Application:
     loaded = load_app(app)
     settings = loaded.load_settings(environ=os.environ, overrides=given)
     return Application.of(loaded.name, settings, loaded.topology(), loaded.assignor)
+
+
+def settings_of(common: Common, app: str | None) -> Settings:
+    """The settings of APP, or those of this machine where none is named.
+
+    Raises:
+        AppNotFoundError: ``module:attribute`` leads to no application.
+        ConfigError: wrong settings.
+    """
+    from streamlet.config import Settings
+
+    if app is not None:
+        return named(common, app)[1]
+    given = [f"{key}={value}" for key, value in common.settings.items()]
+    return Settings.load(environ=os.environ, overrides=given)
+
+
+def state_root(common: Common, app: str | None, state_dir: Path | None) -> Path:
+    """Where state lies: as given, as APP has it where that is a program, or by the settings.
+
+    Raises:
+        AppNotFoundError: ``module:attribute`` leads to no application.
+        ConfigError: wrong settings.
+    """
+    return settings_of(common, app).state_dir if state_dir is None else state_dir

@@ -12,6 +12,7 @@ import typer
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import ConfigError, NotFoundError, RefusedError, StreamletError, TimedOutError
+from streamlet.tools.application import state_root
 from streamlet.tools.command import Common, command
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def drain(
     is scale-down.
     """
     timeout_ms = None if timeout is None else _ms(timeout)
-    found = _find(_root(common, app, state_dir), None if app is None else _id(app), name)
+    found = _find(state_root(common, app, state_dir), None if app is None else _id(app), name)
     Drain(common, found, timeout_ms).run(wait)
 
 
@@ -58,19 +59,6 @@ def _ms(text: str) -> int:
         return duration().parse(text)
     except ValueError as error:
         raise ConfigError([f"--timeout {text}: {error}"]) from error
-
-
-def _root(common: Common, app: str | None, state_dir: Path | None) -> Path:
-    from streamlet.config import Settings
-
-    if state_dir is not None:
-        return state_dir
-    given = [f"{key}={value}" for key, value in common.settings.items()]
-    if app is None or ":" not in app:
-        return Settings.load(environ=os.environ, overrides=given).state_dir
-    from streamlet.app import load_app
-
-    return load_app(app).load_settings(environ=os.environ, overrides=given).state_dir
 
 
 def _id(app: str) -> str:
