@@ -17,8 +17,8 @@ from streamlet.assignor.values import Copy, GroupState, Leaving, Plan
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
-from streamlet.control.values import Endpoint, Mark, MemberKey, ResetEpoch
-from streamlet.errors import BrokerError, ConfigError, RefusedError, StreamletError
+from streamlet.control.values import Endpoint, Mark, MemberKey
+from streamlet.errors import BrokerError, ConfigError, StreamletError
 from streamlet.group.custom_assignor import CustomAssignor
 from streamlet.group.envelope import Envelope
 from streamlet.group.handover import Handover
@@ -31,6 +31,7 @@ from streamlet.group.session import GroupSession, SessionEvent
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.kafka.limits import Limits
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
@@ -38,6 +39,7 @@ from streamlet.runtime.cleanup import Cleanup
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.copies import Copies
+from streamlet.runtime.discarding import discard_before_reset
 from streamlet.runtime.dormant import dormant_copies
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
@@ -194,29 +196,6 @@ def prepare_instance(application: str, settings: Settings, instance: str, lock: 
             control.flush()
 
 
-def discard_before_reset(directory: StateDirectory, lock: FolderLock, reset: ResetEpoch) -> None:
-    """Discard the state of a folder that does not know of the last reset, and note that one.
-
-    Raises:
-        RefusedError: the reset was not finished.
-        StateError: state cannot be deleted.
-    """
-    if reset.pending is not None:
-        raise RefusedError(
-            f"{directory.path.name} is being reset, or its reset was broken off: wait, or give "
-            f"streamlet reset {directory.path.name} again"
-        )
-    if not reset.epoch or lock.fields.get("reset") == reset.text:
-        return
-    found = [folder.task for folder in directory.tasks()]
-    for task in found:
-        directory.remove(directory.lock_task(task))
-    if found:
-        tasks = " ".join(map(str, found))
-        log.warning("the application was reset: state of tasks %s is discarded", tasks)
-    lock.set(reset=reset.text)
-
-
 def forget_instance(application: str, settings: Settings, instance: str) -> None:
     """Remove the mark of an instance that has left; if that fails, the group's leader will."""
     try:
@@ -267,7 +246,8 @@ def open_worker(
         session = _session(topology, settings, member, catalog, board, link, assignor, clock)
         copies = _copies(topology, settings, session, directory, clock)
         name = f"{topology.application}-{member.member}"
-        sink = _sink(topology, settings, name)
+        catalog.learn_limits(policy.topic)
+        sink = _sink(topology, settings, name, catalog.limits)
         worker = Worker(
             settings,
             group=session,
@@ -375,12 +355,13 @@ def _advisor(application: str, settings: Settings, link: ControlLink) -> Advisor
     return Advisor(opened, lambda: link.leads)
 
 
-def _sink(topology: Topology, settings: Settings, name: str) -> KafkaSink:
+def _sink(topology: Topology, settings: Settings, name: str, limits: Limits) -> KafkaSink:
     """A producer that knows its topics already."""
     sink = KafkaSink(
         settings.bootstrap_servers,
         settings.client_config("producer"),
         delivery_timeout_ms=settings.session_timeout_ms,
+        limits=limits,
         name=name,
     )
     outputs = {node.topic for part in topology.subtopologies for node in part.sinks}
@@ -541,6 +522,7 @@ def _activation(
         admin=admin,
         settings=settings,
         counts=catalog.counts,
+        limits=catalog.limits.by_topic,
         policy=policy,
         clock=clock,
     )

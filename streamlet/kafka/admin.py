@@ -28,6 +28,9 @@ from streamlet.kafka.log import quiet
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.types import TopicPartition
 
+#: Topics of which nothing is told.
+_UNTOLD = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
+
 
 class KafkaAdmin:
     """An ``Admin``. Every request is bounded by ``timeout_ms``.
@@ -88,6 +91,21 @@ class KafkaAdmin:
             return {key: str(entry.value) for key, entry in found[resource].result().items()}
         except KafkaException as error:
             raise self._failed(f"settings of topic {name}", error) from error
+
+    def largest_records(self, names: Sequence[str]) -> dict[str, int]:
+        """Bytes that a record batch may have in each of these topics that tell it."""
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+        if not resources:
+            return {}
+        found = self._client.describe_configs(resources, request_timeout=self._timeout)
+        limits = {}
+        for resource, future in found.items():
+            try:
+                limits[resource.name] = int(future.result()["max.message.bytes"].value)
+            except KafkaException as error:
+                if error.args[0].code() not in _UNTOLD:
+                    raise self._failed(f"settings of topic {resource.name}", error) from error
+        return limits
 
     def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
         """What would make each of these topics again, settings of their own included."""

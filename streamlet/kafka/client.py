@@ -23,6 +23,7 @@ from streamlet.errors import (
 )
 from streamlet.kafka.admin import KafkaAdmin
 from streamlet.kafka.codes import HARMLESS, NO_ANSWER, NO_TOPIC
+from streamlet.kafka.limits import NO_LIMITS, Limits, first_too_large, size_of
 from streamlet.kafka.log import quiet
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.kafka.split import split
@@ -212,6 +213,7 @@ class KafkaSink:
         config: more librdkafka settings, last word.
         delivery_timeout_ms: how long a record may stay undelivered. It must not exceed the session
             timeout, or a process that lost its tasks could still write to their changelogs.
+        limits: topics that take less than the producer.
     """
 
     def __init__(
@@ -220,8 +222,10 @@ class KafkaSink:
         config: Mapping[str, Any] | None = None,
         *,
         delivery_timeout_ms: int = 10_000,
+        limits: Limits = NO_LIMITS,
         name: str = "streamlet",
     ) -> None:
+        self._limits = limits.by_topic
         self._config = quiet(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -235,6 +239,7 @@ class KafkaSink:
                 "topic.metadata.propagation.max.ms": delivery_timeout_ms // 2,
                 "queue.buffering.max.messages": 200_000,
                 "queue.buffering.max.kbytes": 65_536,
+                **limits.settings,
                 **(config or {}),
             },
             name,
@@ -268,6 +273,28 @@ class KafkaSink:
         headers: Sequence[Headers | None] | None = None,
     ) -> None:
         """Queue records in order, waiting while the queue is full."""
+        most = self._limits.get(topic)
+        index = None if most is None else first_too_large(keys, values, headers, most)
+        if index is None:
+            self._send(topic, keys, values, timestamps, partitions, headers)
+            return
+        self._send(topic, keys[:index], values[:index], timestamps, partitions, headers)
+        raise RecordRefusedError(
+            f"a record to {topic} was refused: {size_of(keys, values, index):,} bytes are more "
+            f"than the topic's max.message.bytes, {most:,}",
+            index,
+            too_large=True,
+        )
+
+    def _send(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int] | None,
+        partitions: Sequence[int] | int | None,
+        headers: Sequence[Headers | None] | None,
+    ) -> None:
         times: Iterable[int] = repeat(0) if timestamps is None else timestamps
         if timestamps is not None and not all(timestamps):
             times = [time or EARLIEST_MS for time in timestamps]
@@ -368,6 +395,8 @@ class KafkaSink:
             where, why = failed[0]
             late = all(error.code() == KafkaError._MSG_TIMED_OUT for _, error in failed)
             advice = "; create the topic" if why.code() in NO_TOPIC else ""
+            if why.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                advice = "; the topic's max.message.bytes takes less than a batch of ours"
             raise (UndeliveredError if late else DeliveryError)(
                 f"{len(failed)} records not delivered, first to {where}: {why.str()}{advice}"
             )

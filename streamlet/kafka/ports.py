@@ -157,6 +157,13 @@ class Admin(Protocol):
         """All settings of a topic that exists, as the broker prints them."""
         ...
 
+    def largest_records(self, names: Sequence[str]) -> dict[str, int]:
+        """Bytes that a record batch may have in each of these topics, ``max.message.bytes``.
+
+        Topics that do not exist, or whose settings we may not see, are left out.
+        """
+        ...
+
     def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
         """What would make each of these topics again, settings of their own included.
 

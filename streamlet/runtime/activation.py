@@ -20,6 +20,7 @@ from streamlet.clock import Clock
 from streamlet.config import Settings
 from streamlet.errors import StateLockedError, StreamletError
 from streamlet.group.handover_values import Positions
+from streamlet.kafka.limits import largest_record
 from streamlet.kafka.ports import Admin
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.copies import CommittedPositions, Copies, CopyFailed, Promoted
@@ -37,8 +38,6 @@ log = logging.getLogger(__name__)
 
 #: How often a folder that another worker still holds is tried again.
 LOCKED_RETRY_MS = 20
-#: The producer's ``message.max.bytes`` unless it is set.
-LARGEST_RECORD = 1_000_000
 #: Pause before brokers that did not answer are asked once more.
 ASK_AGAIN_MS = 500
 
@@ -63,6 +62,7 @@ class Activation:
         admin: knows where partitions begin and end.
         settings: the application's.
         counts: partitions of every topic.
+        limits: bytes that a record may have in topics that take less than the producer.
         policy: what becomes of records that fail.
         clock: for retries.
     """
@@ -78,6 +78,7 @@ class Activation:
         admin: Admin,
         settings: Settings,
         counts: Mapping[str, int],
+        limits: Mapping[str, int] | None = None,
         policy: ErrorPolicy,
         clock: Clock,
     ) -> None:
@@ -88,6 +89,7 @@ class Activation:
         self._targets = Targets(topology, positions=positions, admin=admin, settings=settings)
         self._settings = settings
         self._counts = dict(counts)
+        self._limits = dict(limits or {})
         self._policy = policy
         self._clock = clock
         #: Wanted, nothing done yet; with the mark's positions where there is one.
@@ -267,8 +269,8 @@ class Activation:
         """A new active period: an epoch above every one that was met."""
         state = opened.state
         if opened.task in self._careful:
-            producer = self._settings.client_config("producer")
-            state.bound(int(producer.get("message.max.bytes", LARGEST_RECORD)))
+            largest = largest_record(self._settings.client_config("producer"))
+            state.bound(largest, self._limits)
         # Without a commit of ours to start from everything counted: that is what we carry forward.
         contained = max(target.limit or NO_STATE, state.state)
         active = ActiveTask(opened, self._part(opened.task))

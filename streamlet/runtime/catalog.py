@@ -7,6 +7,7 @@ import threading
 from streamlet.assignor.values import TaskInfo
 from streamlet.config import Settings
 from streamlet.errors import TopologyError
+from streamlet.kafka.limits import NO_LIMITS, Limits
 from streamlet.kafka.ports import Admin
 from streamlet.runtime.prepare import prepare_topics
 from streamlet.topology.graph import Topology
@@ -27,6 +28,8 @@ class Catalog:
         #: Partitions by topic.
         self.counts: dict[str, int] = {}
         self._next_look_ms: int | None = None
+        #: What topics that are written take less than the producer.
+        self.limits = NO_LIMITS
         #: Topics that are read.
         self.inputs = (*topology.source_topics, *topology.repartition_topics)
 
@@ -39,6 +42,19 @@ class Catalog:
         """
         replication = self._settings.replication_factor
         self._take(prepare_topics(self._topology, self._admin, replication=replication))
+
+    def learn_limits(self, dead_letters: str | None) -> None:
+        """Read how large records may be in the topics that are written, dead letters included.
+
+        Raises:
+            BrokerError: the broker does not answer.
+        """
+        parts = self._topology.subtopologies
+        written = {topic for part in parts for topic in part.output_topics + part.changelog_topics}
+        if dead_letters is not None:
+            written.add(dead_letters)
+        found = self._admin.largest_records(sorted(written))
+        self.limits = Limits.of(found, self._settings.client_config("producer"))
 
     def tasks(self) -> tuple[TaskInfo, ...]:
         """Every task there is, in order."""

@@ -220,13 +220,15 @@ class TaskState:
             self.topic_ids[self.changelogs[name].topic] = self._anew.pop(name)
         self.trim({name: store.written() for name, store in self.stores.items()})
 
-    def bound(self, most: int) -> None:
+    def bound(self, most: int, by_topic: Mapping[str, int]) -> None:
         """Refuse entries that a changelog record of so many bytes cannot hold, when they are put.
 
-        A store over a topic of somebody else's is not written by us.
+        ``by_topic`` are topics that take less. A store over a topic of somebody else's is not
+        written by us.
         """
         for name in self.changelogs.keys() - self.plain:
-            self.stores[name].bound(most)
+            topic = self.changelogs[name].topic
+            self.stores[name].bound(min(most, by_topic.get(topic, most)))
 
     def discard(self) -> None:
         """Forget everything not written: the stores are again as of ``state``."""

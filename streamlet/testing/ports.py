@@ -332,6 +332,13 @@ class MemoryAdmin:
         """The settings a topic was created with; no defaults."""
         return self._log.config(name)
 
+    def largest_records(self, names: Sequence[str]) -> dict[str, int]:
+        """``max.message.bytes`` of topics that were created with it."""
+        there = self._log.infos()
+        settings = {name: self._log.config(name) for name in names if name in there}
+        key = "max.message.bytes"
+        return {name: int(own[key]) for name, own in settings.items() if key in own}
+
     def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
         """Partitions and settings of topics that exist; there are no replicas here."""
         infos = self._log.infos()

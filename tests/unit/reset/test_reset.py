@@ -38,9 +38,9 @@ from streamlet.group.messages import (
     Request,
 )
 from streamlet.kafka.ports import NewTopic
-from streamlet.local import discard_before_reset
 from streamlet.reset.plan import Plan, Start, internal_names
 from streamlet.reset.reset import Reset
+from streamlet.runtime.discarding import discard_before_reset
 from streamlet.scaling.cluster import Application, Cluster
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource

@@ -78,6 +78,16 @@ def test_a_store_over_a_topic_of_somebody_else_is_not_bounded() -> None:
     own, theirs = TopicPartition("s-changelog", 0), TopicPartition("prices", 0)
     specs = [Spec("s"), Spec("t", source_topic="prices")]
     state = TaskState(None, specs, 1_000, {"s": own, "t": theirs})
-    state.bound(MOST)
+    state.bound(MOST, {})
     bounded = {name: isinstance(s.cache, BoundedCache) for name, s in state.stores.items()}
     assert bounded == {"s": True, "t": False}
+
+
+def test_a_topic_that_takes_less_than_the_producer_says_how_much() -> None:
+    partitions = {name: TopicPartition(f"{name}-changelog", 0) for name in ("s", "t")}
+    state = TaskState(None, [Spec("s"), Spec("t")], 1_000, partitions)
+    state.bound(10 * MOST, {"s-changelog": MOST, "t-changelog": 20 * MOST})
+    for name, most in (("s", MOST), ("t", 10 * MOST)):
+        cache = state.stores[name].cache
+        assert isinstance(cache, BoundedCache)
+        assert cache._most == BoundedCache({}, "", lambda k, v: 0, most)._most

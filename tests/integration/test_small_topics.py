@@ -1,0 +1,126 @@
+"""Topics whose max.message.bytes is lower than the producer's limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+import streamlet as sl
+from streamlet.errors import (
+    DeliveryError,
+    EntryTooLargeError,
+    ProcessingError,
+    RecordRefusedError,
+)
+from streamlet.kafka.client import KafkaAdmin, KafkaSink
+from streamlet.kafka.limits import Limits
+from streamlet.kafka.ports import NewTopic
+from streamlet.types import TopicPartition
+
+pytestmark = pytest.mark.integration
+
+MOST = 20_000
+SMALL = (("max.message.bytes", str(MOST)),)
+
+
+@pytest.fixture
+def admin(bootstrap_servers: str) -> Iterator[KafkaAdmin]:
+    admin = KafkaAdmin(bootstrap_servers)
+    yield admin
+    admin.close()
+
+
+@pytest.fixture
+def name(admin: KafkaAdmin) -> Iterator[str]:
+    """An application's: ``NAME-in``, a small ``NAME-out``."""
+    name = f"small-{uuid4().hex[:8]}"
+    admin.create_topics([NewTopic(f"{name}-in", 1, 1), NewTopic(f"{name}-out", 1, 1, SMALL)])
+    yield name
+    admin.delete_topics([one for one in admin.topics() if one.startswith(name)])
+
+
+def test_a_record_is_refused_on_its_own_exactly_where_the_broker_would(
+    bootstrap_servers: str, admin: KafkaAdmin, name: str
+) -> None:
+    """Without knowing the limit, a full batch of small records is turned away as a whole."""
+    topic = f"{name}-out"
+    assert admin.largest_records([topic, "no-such-topic"]) == {topic: MOST}
+    sink = KafkaSink(bootstrap_servers)
+    sink.send(topic, [b"k"] * 500, [b"x" * 100] * 500)
+    with pytest.raises(DeliveryError, match=f"{topic}.*max.message.bytes"):
+        sink.flush(15_000)
+    sink.close()
+
+    sink = KafkaSink(bootstrap_servers, limits=Limits.of({topic: MOST}, {}))
+    before = admin.end_offsets([TopicPartition(topic, 0)])[TopicPartition(topic, 0)]
+    sink.send(topic, [b"k"] * 500, [b"x" * 100] * 500)
+    largest = MOST - 88
+    values = [b"x" * (largest - 1), b"x" * largest, b"y"]
+    with pytest.raises(RecordRefusedError, match=f"{topic} was refused.*{MOST:,}") as refused:
+        sink.send(topic, [b"k"] * 3, values)
+    assert (refused.value.index, refused.value.too_large) == (1, True)
+    sink.flush(15_000)
+    assert admin.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): before + 501}
+    sink.close()
+
+
+Policy = Literal["fail", "skip"]
+
+
+def texts(
+    bootstrap_servers: str, name: str, folder: Path, policy: Policy, sizes: list[tuple[str, int]]
+) -> sl.App:
+    """An application with a few texts of these lengths to read."""
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for key, size in sizes:
+        producer.produce(f"{name}-in", b"x" * size, key)
+    assert producer.flush(30) == 0
+    config = {"state.dir": str(folder), "commit.interval.ms": 100}
+    return sl.App(name, bootstrap_servers=bootstrap_servers, config=config, on_error=policy)
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_an_output_that_is_too_large_meets_the_error_policy(
+    bootstrap_servers: str, name: str, tmp_path: Path, policy: Policy
+) -> None:
+    sizes = [("a", 5), ("b", MOST), ("c", 7)]
+    app = texts(bootstrap_servers, name, tmp_path, policy, sizes)
+    app.stream(f"{name}-in", key=str, value=str).to(f"{name}-out")
+    if policy == "fail":
+        with pytest.raises(ProcessingError, match=r"max\.message\.bytes, 20,000 .*-in-0 offset 1"):
+            app.run(timeout=60)
+        return
+    assert [(r.key, len(r.value)) for r in app.run(count=3, timeout=60) if len(r.value) < MOST] == [
+        ("a", 5),
+        ("c", 7),
+    ]
+    assert app.run(timeout=1) == [], "all of it is committed"
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_an_entry_that_is_too_large_for_its_changelog_is_found_as_ever(
+    bootstrap_servers: str, admin: KafkaAdmin, name: str, tmp_path: Path, policy: Policy
+) -> None:
+    admin.create_topics([NewTopic(f"{name}-texts-changelog", 1, 1, SMALL)])
+    half = MOST * 2 // 3
+    sizes = [("a", half), ("b", 7), ("a", half), ("a", 5), ("b", 1)]
+    app = texts(bootstrap_servers, name, tmp_path, policy, sizes)
+    texts_by_key = app.stream(f"{name}-in", key=str, value=str).group_by_key()
+    table = texts_by_key.aggregate(str, lambda key, text, so_far: so_far + text, store="texts")
+    table.to_stream().map_values(len, value=int).to(f"{name}-out")
+    if policy == "fail":
+        with pytest.raises(EntryTooLargeError, match=r"key b'a': .*texts-changelog.*20,000"):
+            app.run(timeout=60)
+        return
+    results: dict[str, int] = {}
+    for _ in range(10):
+        results |= {r.key: r.value for r in app.run(timeout=3)}
+        if results == {"a": half + 5, "b": 8}:
+            break
+    assert results == {"a": half + 5, "b": 8}
+    assert app.run(timeout=1) == [], "all of it is committed"
