@@ -1,0 +1,135 @@
+"""What a worker makes of news that came while it was busy, all of it in one round."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import attrs
+
+from streamlet.clock import ManualClock
+from streamlet.group.commands import CommitOutcome
+from streamlet.group.handover import Handover
+from streamlet.group.handover_values import HandoverRules, Stage
+from streamlet.group.session import Assigned, CommitDone, Lost
+from streamlet.group.values import Assignment
+from streamlet.runtime.board import Board
+from streamlet.runtime.commit import Settled
+from streamlet.runtime.holdings import Holdings
+from streamlet.runtime.metrics.meters import Meters
+from streamlet.runtime.orders import Orders
+from streamlet.testing.ports import MemoryLog, MemorySource
+from streamlet.types import TaskId
+
+T = TaskId(0, 0)
+
+
+@attrs.define
+class OneCommit:
+    """A commit port with a commit of ``T`` under way."""
+
+    forgot: bool = False
+
+    def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled:
+        return Settled(outcome, (cast(Any, SimpleNamespace(active=SimpleNamespace(task=T))),))
+
+    def forget_queued(self) -> None:
+        self.forgot = True
+
+
+@attrs.define
+class Wanted:
+    """Tasks to bring up."""
+
+    tasks: list[TaskId] = attrs.field(factory=list)
+
+    def want(self, task: TaskId, positions: object) -> None:
+        self.tasks.append(task)
+
+    def cancel(self, task: TaskId) -> None:
+        self.tasks = [one for one in self.tasks if one != task]
+
+
+@attrs.define
+class Scene:
+    """A worker of which only the rules and what they lead to are real; it runs ``T``, claimed."""
+
+    board: Board = attrs.field(factory=lambda: Board(Handover(HandoverRules())))
+    commit: OneCommit = attrs.field(factory=OneCommit)
+    wanted: Wanted = attrs.field(factory=Wanted)
+    orders: Orders = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        clock = ManualClock()
+        source = MemorySource(MemoryLog())
+        nobody = cast(Any, None)
+        self.orders = Orders(
+            self.board,
+            group=nobody,
+            holdings=Holdings(source, cache_bytes=1, most_buffered=1, forget=lambda active: None),
+            activation=cast(Any, self.wanted),
+            copies=None,
+            commit=cast(Any, self.commit),
+            clock=clock,
+            settled=lambda settled: None,
+            meters=Meters(clock),
+        )
+        self.assign(1, "a")
+        self.orders.take()
+        self.come_up()
+        self.accept()
+        self.orders.take()
+        assert self.claimed
+
+    def assign(self, generation: int, member_id: str) -> None:
+        order = Assignment(frozenset({T}))
+        self.board.offer(Assigned(generation, member_id, order))
+
+    def accept(self) -> None:
+        self.board.offer(CommitDone(7, CommitOutcome.ACCEPTED))
+
+    def come_up(self) -> None:
+        with self.board.rules() as rules:
+            rules.running(T, 0)
+            rules.take()
+        self.wanted.tasks.remove(T)
+
+    @property
+    def stage(self) -> Stage:
+        with self.board.rules() as rules:
+            return rules.claims[T].stage
+
+    @property
+    def claimed(self) -> bool:
+        with self.board.rules() as rules:
+            return rules.claims[T].claimed
+
+
+def test_a_commit_accepted_before_a_loss_is_no_claim_of_the_task_given_back() -> None:
+    """While a batch was processed, a commit was accepted, the member expired, and joined anew.
+
+    The accepted commit is of the active period that was lost. Taken for the claim of the new one,
+    it would let the task be given up, with a mark, before its new epoch was fenced (M4).
+    """
+    scene = Scene()
+    scene.accept()
+    scene.board.offer(Lost("expired"))
+    scene.assign(3, "b")
+    scene.orders.take()
+    assert scene.commit.forgot
+    assert (scene.stage, scene.wanted.tasks) == (Stage.OPENING, [T])
+    assert not scene.claimed
+
+    scene.come_up()
+    assert not scene.claimed
+    scene.accept()  # this one is of the new period
+    scene.orders.take()
+    assert scene.claimed
+
+
+def test_without_a_loss_it_goes_on_as_claimed() -> None:
+    scene = Scene()
+    scene.accept()
+    scene.assign(2, "a")
+    scene.orders.take()
+    assert (scene.stage, scene.claimed, scene.commit.forgot) == (Stage.RUNNING, True, False)
