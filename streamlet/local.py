@@ -16,6 +16,7 @@ from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Copy, GroupState, Leaving, Plan
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
+from streamlet.control.agreement import planning_settings
 from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
 from streamlet.control.values import Endpoint, Mark, MemberKey
 from streamlet.errors import BrokerError, ConfigError, StreamletError
@@ -269,7 +270,7 @@ def open_worker(
             advisor=None if measured is None else _advisor(topology.application, settings, link),
             cleanup=_cleanup(settings, member, directory, board, link, clock),
             link=link,
-            reporter=_reporter(member, board, link, session, clock, meters),
+            reporter=_reporter(settings, member, board, link, session, clock, meters),
         )
         undo.pop_all()
     return worker
@@ -318,6 +319,7 @@ def _publish(link: ControlLink, member: MemberIdentity, endpoint: tuple[str, int
 
 
 def _reporter(
+    settings: Settings,
     member: MemberIdentity,
     board: Board,
     link: ControlLink,
@@ -333,6 +335,7 @@ def _reporter(
         member_id=lambda: session.member_id,
         clock=clock,
         busy=meters.busy,
+        plans_by=planning_settings(settings),
     )
 
 

@@ -65,7 +65,11 @@ class TaskProgress:
 
 @attrs.frozen
 class MemberProgress:
-    """What a member does, as of ``at_ms``."""
+    """What a member does, as of ``at_ms``.
+
+    ``plans_by`` are the settings it would plan by as leader, as far as they are not the defaults;
+    None: it does not say.
+    """
 
     instance: str
     number: int
@@ -77,6 +81,7 @@ class MemberProgress:
     leaving: bool = False
     tasks: tuple[TaskProgress, ...] = ()
     busy: float | None = None  # share of the time it processed records since it said so last
+    plans_by: tuple[tuple[str, str], ...] | None = None
 
     @property
     def key(self) -> MemberKey:

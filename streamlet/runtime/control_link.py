@@ -20,6 +20,7 @@ import attrs
 
 from streamlet.assignor.values import GroupState, Leaving
 from streamlet.clock import Clock
+from streamlet.control.agreement import disagreement
 from streamlet.control.records import Place, place_of
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Endpoint, Entry, Mark, MemberKey, MemberProgress
@@ -92,6 +93,9 @@ class ControlLink:
         self._mine: dict[Place, Entry] = {}
         #: Since when there has been something about nobody.
         self._missing: dict[Place, int] = {}
+        #: What the members' settings were compared by last, and what was wrong.
+        self._compared: ControlView | None = None
+        self._disagreement = ""
         self._problem = ""  # what went wrong last, until all is well again
 
     def start(self) -> None:
@@ -172,6 +176,7 @@ class ControlLink:
         self._write(topic)
         if topic.follow(FOLLOW_MS):
             self._seen(topic.view)
+        self._compare()
         self._problem = ""
 
     def _seen(self, view: ControlView) -> None:
@@ -216,6 +221,21 @@ class ControlLink:
             topic.forget_unwritten()
             raise
         self._pending.clear()
+
+    def _compare(self) -> None:
+        """As the leader, say once that others would plan otherwise."""
+        roster = self._roster
+        if roster is None or self._compared is self.view:
+            return
+        self._compared = self.view
+        found = disagreement(self.view, self._member, roster)
+        if found and found != self._disagreement:
+            log.warning(
+                "members differ in settings that whoever leads plans by, so plans will change when "
+                "the lead does; we lead now: %s",
+                found,
+            )
+        self._disagreement = found
 
     def _remove_gone(self, now_ms: int) -> None:
         """As the leader, remove what has been about nobody for some time."""

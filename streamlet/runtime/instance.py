@@ -311,7 +311,16 @@ class Instance:
             return
         pause = min(self._restart.first_ms << len(recent), self._restart.longest_ms)
         worker.start_at_ms = now + pause
-        log.warning("worker %d ended (%s), starting it again in %d ms", worker.member, what, pause)
+        counted = "" if worker.passing else f", failure {len(worker.failures)}"
+        if counted:
+            counted += f" of {self._restart.most} within {self._restart.within_ms // 1000} s"
+        log.warning(
+            "worker %d ended (%s%s), starting it again in %d ms",
+            worker.member,
+            what,
+            counted,
+            pause,
+        )
 
     def _kill_all(self) -> None:
         for worker in self._workers:

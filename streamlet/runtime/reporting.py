@@ -59,6 +59,7 @@ class Reporter:
         member_id: asks for its present member id.
         clock: the time.
         busy: share of the time it worked since this was asked last.
+        plans_by: the settings it plans by, where they are not the defaults.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Reporter:
         member_id: Callable[[], str],
         clock: Clock,
         busy: Callable[[int], float | None] = lambda now_ms: None,
+        plans_by: tuple[tuple[str, str], ...] | None = None,
     ) -> None:
         self._member = member
         self._name = name
@@ -78,6 +80,7 @@ class Reporter:
         self._publish = publish
         self._member_id = member_id
         self._busy = busy
+        self._plans_by = plans_by
         self._clock = clock
         self._look_at_ms = 0
         self._said_at_ms = 0
@@ -139,6 +142,7 @@ class Reporter:
             state=state,
             generation=rules.generation,
             leaving=rules.leaving is not None,
+            plans_by=self._plans_by,
             tasks=tuple(tasks[task] for task in sorted(tasks)),
         )
 

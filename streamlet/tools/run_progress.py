@@ -99,7 +99,7 @@ class RunProgress:
             "exit_code": exit_code,
             "error": self._error if exit_code else None,
         }
-        how = "drained" if self.drained else "stopped"
+        how = "failed" if exit_code else "drained" if self.drained else "stopped"
         text = f"{self._name} {how}: {records:,} records processed, {skipped:,} skipped"
         if dropped:
             text += f", {dropped:,} dropped for want of a key, a value or a time"

@@ -220,3 +220,27 @@ def test_closing_takes_back_what_was_said_and_leaves_the_mark() -> None:
     bench.link.close()
     assert not bench.link._thread.is_alive()
     assert bench.view().progress == {}
+
+
+def test_the_leader_says_once_that_others_would_plan_otherwise(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    others = bench.others()
+    differs = (("num.standby.replicas", "1"),)
+    bench.link.publish(attrs.evolve(progress(ME), plans_by=()))
+    others.write(attrs.evolve(progress(OTHER), plans_by=differs))
+    bench.step()
+    bench.step()
+    assert caplog.messages == [], "it does not lead"
+    bench.link.planned(group(ME, OTHER))
+    for at_ms in range(3):
+        others.write(attrs.evolve(progress(OTHER, at_ms), plans_by=differs))
+        bench.step()
+    (said,) = caplog.messages
+    assert "num.standby.replicas is the default here, 1 at h-0" in said
+    others.write(attrs.evolve(progress(OTHER), plans_by=()))
+    bench.step()
+    others.write(attrs.evolve(progress(OTHER), plans_by=differs))
+    bench.step()
+    assert len(caplog.messages) == 2, "they agreed for a while"

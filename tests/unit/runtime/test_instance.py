@@ -101,6 +101,17 @@ def test_failures_that_pass_by_themselves_are_not_counted() -> None:
     assert len(events.ups()) == 6
 
 
+def test_each_restart_says_how_many_there_will_be(caplog: pytest.LogCaptureFixture) -> None:
+    events = Events()
+    assert instance(events, exit=1, who=0).run() == 1
+    said = [message for message in caplog.messages if message.startswith("worker 0")]
+    assert [one.partition(",")[2].partition(")")[0].strip() for one in said[:2]] == [
+        "failure 1 of 3 within 60 s",
+        "failure 2 of 3 within 60 s",
+    ]
+    assert said[2] == "worker 0 failed 3 times (exit code 1), giving up"
+
+
 def test_a_killed_worker_is_started_again() -> None:
     events = Events()
     running = instance(events)

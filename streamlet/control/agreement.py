@@ -1,0 +1,60 @@
+"""Settings that whoever leads plans by: do the members agree on them? Pure.
+
+A leader plans with its own. Where members differ, plans change when the lead does, and nobody sees
+why. The band is not among these settings: it travels with the subscriptions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from streamlet.config import Settings
+from streamlet.config.sources import printed
+from streamlet.control.values import MemberKey
+from streamlet.control.view import ControlView
+
+PLANNING = (
+    "num.standby.replicas",
+    "rack.aware.assignment.tags",
+    "learner.handover",
+    "learner.partial.rebalance",
+    "acceptable.recovery.lag",
+    "max.learners.per.member",
+    "max.learners.per.source",
+    "max.learners.per.group",
+    "max.moves.per.rebalance",
+    "rebalance.move.interval.ms",
+    "scheduled.rebalance.max.delay.ms",
+    "initial.assignment.delay.ms",
+)
+
+
+def planning_settings(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """Those settings that are not the default, in order."""
+    default = Settings()
+    return tuple((key, printed(settings[key])) for key in PLANNING if settings[key] != default[key])
+
+
+def disagreement(view: ControlView, us: MemberKey, everybody: Iterable[MemberKey]) -> str:
+    """What others have set otherwise than we; empty if nothing, or if we said nothing yet.
+
+    Members of a version that does not say what it plans by are left out.
+    """
+    mine = view.progress.get(us)
+    if mine is None or mine.plans_by is None:
+        return ""
+    ours = dict(mine.plans_by)
+    others: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for key in sorted(everybody):
+        said = view.progress.get(key)
+        if said is None or said.plans_by is None:
+            continue
+        theirs = dict(said.plans_by)
+        for name in PLANNING:
+            if theirs.get(name) != ours.get(name):
+                others[name, theirs.get(name, "the default")].append(said.member)
+    return "; ".join(
+        f"{name} is {ours.get(name, 'the default')} here, {value} at {', '.join(members)}"
+        for (name, value), members in others.items()
+    )
