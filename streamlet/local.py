@@ -50,7 +50,7 @@ from streamlet.runtime.purge import Purge
 from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.restore import RestoreProgress, Restorer
 from streamlet.runtime.worker import Observer, Worker
-from streamlet.state.directory import FolderLock, StateDirectory
+from streamlet.state.directory import INSTANCE_LOCK, FolderLock, StateDirectory, fields_of
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 
@@ -386,6 +386,7 @@ def _link(
         board.set_leaving(leaving)
         on_leaving(leaving)
 
+    folder = StateDirectory(settings.state_dir, application).path
     link = ControlLink(
         member.key,
         member.name,
@@ -393,6 +394,7 @@ def _link(
         clock,
         leave_timeout_ms=settings.scale_down_timeout_ms,
         on_leaving=leaving_changed,
+        reset=str(fields_of(folder / INSTANCE_LOCK).get("reset", "")),
     )
     link.start()
     return link

@@ -98,6 +98,7 @@ class Reset:
         """
         cluster, control = self.cluster, self.cluster.control
         with our_turn(control, cluster.clock, f"reset of {self._name}", cluster.stopped):
+            self._check_stopped()  # the operator may have been asked for long
             before = control.view.reset
             plan = self._plan(cluster.admin.topics(), control.view)
             old = self._ids(plan)

@@ -25,7 +25,7 @@ from streamlet.control.records import Place, place_of
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Endpoint, Entry, Mark, MemberKey, MemberProgress
 from streamlet.control.view import ControlView
-from streamlet.errors import StreamletError
+from streamlet.errors import RefusedError, StreamletError
 from streamlet.group.session_events import Assigned, Lost, SessionEvent
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,7 @@ class ControlLink:
         clock: the time.
         leave_timeout_ms: ``scale.down.timeout.ms``, for marks without a deadline; None: never.
         on_leaving: told when our instance is marked, and when it is not any more.
+        reset: the last reset that our instance's state takes into account, as its folder notes it.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class ControlLink:
         *,
         leave_timeout_ms: int | None,
         on_leaving: Callable[[Leaving | None], None],
+        reset: str = "",
     ) -> None:
         self._member = member
         self._name = name
@@ -76,6 +78,7 @@ class ControlLink:
         self._clock = clock
         self._leave_timeout_ms = leave_timeout_ms
         self._on_leaving = on_leaving
+        self._reset = reset
         #: What the topic said last.
         self.view = ControlView()
         #: All members as of the last rebalance if we lead, None if we do not.
@@ -105,6 +108,22 @@ class ControlLink:
     def wait_read(self, timeout_ms: int) -> bool:
         """Wait until all that was there has been read; whether it has."""
         return self._was_read.wait(timeout_ms / 1000)
+
+    def check_reset(self, *, starting: bool = False) -> None:
+        """Look whether the application was reset since our instance looked; from any thread.
+
+        Raises:
+            RefusedError: it was, or (``starting``) a reset is under way.
+        """
+        reset = self.view.reset
+        if reset.pending is not None:
+            if starting:
+                raise RefusedError("a reset is under way, or was broken off; nothing was begun")
+        elif reset.epoch and reset.text != self._reset:
+            raise RefusedError(
+                "the application was reset after this instance was started; start it again, and "
+                "it discards the state from before"
+            )
 
     def publish(self, entry: MemberProgress | Endpoint) -> None:
         """Say this of ourselves, soon; it is removed when we close."""

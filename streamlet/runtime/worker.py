@@ -232,6 +232,8 @@ class Worker:
             self._set_state("REBALANCING")
             if self._link is not None and not self._link.wait_read(MARKS_MS):
                 log.warning("joining without knowing the control topic: it cannot be read yet")
+            if self._link is not None:
+                self._link.check_reset(starting=True)
             self._group.start()
             if self._advisor is not None:
                 self._advisor.start()
@@ -254,6 +256,8 @@ class Worker:
 
     def run_once(self) -> None:
         """One round: orders, restoring, a batch, perhaps a commit."""
+        if self._link is not None:
+            self._link.check_reset()
         self._group.progress()  # before taking: what is lost from now on is seen in the next round
         self._orders.take()
         self._activate()

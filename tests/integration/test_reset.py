@@ -15,11 +15,14 @@ import pytest
 from typer.testing import CliRunner
 
 import streamlet as sl
+from streamlet.config import Settings
 from streamlet.control.topic import control_topic_name
+from streamlet.control.values import ResetEpoch
 from streamlet.errors import RefusedError
 from streamlet.group.metadata import InstanceMetadata
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
 from streamlet.kafka.ports import NewTopic
+from streamlet.local import open_control
 from streamlet.running import Result
 from streamlet.state.directory import INSTANCE_LOCK, fields_of
 from streamlet.tools.main import build
@@ -148,3 +151,23 @@ def test_a_running_application_is_not_reset(scene: Scene) -> None:
     assert control_topic_name(scene.name) in scene.admin.topics()
     code, document = scene.command("--yes", "--to", "2026-01-31T12:00:00+01:00")
     assert (code, document["to"]) == (0, "2026-01-31T11:00:00.000+00:00")
+
+
+def test_one_that_was_broken_off_is_finished_by_the_next(scene: Scene) -> None:
+    """Of the first only the entry is left, and that the topics are gone."""
+    scene.write(LINES)
+    assert last(scene.counted(len(WORDS))) == Counter(WORDS)
+    settings = Settings.load({"bootstrap.servers": scene.servers})
+    names = list(scene.ids())
+    pending = tuple(scene.admin.definitions(names).values())
+    assert {topic.partitions for topic in pending} == {2}
+    with open_control(scene.name, settings) as control:
+        control.write(ResetEpoch(1, 0, pending, (f"{scene.name}-lines",)))
+        control.flush()
+    scene.admin.delete_topics(names)
+    with pytest.raises(RefusedError, match="give streamlet reset"):
+        scene.counted(1)
+    code, document = scene.command("--yes")
+    assert (code, document["epoch"]) == (0, 1), document
+    assert last(scene.counted(len(WORDS))) == Counter(WORDS)
+    assert {topic for topic in scene.admin.definitions(names).values()} == set(pending)

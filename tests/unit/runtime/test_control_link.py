@@ -8,9 +8,9 @@ import pytest
 from streamlet.assignor.values import GroupState, Leaving, MemberState
 from streamlet.clock import ManualClock
 from streamlet.control.topic import ControlTopic, prepare_control
-from streamlet.control.values import Endpoint, Mark, MemberKey, MemberProgress
+from streamlet.control.values import Endpoint, Mark, MemberKey, MemberProgress, ResetEpoch
 from streamlet.control.view import ControlView
-from streamlet.errors import DeliveryError
+from streamlet.errors import DeliveryError, RefusedError
 from streamlet.group.session_events import Assigned, Lost
 from streamlet.group.values import Assignment
 from streamlet.runtime.control_link import INSTANCE_GONE_MS, MEMBER_GONE_MS, ControlLink
@@ -37,6 +37,7 @@ class Bench:
     clock: ManualClock = attrs.field(factory=ManualClock)
     told: list[Leaving | None] = attrs.field(factory=list)
     leave_timeout_ms: int | None = None
+    reset: str = ""
     link: ControlLink = attrs.field(init=False)
     sink: MemorySink = attrs.field(init=False)
     topic: ControlTopic = attrs.field(init=False)
@@ -52,6 +53,7 @@ class Bench:
             self.clock,
             leave_timeout_ms=self.leave_timeout_ms,
             on_leaving=self.told.append,
+            reset=self.reset,
         )
 
     def opened(self, sink: MemorySink) -> ControlTopic:
@@ -244,3 +246,31 @@ def test_the_leader_says_once_that_others_would_plan_otherwise(
     others.write(attrs.evolve(progress(OTHER), plans_by=differs))
     bench.step()
     assert len(caplog.messages) == 2, "they agreed for a while"
+
+
+def test_who_knows_of_the_last_reset_goes_on() -> None:
+    last = ResetEpoch(2, 77)
+    bench = Bench(reset=last.text)
+    bench.link.check_reset(starting=True)
+    bench.others().write(last)
+    bench.step()
+    bench.link.check_reset(starting=True)
+    bench.link.check_reset()
+
+
+def test_who_missed_a_reset_ends() -> None:
+    """It was out of the group for long enough, or read the topic just before."""
+    bench = Bench(reset=ResetEpoch(1, 7).text)
+    others = bench.others()
+    others.write(ResetEpoch(1, 7))
+    bench.step()
+    others.write(ResetEpoch(2, 0, pending=()))
+    bench.step()
+    bench.link.check_reset()  # it may be taken back: somebody is in the group
+    with pytest.raises(RefusedError, match="under way"):
+        bench.link.check_reset(starting=True)
+    others.write(ResetEpoch(2, 9))
+    bench.step()
+    for starting in (True, False):
+        with pytest.raises(RefusedError, match="start it again"):
+            bench.link.check_reset(starting=starting)
