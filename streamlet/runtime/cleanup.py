@@ -78,7 +78,8 @@ class Cleanup:
         self._view = view
         self._forget = forget
         self._clock = clock
-        #: When a folder was first seen as it is; files may be older than the use they were put to.
+        #: Since when, on our clock, a folder has been seen as it is; its files may be older than
+        #: that, where a machine was down.
         self._seen: dict[TaskId, tuple[TaskFolder, int]] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="streamlet-cleanup", daemon=True)
@@ -116,7 +117,7 @@ class Cleanup:
             if before.used_ms != folder.used_ms:
                 since_ms = now_ms
             self._seen[task] = folder, since_ms
-            long = min(now_ms - since_ms, wall_ms - folder.used_ms) >= self._delay_ms
+            long = now_ms - since_ms >= self._delay_ms
             if long and self._is_spare(task) and self._directory.clean(folder):
                 del self._seen[task]
                 self._forget(task)

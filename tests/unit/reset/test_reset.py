@@ -67,6 +67,7 @@ class Coordinator:
     positions: dict[TopicPartition, tuple[int, str]]
     members: tuple[MemberDescription, ...] = ()
     codes: list[int] = attrs.field(factory=list)
+    forgets: int = 0
     groups: tuple[str, ...] = ("words", "words-eu")
 
     def describe_group(self, group: str, timeout_ms: int) -> Future[GroupDescription]:
@@ -85,7 +86,8 @@ class Coordinator:
         assert isinstance(request, OffsetCommit)
         assert (request.generation, request.member_id) == (-1, "")
         code = self.codes.pop(0) if self.codes else 0
-        if not code:
+        self.forgets -= 1
+        if not code and self.forgets < 0:
             self.positions.update(request.offsets)
         return done(OffsetCommitAnswer(dict.fromkeys(request.offsets, code)))
 
@@ -215,6 +217,16 @@ def test_a_coordinator_that_moves_is_asked_again(scene: Scene) -> None:
     assert scene.coordinator.positions[TopicPartition("lines", 1)][0] == 40
 
 
+def test_positions_that_go_with_a_deleted_topic_are_set_again(scene: Scene) -> None:
+    """The coordinator may learn late that a topic was deleted, and that there is a new one."""
+    scene.coordinator.positions.clear()
+    scene.coordinator.positions[TopicPartition("lines", 0)] = (7, "")
+    scene.coordinator.forgets = 2
+    scene.reset().carry_out()
+    assert len(scene.coordinator.positions) == 4
+    assert {offset for offset, _ in scene.coordinator.positions.values()} == {0}
+
+
 def test_what_the_coordinator_refuses_is_named(scene: Scene) -> None:
     scene.coordinator.codes = [30]
     with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
@@ -264,6 +276,59 @@ def test_a_second_reset_finishes_one_that_was_broken_off(scene: Scene) -> None:
     assert scene.log.infos()[BETWEEN].partitions == 2
     assert scene.coordinator.positions[TopicPartition("lines", 0)][0] == 40
     assert scene.view().reset == ResetEpoch(1, 1_000)
+
+
+class DeletesSome(MemoryAdmin):
+    """Of brokers that refuse in the middle."""
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete the first."""
+        super().delete_topics(names[:1])
+        raise BrokerError("no right to delete the second")
+
+
+def test_what_was_deleted_by_half_stays_noted(scene: Scene) -> None:
+    scene.admin = DeletesSome(scene.log)
+    with pytest.raises(BrokerError, match="the second"):
+        scene.reset().carry_out()
+    assert scene.view().reset.pending is not None
+    scene.admin = MemoryAdmin(scene.log)
+    scene.reset().carry_out()
+    assert {COUNTS, BETWEEN} < scene.log.infos().keys()
+
+
+class Lags(MemoryAdmin):
+    """Of brokers of which one has forgotten the topics, and the one asked to create has not."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        """Nothing was asked yet."""
+        super().__init__(log)
+        self.creates: int | None = None
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Not yet."""
+        self.creates = 0
+
+    def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
+        """Of the broker that has forgotten them."""
+        return {} if self.creates == 0 else super().topic_ids(names)
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """They exist, at first."""
+        assert self.creates is not None
+        self.creates += 1
+        if self.creates == 2:
+            super().delete_topics([topic.name for topic in topics])
+        super().create_topics(topics)
+
+
+def test_a_topic_is_made_again_only_when_it_has_another_id(scene: Scene) -> None:
+    before = scene.admin.topic_ids([COUNTS, BETWEEN])
+    scene.admin = Lags(scene.log)
+    scene.reset().carry_out()
+    after = scene.admin.topic_ids([COUNTS, BETWEEN])
+    assert after.keys() == before.keys()
+    assert not set(after.values()) & set(before.values())
 
 
 class Keeps(MemoryAdmin):

@@ -138,3 +138,18 @@ def test_a_damaged_dormant_task_says_so(directory: StateDirectory) -> None:
     (found,) = directory.tasks()
     with pytest.raises(TaskCorruptedError, match="CURRENT"):
         found.contents()
+
+
+def test_a_folder_is_dormant_from_when_it_was_let_go(tmp_path: Path) -> None:
+    """Its files may be older: it was kept open and not written to."""
+    directory = StateDirectory(tmp_path, "app")
+    lock = directory.lock_task(T)
+    for file in (lock.folder / "task.lock", lock.folder):
+        os.utime(file, (1_000, 1_000))
+    (held,) = directory.tasks()
+    assert (held.dormant_since_ms, held.used_ms) == (None, 1_000_000)
+    lock.release()
+    (found,) = directory.tasks()
+    assert found.dormant_since_ms is not None
+    assert found.dormant_since_ms > 1_000_000
+    assert found.modified_ms == 1_000_000
