@@ -11,7 +11,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Sequence
 
-from streamlet.types import TaskId
+from streamlet.types import TaskId, TopicPartition
 
 
 def told(error: BaseException) -> str:
@@ -108,6 +108,14 @@ class MissingTopicError(BrokerError):
 
 class DeletionDisabledError(BrokerError):
     """The brokers let nobody delete topics (``delete.topic.enable``)."""
+
+
+class OutOfRangeError(BrokerError):
+    """A partition has no record at the offset it is read from: retention or a purge took it."""
+
+    def __init__(self, reason: str, partition: TopicPartition) -> None:
+        super().__init__(reason)
+        self.partition = partition
 
 
 class DeliveryError(BrokerError):

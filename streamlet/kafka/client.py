@@ -17,12 +17,13 @@ from confluent_kafka import TopicPartition as RawPartition
 from streamlet.errors import (
     BrokerError,
     DeliveryError,
+    OutOfRangeError,
     RecordRefusedError,
     UndeliveredError,
     UnreachableError,
 )
 from streamlet.kafka.admin import KafkaAdmin
-from streamlet.kafka.codes import HARMLESS, NO_ANSWER, NO_TOPIC
+from streamlet.kafka.codes import HARMLESS, NO_ANSWER, NO_TOPIC, OUT_OF_RANGE
 from streamlet.kafka.limits import NO_LIMITS, Limits, first_too_large, size_of
 from streamlet.kafka.log import quiet
 from streamlet.kafka.ports import Headers, PartitionBatch
@@ -89,6 +90,8 @@ class KafkaSource:
         self._assigned: dict[TopicPartition, None] = {}
         self._topics: set[str] = set()
         self._introduced: set[str] = set()
+        #: What the last poll met beside the records that it returned.
+        self._error: BrokerError | None = None
 
     def introduce(self, topics: Iterable[str]) -> None:
         """Have the client learn where topics lie before they are assigned.
@@ -123,6 +126,8 @@ class KafkaSource:
         self._call(self._consumer.incremental_unassign, _raw(known))
         for tp in known:
             del self._assigned[tp]
+        if isinstance(self._error, OutOfRangeError) and self._error.partition in known:
+            self._error = None
         self._topics = {tp.topic for tp in self._assigned}
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
@@ -147,11 +152,14 @@ class KafkaSource:
 
     def poll(self, max_records: int, timeout_ms: int) -> list[PartitionBatch]:
         """Up to ``max_records``, waiting at most ``timeout_ms`` for that many."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
         messages = self._consumer.consume(max_records, timeout_ms / 1000)
         if not messages:
             return []
         if any(map(_error, messages)):
-            messages = _good(messages)
+            messages = self._good(messages)
         return [
             self._columns(topic, partition, run)
             for topic, partition, run in split(messages, len(self._topics), _topic, _partition)
@@ -160,6 +168,18 @@ class KafkaSource:
     def close(self) -> None:
         """Free the client."""
         self._consumer.close()
+
+    def _good(self, messages: list[Message]) -> list[Message]:
+        """The records among what consume() returned.
+
+        They must not be lost to an error that came with them, which the next poll raises.
+        """
+        good = [message for message in messages if message.error() is None]
+        trouble = next(filter(None, map(_trouble, messages)), None)
+        if trouble is not None and not good:
+            raise trouble
+        self._error = trouble
+        return good
 
     def _columns(self, topic: str, partition: int, run: list[Message]) -> PartitionBatch:
         first, last = run[0].offset(), run[-1].offset()
@@ -195,14 +215,16 @@ def _raw(partitions: Iterable[TopicPartition]) -> list[RawPartition]:
     return [RawPartition(tp.topic, tp.partition) for tp in partitions]
 
 
-def _good(messages: list[Message]) -> list[Message]:
-    """The records among what consume() returned; an error that will not pass is raised."""
-    for message in messages:
-        error = message.error()
-        if error is not None and error.code() not in HARMLESS:
-            where = f"{message.topic()}-{message.partition()}"
-            raise BrokerError(f"reading {where}: {error.str()} ({error.name()})")
-    return [m for m in messages if m.error() is None]
+def _trouble(message: Message) -> BrokerError | None:
+    """What a message says instead of being a record, if that will not pass by itself."""
+    error = message.error()
+    if error is None or error.code() in HARMLESS:
+        return None
+    where = TopicPartition(str(message.topic()), int(message.partition() or 0))
+    reason = f"reading {where}: {error.str()} ({error.name()})"
+    if error.code() in OUT_OF_RANGE:
+        return OutOfRangeError(reason, where)
+    return BrokerError(reason)
 
 
 class KafkaSink:

@@ -36,4 +36,7 @@ STALE_LEADER = frozenset(
     }
 )
 
+#: There is nothing at the offset; the first is what librdkafka makes of the second.
+OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+
 NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})

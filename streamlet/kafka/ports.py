@@ -74,7 +74,8 @@ class RecordSource(Protocol):
         """Records that are there, split by partition, in offset order within each.
 
         Raises:
-            BrokerError: what the client reports as fatal, or an offset out of range.
+            OutOfRangeError: there is no such offset; other partitions go on.
+            BrokerError: what the client reports as fatal.
         """
         ...
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import attrs
 
 from streamlet.clock import Clock, ManualClock
-from streamlet.errors import BrokerError, DeliveryError, MissingTopicError
+from streamlet.errors import DeliveryError, MissingTopicError, OutOfRangeError
 from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch, TopicInfo
 from streamlet.testing.murmur2 import partition_of
 from streamlet.types import TopicPartition
@@ -152,12 +152,13 @@ class MemoryLog:
         """Up to ``limit`` records from ``offset`` on, and the offset to go on from.
 
         Raises:
-            BrokerError: the offset is out of range, or there is no such partition.
+            OutOfRangeError: there is no such offset.
+            MissingTopicError: there is no such partition.
         """
         with self._lock:
             row = self._row(partition)
             if not row.start <= offset <= row.end:
-                raise BrokerError(f"reading {partition}: offset {offset} is out of range")
+                raise OutOfRangeError(f"reading {partition}: {offset} is out of range", partition)
             first = bisect_left(row.records, (offset,))
             found = row.records[first : first + limit]
             done = first + limit >= len(row.records)
@@ -209,13 +210,18 @@ class MemorySource:
     def poll(self, max_records: int, timeout_ms: int) -> list[PartitionBatch]:
         """What is there, an equal share of each partition's first; returns at once."""
         open_ = [p for p in self._positions if p not in self._paused]
-        batches = []
+        batches: list[PartitionBatch] = []
         left = max_records
         for turn, partition in enumerate(open_):
             share = max(1, left // (len(open_) - turn))
-            records, self._positions[partition] = self._log.read(
-                partition, self._positions[partition], min(share, left)
-            )
+            try:
+                records, self._positions[partition] = self._log.read(
+                    partition, self._positions[partition], min(share, left)
+                )
+            except OutOfRangeError:
+                if batches:
+                    break  # raised by the next poll: what was read must not be lost to it
+                raise
             if records:
                 left -= len(records)
                 batches.append(self._columns(partition, records))

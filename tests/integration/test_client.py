@@ -1,4 +1,4 @@
-"""The producer's edges against a real broker: partitions, times, sizes, a full queue."""
+"""Edges of producer and consumer against a real broker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from uuid import uuid4
 
 import pytest
 
-from streamlet.errors import DeliveryError, RecordRefusedError, UndeliveredError
+from streamlet.errors import (
+    DeliveryError,
+    OutOfRangeError,
+    RecordRefusedError,
+    UndeliveredError,
+)
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.kafka.ports import NewTopic, PartitionBatch
 from streamlet.testing.murmur2 import partition_of
@@ -127,3 +132,34 @@ def test_a_full_queue_is_waited_for_and_loses_and_repeats_nothing(
     sink.flush(10_000)
     batches = read(bootstrap_servers, topic, 1, len(values))
     assert [value for batch in batches for value in batch.values] == values
+
+
+def test_an_offset_that_is_gone_is_told_with_its_partition_and_costs_no_record(
+    bootstrap_servers: str, make_topic: MakeTopic, make_sink: MakeSink
+) -> None:
+    """Records that come with the error are returned first, and the other partition goes on."""
+    topic, sink, admin = make_topic(2), make_sink(), KafkaAdmin(bootstrap_servers)
+    here, gone = (TopicPartition(topic, number) for number in range(2))
+    for partition in (0, 1):
+        sink.send(topic, [b"k"] * 100, [b"v"] * 100, partitions=partition)
+    sink.flush(4_000)
+    admin.delete_records({gone: 50})
+    deadline = time.monotonic() + 30
+    while admin.start_offsets([gone])[gone] < 50:
+        assert time.monotonic() < deadline, "the records are still there"
+    source = KafkaSource(bootstrap_servers)
+    source.assign({here: 0, gone: 10})
+    read, raised = 0, []
+    while read < 100 or not raised:
+        assert time.monotonic() < deadline, f"{read} records, {raised}"
+        try:
+            read += sum(len(b) for b in source.poll(1_000, 50) if b.partition == here.partition)
+        except OutOfRangeError as error:
+            raised.append(error.partition)
+    assert raised == [gone]
+    source.assign({gone: 60})
+    while read < 140:
+        assert time.monotonic() < deadline, f"{read} records"
+        read += sum(map(len, source.poll(1_000, 50)))
+    assert read == 140
+    source.close()
