@@ -245,7 +245,7 @@ def open_worker(
         directory = StateDirectory(settings.state_dir, topology.application)
         board.add_dormant(dormant_copies(directory, admin))
         session = _session(topology, settings, member, catalog, board, link, assignor, clock)
-        copies = _copies(topology, settings, session, directory, clock)
+        copies = _copies(topology, settings, session, board, directory, clock)
         name = f"{topology.application}-{member.member}"
         catalog.learn_limits(policy.topic)
         sink = _sink(topology, settings, name, catalog.limits)
@@ -537,6 +537,7 @@ def _copies(
     topology: Topology,
     settings: Settings,
     session: GroupSession,
+    board: Board,
     directory: StateDirectory,
     clock: Clock,
 ) -> Copies:
@@ -555,4 +556,5 @@ def _copies(
         admin=admin,
         settings=settings,
         clock=clock,
+        wake=board.wake,
     )

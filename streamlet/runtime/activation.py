@@ -125,6 +125,11 @@ class Activation:
         """Whether no task is on its way."""
         return not self.tasks
 
+    @property
+    def restoring(self) -> bool:
+        """Whether tasks are restored here, by ``step``."""
+        return bool(self._restoring)
+
     def reads(self) -> Mapping[TaskId, tuple[int, int]]:
         """Offset reached and end, summed over the changelogs, of tasks that are restored here."""
         return self._restorer.reads() if self._restoring else {}

@@ -87,6 +87,10 @@ class Board:
             assigned, self._assigned = self._assigned, None
             yield self._handover, events, assigned
 
+    def wake(self) -> None:
+        """There is news elsewhere; from any thread."""
+        self._arrived.set()
+
     def wait(self, timeout_ms: int) -> None:
         """Wait until there is news."""
         self._arrived.wait(timeout_ms / 1000)

@@ -8,8 +8,8 @@ A promoted copy changes hands as it is, its stores open and its cache warm: noth
 read twice between the old owner's last commit and the new one's first record.
 
 The thread shares the interpreter with the worker's loop, so while that has tasks of its own the
-thread rests in proportion to the CPU time it used (``restore.max.share``). A promotion does not
-rest.
+thread rests in proportion to the CPU time it used (``restore.max.share``). While a copy is about to
+be promoted it does not rest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import attrs
@@ -42,7 +42,7 @@ from streamlet.types import StateNumber, TaskId, TopicPartition
 log = logging.getLogger(__name__)
 
 #: How long one step may take, which waits for that long when nothing comes: an order to promote
-#: waits for at most one, and while there is one somebody waits for us.
+#: waits for at most one. The shorter is for when one has come, or is about to.
 STEP_MS = 5
 STEP_BUSY_MS = 1
 #: How often lags are told, and how often committed positions of tables' source topics are read.
@@ -118,6 +118,7 @@ class Copies:
         admin: knows ends and ids of topics.
         settings: the application's.
         clock: the time.
+        wake: called, from the thread, when there is something to ``take``.
     """
 
     def __init__(
@@ -130,7 +131,9 @@ class Copies:
         admin: Admin,
         settings: Settings,
         clock: Clock,
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
+        self._wake = wake
         self._topology = topology
         self._directory = directory
         self._restorer = restorer
@@ -153,6 +156,7 @@ class Copies:
         self._mine: frozenset[TaskId] = frozenset()
         self._open: dict[TaskId, OpenTask] = {}
         self._promoting: set[TaskId] = set()
+        self._soon: frozenset[TaskId] = frozenset()
         self._told: dict[TaskId, int] = {}
         self._next_lag_ms = 0
         self._next_reads_ms = 0
@@ -209,6 +213,10 @@ class Copies:
 
     # The thread's.
 
+    def _tell(self, event: CopyEvent) -> None:
+        self._events.put(event)
+        self._wake()
+
     def _run(self) -> None:
         try:
             while not self._closed:
@@ -216,7 +224,7 @@ class Copies:
         except Exception:
             log.exception("copies are not kept any more")
             for task in sorted(self._mine | self._promoting):
-                self._events.put(CopyFailed(task, "the thread that keeps copies broke"))
+                self._tell(CopyFailed(task, "the thread that keeps copies broke"))
         finally:
             for task in list(self._open):
                 self._drop(task)
@@ -227,10 +235,10 @@ class Copies:
         began = self._clock.thread_ns()
         try:
             self._open_wanted()
-            for task in self._restorer.step(STEP_BUSY_MS if self._promoting else STEP_MS):
+            for task in self._restorer.step(STEP_BUSY_MS if self._awaited else STEP_MS):
                 self._promoting.discard(task)
                 self._told.pop(task, None)
-                self._events.put(Promoted(self._open.pop(task)))
+                self._tell(Promoted(self._open.pop(task)))
             self._follow_tables()
         except (BrokerError, TimedOutError) as error:
             log.warning("copies wait: %s", error)
@@ -238,8 +246,13 @@ class Copies:
         except StateError as error:
             self._fail_all(str(error))
         self._tell_lags()
-        if not self._promoting:
+        if not self._awaited:
             self._rest(self._rest_ms(self._clock.thread_ns() - began))
+
+    @property
+    def _awaited(self) -> bool:
+        """Whether somebody waits for one of our copies, or will in a moment."""
+        return bool(self._promoting or self._soon & self._open.keys())
 
     def _rest_ms(self, used_ns: int) -> int:
         if not self._open:
@@ -262,6 +275,7 @@ class Copies:
                 case _Promote() as order:
                     self._promote(order)
                 case _Prefer(tasks):
+                    self._soon = tasks
                     self._restorer.prefer(tasks)
                 case tasks:
                     self._mine = tasks - self._promoting
@@ -277,7 +291,7 @@ class Copies:
             return
         if order.task in self._open:
             self._drop(order.task)
-        self._events.put(CopyFailed(order.task, "it was not open yet"))
+        self._tell(CopyFailed(order.task, "it was not open yet"))
 
     def _open_wanted(self) -> None:
         now = self._clock.now_ms()
@@ -331,14 +345,14 @@ class Copies:
         for task, lag in sorted(self._restorer.lags().items()):
             if task not in self._promoting and self._told.get(task) != lag:
                 self._told[task] = lag
-                self._events.put(Lag(task, lag))
+                self._tell(Lag(task, lag))
 
     def _fail_all(self, reason: str) -> None:
         """A store refused: which one is not known, so every copy is given up and told of."""
         log.error("copies are given up: %s", reason)
         for task in sorted(self._open):
             self._drop(task)
-            self._events.put(CopyFailed(task, reason))
+            self._tell(CopyFailed(task, reason))
         self._mine = frozenset()
         self._promoting.clear()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from streamlet.kafka.ports import RecordSource
+from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.runtime.active import ActiveTask, Stage
+from streamlet.runtime.ahead import Ahead
 from streamlet.runtime.opening import OpenTask
 from streamlet.types import TaskId, TopicPartition
 
@@ -40,6 +41,9 @@ class Holdings:
         #: Running tasks by input partition.
         self.by_partition: dict[TopicPartition, ActiveTask] = {}
         self._paused: set[TopicPartition] = set()
+        #: Input of tasks to come, and what was read so of tasks that run now.
+        self.ahead = Ahead(source)
+        self._kept: list[PartitionBatch] = []
 
     @property
     def idle(self) -> bool:
@@ -65,7 +69,16 @@ class Holdings:
         assert active.processor is not None
         active.move_to(Stage.RUNNING)
         self.by_partition |= dict.fromkeys(active.inputs, active)
-        self._source.assign(active.processor.received)
+        kept = self.ahead.give(active.task, active.processor.received)
+        if kept is None:
+            self._source.assign(active.processor.received)
+        else:
+            self._kept += kept
+
+    def take_kept(self) -> list[PartitionBatch]:
+        """Records of running tasks that were read before they ran; they come first."""
+        kept, self._kept = self._kept, []
+        return kept
 
     def stop(self, active: ActiveTask) -> None:
         """Process nothing more of a running task, but keep it as it is."""
@@ -100,6 +113,9 @@ class Holdings:
         for tp in mine:
             del self.by_partition[tp]
         self._paused.difference_update(mine)
+        if self._kept:
+            running = self.by_partition
+            self._kept = [b for b in self._kept if TopicPartition(b.topic, b.partition) in running]
 
     def _share_cache(self) -> None:
         holders = [active for active in self.tasks.values() if active.subtopology.stateful]

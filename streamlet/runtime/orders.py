@@ -7,7 +7,7 @@ it is told to them. Whatever touches tasks goes through here or through the work
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from streamlet.clock import Clock
@@ -140,9 +140,10 @@ class Orders:
         done: list[CommitDone] = []
         failed: list[Failed] = []
         fetched: list[FetchDone] = []
+        seen: dict[TaskId, Positions] = {}
         with self._board.news() as (rules, events, assigned):
             for event in events:
-                self._take(rules, event, now, done, failed)
+                self._take(rules, event, now, done, failed, seen)
                 if isinstance(event, FetchDone):
                     fetched.append(event)
             if assigned is not None:
@@ -166,6 +167,7 @@ class Orders:
         for commit in done:
             self._commit_done(commit, lost=lost)
         self._perform(decisions)
+        self._read_ahead(awaited, seen)
         for answer in fetched:
             for active, positions in self._reclaims.fetched(answer):
                 self._go_on_with(active, positions)
@@ -184,6 +186,7 @@ class Orders:
         now: int,
         done: list[CommitDone],
         failed: list[Failed],
+        seen: dict[TaskId, Positions],
     ) -> None:
         match event:
             case CommitDone():
@@ -197,7 +200,7 @@ class Orders:
             case JoinSoon():
                 pass  # after the assignment, see ``take``
             case FetchDone():
-                self._fetched(rules, event, now)
+                seen |= self._fetched(rules, event, now)
             case Failed():
                 failed.append(event)
             case Left():
@@ -205,11 +208,23 @@ class Orders:
             case _:
                 raise AssertionError(f"nobody asked for {event}")
 
-    def _fetched(self, rules: Handover, event: FetchDone, now: int) -> None:
+    def _fetched(self, rules: Handover, event: FetchDone, now: int) -> dict[TaskId, Positions]:
+        """Tell the rules; what is known now."""
+        found = {}
         good = event.outcome is FetchOutcome.FETCHED
         for task in self._fetches.pop(event.token, ()):
             positions = Positions.of(self._inputs(task), event.committed) if good else None
             rules.fetched(task, positions, now)
+            if positions is not None:
+                found[task] = positions
+        return found
+
+    def _read_ahead(self, awaited: frozenset[TaskId], seen: Mapping[TaskId, Positions]) -> None:
+        """Fetch the input of tasks that nobody else will process, as far as it is known."""
+        ahead = self._holdings.ahead
+        ahead.only(awaited)
+        for task in sorted(awaited & seen.keys()):
+            ahead.read(task, seen[task].offsets)
 
     def _commit_done(self, event: CommitDone, *, lost: bool) -> None:
         """Take what became of a commit; ``lost``: of tasks that are not ours any more."""

@@ -41,7 +41,8 @@ BUFFER_BYTES = 64 << 20
 #: that writing one takes some ten milliseconds.
 SHORT_STEP_MS = 50
 SHORT_STEP_RECORDS = 10_000
-#: What a preferred task may hold in memory: little is then left to write when it is promoted.
+#: What a preferred task may hold in memory: little is then left to write when it is promoted. And
+#: what is read at once while there is one, so that an order to promote it is taken soon.
 PREFERRED_RECORDS = 500
 #: Where a changelog that is followed ends: never.
 OPEN_END = 1 << 62
@@ -402,7 +403,9 @@ class Restorer:
     def _read(self, timeout_ms: int) -> bool:
         """Poll once; whether anything came of it."""
         try:
-            batches = self._source.poll(POLL_RECORDS, timeout_ms)
+            hurry = not self._preferred.isdisjoint(self._runs)
+            records = PREFERRED_RECORDS if hurry else POLL_RECORDS
+            batches = self._source.poll(records, timeout_ms)
         except BrokerError as error:
             if not self._begin_cut_off_again():
                 raise
@@ -438,9 +441,9 @@ class Restorer:
         """Write the largest chunks until what stays in memory is below the bounds."""
         parts = [(part, run) for run in self._runs.values() for part in run.parts]
         for part, run in parts:
-            mine = run.job.task in self._preferred and part.loader.records > PREFERRED_RECORDS
-            if mine and not self._written(run, part.flush):
-                return
+            if run.job.task in self._preferred and part.loader.records > PREFERRED_RECORDS:
+                self._written(run, part.flush)
+                return  # one at a time: there may be an order by now
         held = sum(part.loader.records for part, _ in parts)
         size = sum(part.loader.bytes for part, _ in parts)
         parts.sort(key=lambda pair: pair[0].loader.bytes, reverse=True)

@@ -21,6 +21,7 @@ from streamlet.errors import (
     BrokerError,
     DeliveryError,
     EntryTooLargeError,
+    OutOfRangeError,
     ProcessingError,
     StreamletError,
     TaskMigratedError,
@@ -59,7 +60,9 @@ POLL_RECORDS = 10_000
 POLL_MS = 5
 #: The same while a hand-over is open: somebody waits for us, at most for a batch.
 POLL_BUSY_RECORDS = 1_000
-POLL_BUSY_MS = 1
+POLL_BUSY_MS = 2
+#: Garbage is collected at commits; while a hand-over is open only after so long, ms.
+COLLECT_MS = 1_000
 #: How much of a round goes to restoring while other tasks run, ms, and while none does.
 RESTORE_STEP_MS = 5
 RESTORE_ALONE_MS = 100
@@ -215,6 +218,7 @@ class Worker:
         self.leaves: Callable[[], bool] = lambda: False
         self._told: tuple[TaskId, ...] = ()
         self._next_commit_ms = 0
+        self._collect_by_ms = 0
 
     # The loop.
 
@@ -323,7 +327,7 @@ class Worker:
 
     def _process(self) -> None:
         began = self._clock.now_ns()
-        batches = self._source.poll(*self._poll_bounds())
+        batches = self.holdings.take_kept() or self._poll()
         polled = self._clock.now_ns()
         self.meters.poll.add_ns(polled - began)
         now = self._clock.now_ms()
@@ -331,10 +335,25 @@ class Worker:
             active = self.holdings.by_partition.get(TopicPartition(batch.topic, batch.partition))
             if active is not None:
                 self._process_batch(active, batch, now)
+            else:
+                self.holdings.ahead.take(batch)
         if batches:
             self.meters.process.add_ns(self._clock.now_ns() - polled)
         for active in self.holdings.of_stage(Stage.RUNNING):
             self._process_waiting(active, now)
+
+    def _poll(self) -> list[PartitionBatch]:
+        try:
+            if self.holdings.idle:
+                # Nobody but those who have news waits for us: be there at once for them.
+                self._board.wait(0 if self._activation.restoring else POLL_MS)
+                return self._source.poll(POLL_RECORDS, 0)
+            return self._source.poll(*self._poll_bounds())
+        except OutOfRangeError as error:
+            if not self.holdings.ahead.give_up(error.partition):
+                raise
+            log.debug("not read ahead: %s", error)
+            return []
 
     def _poll_bounds(self) -> tuple[int, int]:
         busy = self._orders.busy
@@ -404,10 +423,14 @@ class Worker:
             self._orders.flush_first = False
             self._next_commit_ms = now + self._settings.commit_interval_ms
             self._try(self._begin_commit)
-            gc.collect(1)
+            if not self._orders.busy or now >= self._collect_by_ms:
+                gc.collect(1)
+                self._collect_by_ms = now + COLLECT_MS
             self._purge.run(now)
             self._look_at_topics(now)
-        if self._orders.waiting and not self._commit.under_way:
+        # A hold is asked for when the commit before it is done: stopped tasks would wait for that.
+        flushing = self._commit.under_way or self._orders.flush_first
+        if self._orders.waiting and not flushing:
             self._try(self._orders.go_on)
 
     def _begin_commit(self) -> None:

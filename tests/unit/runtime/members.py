@@ -105,9 +105,13 @@ class Group:
 
     def member(self, name: str, mode: str | None = None) -> Member:
         """A member that works, in a thread; ``mode`` is its own rebalancing mode."""
-        self.members.append(Member(self, name, mode or self.settings.stream_rebalancing_mode))
+        self.members.append(self.idle_member(name, mode))
         self.members[-1].thread.start()
         return self.members[-1]
+
+    def idle_member(self, name: str, mode: str | None = None) -> Member:
+        """A member that nobody runs."""
+        return Member(self, name, mode or self.settings.stream_rebalancing_mode)
 
     def counts(self) -> dict[str, list[int]]:
         """All counts put out, by key, in order."""

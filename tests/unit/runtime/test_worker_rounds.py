@@ -1,0 +1,125 @@
+"""What one round of a worker's loop does, with the parts that matter played by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from streamlet.errors import OutOfRangeError
+from streamlet.group.handover_values import AskHold
+from streamlet.runtime.ahead import Ahead
+from streamlet.runtime.worker import Worker
+from streamlet.types import TaskId, TopicPartition
+from tests.unit.runtime.members import Group, wait_for
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterable[Worker]:
+    """A worker that was not started: the test goes round for it."""
+    group = Group(tmp_path)
+    with group.cluster:
+        made = group.idle_member("a").worker
+        yield made
+        made._close()
+
+
+class Commits:
+    """A commit port whose commits take as many calls of ``begin`` as it is told."""
+
+    def __init__(self, calls: int) -> None:
+        self.left = calls
+        self.sent = False
+        self.begun = 0
+
+    @property
+    def under_way(self) -> bool:
+        """Whether there is something left to do."""
+        return self.left > 0
+
+    def begin(self, *_: object, at_once: bool = False) -> None:
+        """Go on, or begin a commit that one call finishes."""
+        self.begun += self.left == 0
+        self.left = max(0, self.left - 1)
+
+
+class Holds:
+    """A group that notes for which tokens it was asked to hold."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def hold(self, token: int, generation: int) -> None:
+        """Note it."""
+        self.asked.append(token)
+
+
+def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else that commit would begin while the hold is granted, and stopped tasks wait for it."""
+    commits, holds = Commits(2), Holds()
+    orders = worker._orders
+    for name, value in (("_commit", commits), ("_group", holds)):
+        monkeypatch.setattr(orders, name, value)
+    monkeypatch.setattr(worker, "_commit", commits)
+    monkeypatch.setattr(worker, "_look_at_topics", lambda now: None)
+    orders._perform([AskHold(7, 1)])
+    worker._commit_step()
+    worker._commit_step()
+    assert (commits.under_way, holds.asked) == (False, []), "the commit before is done"
+    worker._commit_step()
+    assert (commits.begun, holds.asked) == (1, [7])
+
+
+def test_input_that_is_gone_is_not_read_ahead_and_harms_nobody(worker: Worker) -> None:
+    """A purge may take what a task began to read; the mark is behind it."""
+    log, words = worker._source._log, [TopicPartition("words", n) for n in range(2)]  # type: ignore[attr-defined]
+    for partition in words:
+        log.append(partition, [b"k"] * 4, [b"v"] * 4)
+    log.raise_start(words[1], 3)
+    worker.holdings.ahead.read(TaskId(0, 0), {words[0]: 0})
+    worker.holdings.ahead.read(TaskId(0, 1), {words[1]: 1})
+    read = [batch for _ in range(3) for batch in worker._poll()]
+    assert [(batch.partition, list(batch.offsets)) for batch in read] == [(0, [0, 1, 2, 3])]
+    assert worker.holdings.ahead.give(TaskId(0, 1), {words[1]: 3}) is None
+
+
+def test_input_that_is_gone_under_a_running_task_is_an_error(worker: Worker) -> None:
+    log, partition = worker._source._log, TopicPartition("words", 1)  # type: ignore[attr-defined]
+    log.append(partition, [b"k"] * 4, [b"v"] * 4)
+    log.raise_start(partition, 3)
+    worker._source.assign({partition: 1})
+    with pytest.raises(OutOfRangeError, match="words-1"):
+        worker._poll()
+
+
+def test_the_input_of_a_task_that_moves_is_read_before_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[TaskId, bool] = {}
+    give = Ahead.give
+
+    def noting(self: Ahead, task: TaskId, positions: dict[TopicPartition, int]) -> object:
+        batches = give(self, task, positions)
+        given[task] = batches is not None
+        return batches
+
+    group = Group(tmp_path)
+    with group.cluster:
+        try:
+            group.produce(3)
+            group.member("a")
+            wait_for(lambda: group.put_out == 120, "the first counts")
+            assert not any(given.values()), "nobody had them before"
+            given.clear()
+            monkeypatch.setattr(Ahead, "give", noting)
+            group.member("b")
+            wait_for(lambda: group.shares() == [2, 2], "b has its share")
+            group.produce(3)
+            wait_for(lambda: group.put_out == 240, "all counts")
+        finally:
+            group.end()
+    assert list(given.values()) == [True, True]
+    assert group.counts() == {f"k{i}": [1, 2, 3, 4, 5, 6] for i in range(40)}
