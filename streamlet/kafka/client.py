@@ -253,7 +253,7 @@ class KafkaSink:
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
                 "acks": "all",
-                "linger.ms": 5,
+                "linger.ms": 2,
                 "partitioner": "murmur2_random",
                 "delivery.report.only.error": True,
                 "message.timeout.ms": delivery_timeout_ms,
