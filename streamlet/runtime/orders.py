@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from streamlet.clock import Clock
 from streamlet.errors import TaskMigratedError
@@ -137,21 +137,15 @@ class Orders:
             StreamletError: the membership is over, or the coordinator refused a commit for good.
         """
         now, wall = self._clock.now_ms(), self._clock.wall_ms()
-        done: list[CommitDone] = []
-        failed: list[Failed] = []
-        fetched: list[FetchDone] = []
         seen: dict[TaskId, Positions] = {}
         with self._board.news() as (rules, events, assigned):
             for event in events:
-                self._take(rules, event, now, done, failed, seen)
-                if isinstance(event, FetchDone):
-                    fetched.append(event)
+                self._take(rules, event, now, seen)
             if assigned is not None:
                 order = assigned.assignment
                 rules.assigned(assigned.generation, assigned.member_id, order, now, wall)
-            for event in events:
-                if isinstance(event, JoinSoon):  # it comes after what was just assigned
-                    rules.join_due(event.token, now, event.generation, flip=event.flip)
+            for soon in _of(JoinSoon, events):  # it comes after what was just assigned
+                rules.join_due(soon.token, now, soon.generation, flip=soon.flip)
             rules.tick(now)
             decisions = rules.take()
             self.busy = rules.busy
@@ -161,20 +155,20 @@ class Orders:
             self._meters.rebalanced()
             self._hold_wanted = self._last = None  # they answered orders that are replaced
             log.info("generation %d: %s", assigned.generation, _summary(assigned.assignment))
-        lost = any(isinstance(event, Lost) for event in events)
+        lost = bool(_of(Lost, events))
         if lost:
             self._commit.forget_queued()
-        for commit in done:
+        for commit in _of(CommitDone, events):
             self._commit_done(commit, lost=lost)
         self._perform(decisions)
         self._read_ahead(awaited, seen)
-        for answer in fetched:
+        for answer in _of(FetchDone, events):
             for active, positions in self._reclaims.fetched(answer):
                 self._go_on_with(active, positions)
         self._reclaims.step()
         if self._copies is not None:
             self._copies.prefer(awaited)
-        for end in failed:
+        for end in _of(Failed, events):
             raise end.error
         for news in () if self._copies is None else self._copies.take():
             self._copy_news(news)
@@ -184,25 +178,19 @@ class Orders:
         rules: Handover,
         event: SessionEvent,
         now: int,
-        done: list[CommitDone],
-        failed: list[Failed],
         seen: dict[TaskId, Positions],
     ) -> None:
         match event:
-            case CommitDone():
-                done.append(event)
+            case CommitDone() | JoinSoon() | Failed():
+                pass  # what is to be done of these comes later in ``take``
             case Lost(reason=reason):
                 log.warning("lost all tasks: %s", reason)
                 self._meters.lost += 1
                 self._hold_wanted = self._last = None  # the board has told the rules
             case HoldDone(token=token, granted=granted):
                 rules.hold(token, granted, now)
-            case JoinSoon():
-                pass  # after the assignment, see ``take``
             case FetchDone():
                 seen |= self._fetched(rules, event, now)
-            case Failed():
-                failed.append(event)
             case Left():
                 log.debug("left the group")
             case _:
@@ -423,6 +411,13 @@ class Orders:
 
     def _inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
         return self._activation.inputs(task)
+
+
+_Event = TypeVar("_Event")
+
+
+def _of(kind: type[_Event], events: Sequence[object]) -> list[_Event]:
+    return [event for event in events if isinstance(event, kind)]
 
 
 def _awaited(rules: Handover) -> frozenset[TaskId]:

@@ -217,8 +217,7 @@ class Worker:
         #: next process.
         self.leaves: Callable[[], bool] = lambda: False
         self._told: tuple[TaskId, ...] = ()
-        self._next_commit_ms = 0
-        self._collect_by_ms = 0
+        self._next_commit_ms = self._collect_by_ms = 0
 
     # The loop.
 
