@@ -38,17 +38,18 @@ def reset(
 ) -> None:
     """Let an application begin anew: no state, and its topics from the start.
 
-    All its instances have to be stopped. Sets the committed positions of the topics
-    it reads, deletes its changelogs and repartition topics and makes them again.
-    Each instance discards the state on its disk when it starts next. What it wrote
-    to other topics stays there.
+    All its instances have to be stopped. Sets the committed positions of the
+    topics it reads, deletes its changelogs and repartition topics and makes them
+    again. Each instance discards the state on its disk when it starts next. What
+    it wrote to other topics stays there.
 
-    With module:attribute in place of the id, topics that its topology does not have
-    any more are deleted for good. Broken off halfway, no instance starts before the
-    same command was given again.
+    With module:attribute in place of the id, topics that its topology does not
+    have any more are deleted for good. Broken off halfway, no instance starts
+    before the same command was given again.
 
     Exit 0: done. 1: the broker does not allow it. 2: --to is no time. 3: no such
-    application or source topic. 4: brokers took too long. 5: refused, it is running.
+    application or source topic. 4: brokers took too long. 5: refused, it is
+    running, or needs --yes.
     """
     from streamlet.reset import commands
     from streamlet.reset.plan import Start

@@ -59,17 +59,22 @@ def clean(
         ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Everything dormant, however short a time it has been.")
+        bool,
+        typer.Option(
+            "--all",
+            help="Everything dormant, however short a time it has been.",
+            envvar="STREAMLET_STATE_CLEAN_ALL",
+        ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go only.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete state that nobody uses; what a process has open always stays.
 
-    It is restored from the changelogs if its task comes back to this machine, which
-    takes its time. Stores without a changelog are lost. Instances that run delete
-    dormant state themselves after state.cleanup.delay.ms, unless others have too
-    few copies; this command does not ask others.
+    It is restored from the changelogs if its task comes back to this machine,
+    which takes its time. Stores without a changelog are lost. Instances that run
+    delete dormant state themselves after state.cleanup.delay.ms, unless others
+    have too few copies; this command does not ask others.
 
     Exit 0: done, or there was nothing to delete. 3: no state of this application.
     5: refused, needs --yes.
