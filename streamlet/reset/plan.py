@@ -143,16 +143,42 @@ class Result:
         return self.plan.as_dict(done=self.done)
 
 
-def internal_names(topics: Iterable[str], application: str, others: Collection[str]) -> list[str]:
-    """The internal topics of an application, by name; ``others`` are ids of further ones."""
-    longer = [f"{other}-" for other in others if other.startswith(f"{application}-")]
+def internal_names(
+    topics: Iterable[str],
+    application: str,
+    others: Collection[str],
+    certain: Collection[str] = (),
+) -> list[str]:
+    """The internal topics of an application among these, sorted.
+
+    Args:
+        topics: what there is.
+        application: its id.
+        others: ids of further groups, which may be applications.
+        certain: topics that are known to be its own, whatever others are called.
+    """
+    longer = [other for other in others if other.startswith(f"{application}-")]
     return sorted(
         topic
         for topic in topics
-        if topic.startswith(f"{application}-")
-        and topic.endswith((CHANGELOG_SUFFIX, REPARTITION_SUFFIX))
-        and not any(topic.startswith(prefix) for prefix in longer)
+        if topic in certain
+        or (_may_be_of(topic, application) and not any(_may_be_of(topic, one) for one in longer))
     )
+
+
+def _may_be_of(topic: str, application: str) -> bool:
+    """Whether it is the application's id, a store or name, and what internal topics end in."""
+    for suffix in (CHANGELOG_SUFFIX, REPARTITION_SUFFIX):
+        name = topic.removeprefix(f"{application}-").removesuffix(suffix)
+        if topic == f"{application}-{name}{suffix}":
+            return bool(name)
+    return False
+
+
+def named_changelogs(committed: Mapping[TopicPartition, Committed]) -> set[str]:
+    """The changelogs that commits name: those are the application's own."""
+    found = (_read(one.metadata) for one in committed.values())
+    return {tp.topic for one in found if one is not None for tp in one.ends}
 
 
 def merged(wanted: NewTopic, found: NewTopic | None) -> NewTopic:
@@ -165,12 +191,12 @@ def merged(wanted: NewTopic, found: NewTopic | None) -> NewTopic:
 
 def highest_epoch(committed: Mapping[TopicPartition, Committed]) -> int:
     """The highest epoch of all commits; 0 without any."""
-    return max((_epoch(one.metadata) for one in committed.values()), default=0)
+    found = (_read(one.metadata) for one in committed.values())
+    return max((one.epoch for one in found if one is not None), default=0)
 
 
-def _epoch(text: str) -> int:
+def _read(text: str) -> CommitMetadata | None:
     try:
-        found = CommitMetadata.from_text(text)
+        return CommitMetadata.from_text(text)
     except CommitMetadataError:  # of a later version
-        return 0
-    return 0 if found is None else found.epoch
+        return None

@@ -41,6 +41,7 @@ from streamlet.reset.plan import (
     highest_epoch,
     internal_names,
     merged,
+    named_changelogs,
 )
 from streamlet.scaling.cluster import Cluster
 from streamlet.scaling.turn import our_turn
@@ -128,7 +129,7 @@ class Reset:
         committed = self._committed()
         pending = view.reset.pending
         sources = self._sources(topics, committed, view.reset)
-        made_anew, removed = self._internal(topics, pending or ())
+        made_anew, removed = self._internal(topics, committed, pending or ())
         return Plan(
             application=self._name,
             start=self.start,
@@ -176,21 +177,25 @@ class Reset:
         return known - {self._name}
 
     def _internal(
-        self, topics: Mapping[str, TopicInfo], pending: Sequence[NewTopic]
+        self,
+        topics: Mapping[str, TopicInfo],
+        committed: Mapping[TopicPartition, Committed],
+        pending: Sequence[NewTopic],
     ) -> tuple[tuple[NewTopic, ...], tuple[str, ...]]:
         """The internal topics to make again, and those that are only deleted."""
-        admin, topology = self.cluster.admin, self.cluster.application.topology
-        names = internal_names(topics, self._name, self._others(topics))
+        application = self.cluster.application
+        needed: tuple[NewTopic, ...] = ()
+        if application.topology is not None:
+            counts = {name: info.partitions for name, info in topics.items()}
+            replication = application.settings.replication_factor
+            needed = internal_topics(application.topology, counts, replication)
+        certain = named_changelogs(committed) | {topic.name for topic in (*needed, *pending)}
+        names = internal_names(topics, self._name, self._others(topics), certain)
         # What the broken-off attempt noted is how things were before it.
-        found = admin.definitions(names) | {topic.name: topic for topic in pending}
-        if topology is None:
+        found = self.cluster.admin.definitions(names) | {topic.name: topic for topic in pending}
+        if application.topology is None:
             return tuple(found[name] for name in sorted(found)), ()
-        counts = {name: info.partitions for name, info in topics.items()}
-        replication = self.cluster.application.settings.replication_factor
-        wanted = [
-            merged(one, found.get(one.name))
-            for one in internal_topics(topology, counts, replication)
-        ]
+        wanted = [merged(one, found.get(one.name)) for one in needed]
         left_over = found.keys() & set(names) - {topic.name for topic in wanted}
         return tuple(wanted), tuple(sorted(left_over))
 

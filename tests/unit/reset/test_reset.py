@@ -175,6 +175,18 @@ def test_positions_go_to_the_start_the_end_or_a_time(scene: Scene) -> None:
     assert [move.before for move in scene.reset().plan().moves] == [40, -1]
 
 
+def test_a_group_called_like_a_store_does_not_hide_its_changelog(scene: Scene) -> None:
+    """The commits name it; a topic that nothing names might be that group's."""
+    daily, other = "words-counts-by-day-changelog", "words-counts-by-hour-changelog"
+    for topic in (daily, other):
+        scene.log.create(topic)
+    text = CommitMetadata(1, "id-h1-0", 3, {TopicPartition(daily, 0): 9}).to_text()
+    scene.coordinator.positions[TopicPartition("lines", 1)] = (3, text)
+    scene.coordinator.groups = ("words", "words-counts")
+    names = [topic.name for topic in scene.reset().plan().made_anew]
+    assert names == [BETWEEN, daily, COUNTS]
+
+
 def test_a_plan_changes_nothing(scene: Scene) -> None:
     before = dict(scene.coordinator.positions), scene.log.infos(), scene.view()
     found = scene.reset("latest").plan().as_dict(done=False)
@@ -399,6 +411,16 @@ def test_names_that_begin_like_ours_may_be_anothers() -> None:
         "counts-changelog",
     ]
     assert internal_names(topics, "words", {"words-eu", "other"}) == [BETWEEN, COUNTS]
+    assert internal_names(topics, "words", {"words-counts"}) == [
+        BETWEEN,
+        COUNTS,
+        FOREIGN,
+        "words-eu-x-repartition",
+    ], "a group that can have no such topic"
+    daily = "words-counts-by-day-changelog"
+    assert internal_names([daily], "words", {"words-counts"}) == []
+    assert internal_names([daily], "words", {"words-counts"}, {daily}) == [daily]
+    assert internal_names(["words--changelog", "words-changelog"], "words", ()) == []
     assert internal_names(topics, "words-eu", {"words"}) == [FOREIGN, "words-eu-x-repartition"]
 
 
