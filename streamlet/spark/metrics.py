@@ -7,10 +7,15 @@ from typing import Any
 import attrs
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from streamlet.runtime.metrics.table import SPARK, SPARK_SECONDS, Kind, Metric
 from streamlet.spark.progress import BatchProgress
 
-_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _LABELS = ("application",)
+_KINDS: dict[Kind, tuple[Any, dict[str, Any]]] = {
+    Kind.COUNTER: (Counter, {}),
+    Kind.GAUGE: (Gauge, {}),
+    Kind.HISTOGRAM: (Histogram, {"buckets": SPARK_SECONDS}),
+}
 
 
 @attrs.define
@@ -29,18 +34,12 @@ class QueryMetrics:
     _state: Any = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        def made(kind: Any, name: str, text: str, **more: Any) -> Any:
-            shown = f"streamlet_spark_{name}"
-            return kind(shown, text, _LABELS, registry=self._registry, **more).labels(
-                self.application
-            )
+        self._records, self._seconds, self._lag, self._state = map(self._made, SPARK)
 
-        self._records = made(Counter, "records", "Records read by micro-batches that count")
-        self._seconds = made(
-            Histogram, "batch_seconds", "What micro-batches took, all of it", buckets=_SECONDS
-        )
-        self._lag = made(Gauge, "lag", "Records in Kafka behind the last micro-batch")
-        self._state = made(Gauge, "state_bytes", "What state takes in Spark's stores")
+    def _made(self, metric: Metric) -> Any:
+        kind, more = _KINDS[metric.kind]
+        made: Any = kind(metric.name, metric.help, _LABELS, registry=self._registry, **more)
+        return made.labels(self.application)
 
     def batch(self, one: BatchProgress) -> None:
         """Take one micro-batch that counts."""

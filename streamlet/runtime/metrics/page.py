@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamlet.runtime.metrics.table import METRICS, SECONDS, Metric
+from streamlet.runtime.metrics.table import METRICS, SECONDS, SPARK, SPARK_SECONDS, Metric
 
 _HEAD = """\
 # Metrics, health, readiness
@@ -56,6 +56,17 @@ milliseconds between them in which the mark is looked for:
 |---|---|
 """
 
+_SPARK = """
+## On Spark
+
+`streamlet run APP --engine spark --metrics-port 9404` serves the same paths with the metrics of the
+query, told after each micro-batch; `/ready` says whether the query runs. Their only label is
+`application`; bounds of the histogram are {bounds} s.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+"""
+
 _TAIL = """
 ## How many instances
 
@@ -92,6 +103,8 @@ def page() -> str:
     parts.append(_MIDDLE)
     kafka = [pair for metric in METRICS.values() for pair in metric.kafka]
     parts += [f"| `{name}` | `{ours}` |\n" for name, ours in sorted(kafka)]
+    parts.append(_SPARK.format(bounds=", ".join(f"{bound:g}" for bound in SPARK_SECONDS)))
+    parts += [_row(metric) for metric in SPARK]
     parts.append(_TAIL)
     return "".join(parts)
 
