@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 #: Batches that a run of a way has.
 BATCHES = 4
+#: A source deals the records of a batch out over its partitions and rounds down; without some more
+#: than a share, the last few would be a batch of their own, and count as one.
+_ROUNDING = 100
 _TIMEOUT_S = 300
 
 
@@ -95,7 +98,7 @@ def _measured(spark: SparkSession, bootstrap: str, way: str, records: int) -> li
     from streamlet.spark.progress import batches
 
     with tempfile.TemporaryDirectory(prefix="bench-spark-") as checkpoint:
-        query = WAYS[way](spark, bootstrap, checkpoint, -(-records // BATCHES))
+        query = WAYS[way](spark, bootstrap, checkpoint, -(-records // BATCHES) + _ROUNDING)
         try:
             if not query.awaitTermination(_TIMEOUT_S):
                 raise MeasurementError(f"{way} did not end in {_TIMEOUT_S} s")

@@ -16,7 +16,7 @@ from examples.wordcount import app
 
 
 def main(checkpoint: str, bootstrap_servers: str = "localhost:9092", trigger: str = "1s") -> None:
-    spark = sl.spark.session("word count", jars=sl.spark.connector_jars())
+    spark = sl.spark.session("word count")
     try:
         query = sl.spark.start(
             app,

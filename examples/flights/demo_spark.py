@@ -49,10 +49,7 @@ def _perform(first: int | None, seconds: float) -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="flights-spark-")))
         create_topics(bootstrap)
         print("starting Spark", flush=True)
-        spark = sl.spark.session(
-            "flights",
-            jars=sl.spark.connector_jars(),
-        )
+        spark = sl.spark.session("flights")
         stack.callback(sl.spark.stop, spark)
         events = Events(bootstrap)
         events.send("airlines", data.airline_events(airlines))

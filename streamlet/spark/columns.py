@@ -171,5 +171,32 @@ def packed_rows(packed: Sequence[Packed]) -> pa.RecordBatch:
     )
 
 
+_READ = _PACKED.append(pa.field("read", pa.int64()))
+
+
+def read_rows(count: int, packed: Sequence[Packed]) -> pa.RecordBatch:
+    """Rows of ``packing.READ_SCHEMA``: what became of so many records."""
+    if not packed:
+        nothing = [None] * len(_PACKED)
+        return pa.RecordBatch.from_pydict(
+            dict(zip(_READ.names, [[one] for one in [*nothing, count]], strict=True)), schema=_READ
+        )
+    reads = pa.array([count] + [0] * (len(packed) - 1), pa.int64())
+    return pa.RecordBatch.from_arrays([*packed_rows(packed).columns, reads], schema=_READ)
+
+
+def columns_as_read(batch: PartitionBatch) -> pa.RecordBatch:
+    """A batch of one partition as ``packing.pack_raw`` takes it."""
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(batch.keys, pa.binary()),
+            pa.array(batch.values, pa.binary()),
+            pa.array(batch.timestamps, pa.int64()),
+            pa.array(batch.offsets, pa.int64()),
+        ],
+        names=["key", "value", "timestamp", "offset"],
+    )
+
+
 def _headers(one: Sequence[tuple[str, bytes | None]] | None) -> list[dict[str, object]] | None:
     return None if one is None else [{"key": name, "value": value} for name, value in one]

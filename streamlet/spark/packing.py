@@ -25,6 +25,10 @@ PACKED_SCHEMA = (
     "records binary"
 )
 
+#: What our own source gives: of rows made of the same records the first says how many those
+#: were; where nothing was made of them, the only row has no records.
+READ_SCHEMA = f"{PACKED_SCHEMA}, read bigint"
+
 #: Records in a row at most. Rows should be few, but values of megabytes are hard on the JVM's
 #: memory: it keeps such large objects apart.
 _RECORDS_PER_ROW = 5_000

@@ -95,7 +95,7 @@ def plan(
     """
     counts = topology.partition_counts(source_counts)
     inside = frozenset(topology.repartition_topics)
-    mapped = frozenset(part.id for part in topology.subtopologies if _maps(part, inside))
+    mapped = mapped_by(topology)
     levels = _levels(topology, inside, mapped)
     stages = []
     for number in range(1 + max(levels.values(), default=-1)):
@@ -110,8 +110,14 @@ def plan(
     return Plan(reference, mapped, tuple(stages), readers, inside, counts, dict(out_counts or {}))
 
 
+def mapped_by(topology: Topology) -> frozenset[int]:
+    """Subtopologies whose tasks can run where the records are read."""
+    inside = frozenset(topology.repartition_topics)
+    return frozenset(part.id for part in topology.subtopologies if _maps(part, inside))
+
+
 def _maps(part: Subtopology, inside: frozenset[str]) -> bool:
-    """Whether its tasks can run where the records are read: each on one partition, no state."""
+    """Whether each of its tasks has one partition, and none a state."""
     topics = part.input_topics
     return not part.stateful and len(topics) == 1 and topics[0] not in inside
 

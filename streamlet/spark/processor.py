@@ -6,9 +6,7 @@ in a call counts, or nothing: Spark keeps state and output of a batch in one pie
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -16,6 +14,7 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from streamlet.spark.collector import without_gc
 from streamlet.spark.latest import Latest
 from streamlet.spark.packing import Packed, Sender
 from streamlet.spark.plan import Plan
@@ -61,7 +60,7 @@ class StageProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Run a task over its rows, or hand rows on."""
-        with _without_gc():
+        with without_gc():
             yield from self._handled(key, rows)
 
     def _handled(self, key: Any, rows: Iterator[Row]) -> Iterator[Row]:
@@ -92,18 +91,6 @@ class StageProcessor(StatefulProcessor):
     def _readdressed(self, row: Packed) -> Packed:
         group = self._plan.address(self._stage + 1, row.topic, row.partition, row.sender)
         return row._replace(group=group)
-
-
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """Python would look for cycles among the records again and again, and there are none."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 class _Kept:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+#: Name of the observed metric that bears the number of records read, as ``records``.
+OBSERVED = "streamlet"
+
+
 @attrs.frozen
 class BatchProgress:
     """One micro-batch.
@@ -39,7 +43,7 @@ class BatchProgress:
         """Read what Spark reports of a batch."""
         return cls(
             batch=progress["batchId"],
-            records=progress["numInputRows"],
+            records=_records(progress),
             took_ms=progress["durationMs"].get("triggerExecution", 0),
             lag=sum(map(_lag, progress["sources"])),
             state_bytes=sum(map(_state_bytes, progress["stateOperators"])),
@@ -106,6 +110,12 @@ def _reason(message: str) -> str:
     if ours:
         return ours[-1].partition(": ")[2]
     return message.strip().splitlines()[0]
+
+
+def _records(progress: Mapping[str, Any]) -> int:
+    """Rows of the sources, or what our own source says of its rows, which are many records each."""
+    observed = progress.get("observedMetrics", {}).get(OBSERVED)
+    return int(progress["numInputRows"] if observed is None else observed["records"] or 0)
 
 
 def _lag(source: Mapping[str, Any]) -> int:

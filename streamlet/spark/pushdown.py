@@ -65,6 +65,16 @@ def pushed(rows: DataFrame, topology: Topology, mapped: frozenset[int]) -> DataF
     return rows
 
 
+def filters(topology: Topology, mapped: frozenset[int]) -> bool:
+    """Whether there is a filter in front that SQL may be able to judge."""
+    return any(
+        filter_behind(part, source) is not None
+        for part in topology.subtopologies
+        if part.id in mapped
+        for source in part.sources
+    )
+
+
 def dropped(part: Subtopology, source: SourceNode) -> SqlColumn | None:
     """Whether a row is certainly dropped; None where that cannot be said of any."""
     from pyspark.sql import functions as f

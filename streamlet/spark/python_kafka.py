@@ -1,21 +1,25 @@
-"""Kafka for Spark without Java's connector: a source and a sink over our own client.
+"""Kafka for Spark by our own client: a source whose rows are packed, and a sink that unpacks them.
 
-For machines that cannot fetch the connector's jars. It needs PySpark 4.2. Unlike Spark's, the sink
-writes each record with its own time. Only imported where PySpark is.
+Spark's cost is per row, and Java's connector makes every record a row twice. Here a row is some
+thousands of records, from the client that reads them to the client that writes them. It needs
+PySpark 4.2, and no jars. Unlike Spark's, the sink writes each record with its own time. Only
+imported where PySpark is.
 
-The source plans one range per partition on the driver; workers read exactly their ranges. What a
-worker writes it flushes before it says so, and a batch that did not count is written again.
+The source plans one range per partition on the driver; workers read exactly their ranges, and
+let stateless tasks process what is for them. What a worker writes it flushes before it says so, and
+a batch that did not count is written again.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceStreamArrowWriter,
@@ -33,27 +37,25 @@ from pyspark.sql.streaming.datasource import (
 from streamlet.errors import BrokerError, StateError
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.kafka.ports import PartitionBatch
+from streamlet.spark.blobs import unpack
+from streamlet.spark.collector import without_gc
+from streamlet.spark.columns import columns_as_read, read_rows
+from streamlet.spark.packing import READ_SCHEMA
+from streamlet.spark.plan import Plan
 from streamlet.spark.ranges import Ends, capped
+from streamlet.spark.tasks import Packer
 from streamlet.types import TopicPartition
 
 FORMAT = "streamlet-kafka"
 
-_SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp bigint"
-_ARROW = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.int64()),
-    ]
-)
 _POLL_RECORDS = 10_000
 _POLL_MS = 100
 #: Polls without a record before a partition that should have some is given up.
 _EMPTY_POLLS = 600
 _FLUSH_MS = 60_000
+
+#: What is fetched behind a range's end is fetched in vain: another worker may read on from there.
+_CONSUMER = {"queued.max.messages.kbytes": 4_096}
 
 #: Clients of this worker process by their settings; a batch comes after the other.
 _SOURCES: dict[str, KafkaSource] = {}
@@ -61,7 +63,7 @@ _SINKS: dict[str, KafkaSink] = {}
 
 
 class PythonKafka(DataSource):
-    """Options are those that ``options`` makes."""
+    """Options are those that ``reading`` and ``writing`` make."""
 
     @classmethod
     def name(cls) -> str:
@@ -69,8 +71,8 @@ class PythonKafka(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """Spark's Kafka columns, but the time as ms since the epoch."""
-        return _SCHEMA
+        """Of what is read."""
+        return READ_SCHEMA
 
     def streamReader(self, schema: Any) -> Reader:
         """The source."""
@@ -81,26 +83,48 @@ class PythonKafka(DataSource):
         return Writer(dict(self.options))
 
 
-def options(
-    bootstrap_servers: str,
-    client: Mapping[str, Any],
-    starts: Mapping[str, Mapping[str, int]] | None = None,
+@attrs.frozen
+class Clients:
+    """How to reach Kafka: librdkafka's settings for each kind of client."""
+
+    bootstrap_servers: str
+    consumer: Mapping[str, Any] = attrs.field(factory=dict)
+    producer: Mapping[str, Any] = attrs.field(factory=dict)
+    admin: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+def reading(
+    clients: Clients,
+    plan: Plan,
+    starts: Mapping[str, Mapping[str, int]],
     max_records: int | None = None,
 ) -> dict[str, str]:
-    """Options of source and sink.
+    """Options of the source.
 
     Args:
-        bootstrap_servers: ``host:port,…``.
-        client: librdkafka's settings, such as ``security.protocol``.
+        clients: how to reach Kafka.
+        plan: of the query: which records go where.
         starts: where to begin each partition of each topic; -2 is the beginning, -1 the end.
         max_records: in one micro-batch; None for all there are.
     """
-    found = {"bootstrap": bootstrap_servers, "client": json.dumps(dict(client))}
-    if starts is not None:
-        found["starts"] = json.dumps(starts)
+    found = {
+        "bootstrap": clients.bootstrap_servers,
+        "consumer": json.dumps({**_CONSUMER, **clients.consumer}),
+        "admin": json.dumps(dict(clients.admin)),
+        "plan": base64.b64encode(pickle.dumps(plan)).decode(),
+        "starts": json.dumps(starts),
+    }
     if max_records is not None:
         found["most"] = str(max_records)
     return found
+
+
+def writing(clients: Clients) -> dict[str, str]:
+    """Options of the sink."""
+    return {
+        "bootstrap": clients.bootstrap_servers,
+        "producer": json.dumps(dict(clients.producer)),
+    }
 
 
 @attrs.frozen
@@ -177,20 +201,26 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             BrokerError: they cannot be read.
         """
         assert isinstance(partition, Range)
-        setting = json.dumps([self._given["bootstrap"], self._given["client"]])
+        bootstrap, consumer = self._given["bootstrap"], self._given["consumer"]
         # Not there while it is in use: whatever goes wrong, the next range gets a new one.
-        source = _SOURCES.pop(setting, None)
+        source = _SOURCES.pop(bootstrap + consumer, None)
         if source is None:
-            source = KafkaSource(self._given["bootstrap"], json.loads(self._given["client"]))
+            source = KafkaSource(bootstrap, json.loads(consumer))
+        # Made on the driver by ``reading``; Spark hands on options, and has no types for them.
+        packer = Packer(pickle.loads(base64.b64decode(self._given["plan"])))
         where = TopicPartition(partition.topic, partition.partition)
+        maps = packer.maps(where.topic)
         source.assign({where: partition.begin})
-        for batch in _until(source, where, partition.end):
-            yield _rows(batch)
+        with without_gc():
+            for batch in _until(source, where, partition.end):
+                rows = columns_as_read(batch) if not maps else None
+                packed = packer.mapped(batch) if rows is None else packer.as_read(where, rows)
+                yield read_rows(len(batch), list(packed))
         source.unassign([where])
-        _SOURCES[setting] = source
+        _SOURCES[bootstrap + consumer] = source
 
     def _ask(self, which: str) -> Ends:
-        admin = KafkaAdmin(self._given["bootstrap"], json.loads(self._given["client"]))
+        admin = KafkaAdmin(self._given["bootstrap"], json.loads(self._given["admin"]))
         wanted = [
             TopicPartition(topic, int(partition))
             for topic, partitions in self._starts.items()
@@ -230,23 +260,8 @@ def _first(batch: PartitionBatch, count: int) -> PartitionBatch:
     )
 
 
-def _rows(batch: PartitionBatch) -> pa.RecordBatch:
-    count = len(batch)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(batch.keys, pa.binary()),
-            pa.array(batch.values, pa.binary()),
-            pa.array([batch.topic] * count, pa.string()),
-            pa.array([batch.partition] * count, pa.int32()),
-            pa.array(batch.offsets, pa.int64()),
-            pa.array(batch.timestamps, pa.int64()),
-        ],
-        schema=_ARROW,
-    )
-
-
 class Writer(DataSourceStreamArrowWriter):
-    """Writes rows of ``columns.OUTPUT_SCHEMA``."""
+    """Writes what is packed in rows of ``packing.PACKED_SCHEMA``."""
 
     def __init__(self, given: dict[str, str]) -> None:
         self._given = {name.lower(): text for name, text in given.items()}
@@ -257,15 +272,16 @@ class Writer(DataSourceStreamArrowWriter):
         Raises:
             DeliveryError: something is not.
         """
-        setting = json.dumps([self._given["bootstrap"], self._given["client"]])
-        sink = _SINKS.pop(setting, None)
+        bootstrap, producer = self._given["bootstrap"], self._given["producer"]
+        sink = _SINKS.pop(bootstrap + producer, None)
         if sink is None:
-            sink = KafkaSink(self._given["bootstrap"], json.loads(self._given["client"]))
-        for rows in iterator:
-            for topic in pc.unique(rows["topic"]).to_pylist():
-                _send(sink, topic, rows.filter(pc.equal(rows["topic"], topic)))
+            sink = KafkaSink(bootstrap, json.loads(producer))
+        with without_gc():
+            for rows in iterator:
+                for topic, packed in zip(rows["topic"], rows["records"], strict=True):
+                    _send(sink, topic.as_py(), packed.as_py())
         sink.flush(_FLUSH_MS)
-        _SINKS[setting] = sink
+        _SINKS[bootstrap + producer] = sink
         return WriterCommitMessage()
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -275,18 +291,6 @@ class Writer(DataSourceStreamArrowWriter):
         """What was delivered stays, and comes again."""
 
 
-def _send(sink: KafkaSink, topic: str, rows: pa.RecordBatch) -> None:
-    partitions, headers = rows["partition"], rows["headers"]
-    sink.send(
-        topic,
-        rows["key"].to_pylist(),
-        rows["value"].to_pylist(),
-        rows["timestamp"].to_pylist(),
-        None if partitions.null_count == len(rows) else partitions.to_pylist(),
-        None
-        if headers.null_count == len(rows)
-        else [
-            None if one is None else [(h["key"], h["value"]) for h in one]
-            for one in headers.to_pylist()
-        ],
-    )
+def _send(sink: KafkaSink, topic: str, packed: bytes) -> None:
+    found = unpack(packed)
+    sink.send(topic, found.keys, found.values, found.timestamps, found.partitions, found.headers)

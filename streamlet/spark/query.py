@@ -12,12 +12,12 @@ import attrs
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
 from streamlet.spark import checkpoint as checkpoints
-from streamlet.spark import topics
+from streamlet.spark import frames, topics
 from streamlet.spark.placement import shuffle_partitions as shuffle_partitions_for
-from streamlet.spark.plan import Plan, plan
-from streamlet.spark.pushdown import pushed
+from streamlet.spark.plan import Plan, mapped_by, plan
+from streamlet.spark.pushdown import filters, pushed
 from streamlet.spark.reference import Application, reference_of, resolve
-from streamlet.spark.security import java_settings
+from streamlet.spark.security import check_clients, java_settings
 from streamlet.spark.session import PROVIDER_SETTING, ROCKSDB_PROVIDER, require_pyspark
 from streamlet.topology.graph import Topology
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from streamlet.spark.processor import Options
+    from streamlet.spark.python_kafka import Clients
 
 _SHUFFLE_SETTING = "spark.sql.shuffle.partitions"
 
@@ -43,8 +44,8 @@ class _Prepared:
     settings: Settings
     #: Settings of the Java client.
     client: Mapping[str, str]
-    #: Settings of our own client, where it takes the place of Java's.
-    python: Mapping[str, Any] | None
+    #: Our own clients, where they take the place of Java's.
+    clients: Clients | None
     #: Whether dead letters are written.
     letters: bool
 
@@ -85,7 +86,7 @@ def to_dataframe(
         max_records_per_batch: read from Kafka's streams; None for all there are.
         output: ``updates`` for every record, as natively; ``latest`` for the last per topic, key
             and micro-batch of each task, which is enough where a topic is read as a table.
-        connector: who reads Kafka, Java's connector or our own; None for Java's if it is there.
+        connector: who reads Kafka, Java's connector or our own, see ``start``.
         options: how stages run, for tests; overrides ``output``.
 
     Raises:
@@ -97,7 +98,9 @@ def to_dataframe(
     """
     where = (bootstrap_servers, settings, kafka, connector)
     ready = _prepare(app, spark, source, partitions, *where)
-    return _frame(ready, spark, source, max_records_per_batch, output, options)
+    from streamlet.spark.columns import OUTPUT_COLUMNS
+
+    return _frame(ready, spark, source, max_records_per_batch, output, options, OUTPUT_COLUMNS)
 
 
 def start(
@@ -118,8 +121,8 @@ def start(
     """Run an application as a Structured Streaming query from Kafka to Kafka.
 
     State is exact after any crash: positions and state lie in the checkpoint, in one piece per
-    batch. What was written behind the last batch may be written again. Java's connector gives
-    records the time they are written at; our own writes them with their times.
+    batch. What was written behind the last batch may be written again. Our own client writes
+    records with their times; Java's connector gives them the time they are written at.
 
     Args:
         app: a module's variable, or ``module:attribute``.
@@ -132,8 +135,9 @@ def start(
         kafka: as of ``to_dataframe``.
         max_records_per_batch: read from Kafka's streams; None for all there are.
         output: see ``to_dataframe``.
-        connector: who reads and writes Kafka, Java's connector or our own, which is slower and
-            needs no jars; None for Java's if the session has it.
+        connector: who reads and writes Kafka, Java's connector or our own client. None for our
+            own, unless the session has Java's and there are settings for it (``kafka``) or a filter
+            that SQL may judge before Python sees the records.
         name: of the query; unique in the session.
         shuffle_partitions: over which the tasks of a stage are dealt out; a checkpoint keeps its
             first number. None: as many as there are cores, at most one per task.
@@ -157,10 +161,10 @@ def start(
 def _sunk(ready: _Prepared) -> tuple[str, ...] | None:
     """What Java's sink needs to be told of each record: every column costs time for every record.
 
-    All of it for our own sink. Headers only dead letters have, partitions only what a partitioner
-    of the user's writes.
+    None for our own sink, which takes rows packed. Headers only dead letters have, partitions only
+    what a partitioner of the user's writes.
     """
-    if ready.python is not None:
+    if ready.clients is not None:
         return None
     chosen = any(
         sink.partitioner is not None for part in ready.topology.subtopologies for sink in part.sinks
@@ -170,38 +174,15 @@ def _sunk(ready: _Prepared) -> tuple[str, ...] | None:
 
 
 def _sink(frame: DataFrame, ready: _Prepared) -> DataStreamWriter:
-    if ready.python is not None:
-        from streamlet.spark.python_kafka import FORMAT, options
+    if ready.clients is not None:
+        from streamlet.spark.python_kafka import FORMAT, writing
 
-        chosen = options(ready.client["bootstrap.servers"], ready.python)
+        chosen = writing(ready.clients)
         return frame.writeStream.format(FORMAT).options(**chosen).outputMode("append")
     writer = frame.writeStream.format("kafka").outputMode("update")
     for key, value in sorted(ready.client.items()):
         writer = writer.option(f"kafka.{key}", value)
     return writer
-
-
-def assemble(
-    laid_out: Plan, source: DataFrame, options: Options, columns: tuple[str, ...] | None = None
-) -> DataFrame:
-    """The operators of a plan over a source; of the rows these columns, all if none are named."""
-    from streamlet.spark.columns import OUTPUT_COLUMNS, output_schema, source_columns
-    from streamlet.spark.packing import PACKED_SCHEMA
-    from streamlet.spark.processor import StageProcessor
-    from streamlet.spark.tasks import MapTasks, Pack, Unpack
-
-    rows, schema = source_columns(source), output_schema(columns or OUTPUT_COLUMNS)
-    if not laid_out.stages:
-        return rows.mapInArrow(MapTasks(laid_out, columns), schema)
-    rows = rows.mapInArrow(Pack(laid_out), PACKED_SCHEMA)
-    for stage in range(len(laid_out.stages)):
-        rows = rows.groupBy("group").transformWithState(
-            statefulProcessor=StageProcessor(laid_out, stage, options),
-            outputStructType=PACKED_SCHEMA,
-            outputMode="Update",
-            timeMode="None",
-        )
-    return rows.mapInArrow(Unpack(columns), schema)
 
 
 def _prepare(
@@ -220,30 +201,52 @@ def _prepare(
     topology, chosen = found.topology(), settings or found.settings
     _check_settings(chosen)
     client = {"bootstrap.servers": bootstrap_servers or chosen.bootstrap_servers}
-    python = None
+    clients = None
     if source is None:
-        if (connector or ("java" if topics.has_connector(spark) else "python")) == "java":
-            client |= kafka if kafka is not None else java_settings(chosen.security)
+        if (connector or _connector(spark, topology, chosen, kafka)) == "java":
+            client |= _java_settings(chosen) if kafka is None else kafka
         elif kafka:
             raise ConfigError(["kafka: Java's settings, and streamlet's own client reads here"])
         else:
-            python = chosen.security
+            from streamlet.spark.python_kafka import Clients
+
+            kinds = (chosen.client_config(kind) for kind in ("consumer", "producer", "admin"))
+            clients = Clients(client["bootstrap.servers"], *kinds)
     if partitions is None:
         if source is not None:
             raise ConfigError(["partitions: needed where the records do not come from Kafka"])
         wanted = {*topology.source_topics, *_written(topology)}
         if found.policy.topic is not None:
             wanted.add(found.policy.topic)
-        if python is None:
+        if clients is None:
             partitions = topics.partition_counts(spark, wanted, client)
         else:
-            servers = client["bootstrap.servers"]
-            partitions = topics.counts_by_client(wanted, servers, python)
+            partitions = topics.counts_by_client(wanted, clients.bootstrap_servers, clients.admin)
     laid_out = plan(reference, topology, partitions, partitions)
     if laid_out.stages:
         _check_state_store(spark)
     letters = found.policy.topic is not None
-    return _Prepared(topology, laid_out, chosen, client, python, letters)
+    return _Prepared(topology, laid_out, chosen, client, clients, letters)
+
+
+def _connector(
+    spark: SparkSession,
+    topology: Topology,
+    settings: Settings,
+    kafka: Mapping[str, str] | None,
+) -> Connector:
+    """Our own, which costs less, unless Java's is there and has something to do that it cannot."""
+    if not topics.has_connector(spark):
+        return "python"
+    if kafka is not None:
+        return "java"
+    sql = filters(topology, mapped_by(topology)) and not settings.clients
+    return "java" if sql else "python"
+
+
+def _java_settings(settings: Settings) -> dict[str, str]:
+    check_clients(settings.clients)
+    return java_settings(settings.security)
 
 
 def _frame(
@@ -253,22 +256,24 @@ def _frame(
     max_records: int | None,
     output: OutputKind,
     options: Options | None,
-    columns: tuple[str, ...] | None = None,
+    columns: tuple[str, ...] | None,
 ) -> DataFrame:
+    """What is written, as rows with these columns; None: packed, from and for our own client."""
     from streamlet.spark.processor import Options
 
-    if source is None:
-        source = topics.source(
-            spark,
-            ready.topology,
-            ready.plan.counts,
-            ready.client,
-            reset=ready.settings.auto_offset_reset,
-            max_records=max_records,
-            python=ready.python,
-        )
     chosen = options or Options(last_only=output == "latest")
-    return assemble(ready.plan, pushed(source, ready.topology, ready.plan.mapped), chosen, columns)
+    reset = ready.settings.auto_offset_reset
+    if source is None and ready.clients is not None:
+        where = (ready.topology, ready.plan, ready.clients)
+        packed = topics.packed_source(spark, *where, reset=reset, max_records=max_records)
+        staged = frames.staged(ready.plan, packed, chosen)
+        return staged if columns is None else frames.unpacked(staged, columns)
+    if source is None:
+        where_java = (ready.topology, ready.plan.counts, ready.client)
+        source = topics.source(spark, *where_java, reset=reset, max_records=max_records)
+    assert columns is not None
+    source = pushed(source, ready.topology, ready.plan.mapped)
+    return frames.assemble(ready.plan, source, chosen, columns)
 
 
 @contextmanager

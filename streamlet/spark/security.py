@@ -46,6 +46,23 @@ def java_settings(security: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def check_clients(clients: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse settings for clients of librdkafka where Java's take their place.
+
+    Raises:
+        ConfigError: naming each.
+    """
+    given = sorted(f"{kind}.{name}" for kind, settings in clients.items() for name in settings)
+    if given:
+        raise ConfigError(
+            [
+                f"{name}: does not reach Java's Kafka client; take connector='python', or say it "
+                "in Java's words in sl.spark.start(kafka=…)"
+                for name in given
+            ]
+        )
+
+
 def _sasl(left: dict[str, Any]) -> dict[str, str]:
     """Takes what is of SASL with a name and a password."""
     mechanism = left.pop("sasl.mechanisms", None) or left.get("sasl.mechanism")

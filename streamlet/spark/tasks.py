@@ -68,24 +68,57 @@ class Pack:
         """Pack the rows of one Spark partition."""
         from streamlet.spark.columns import packed_rows, partitions_of, raw_batch
 
-        tasks = _StatelessTasks(self.plan)
+        packer = Packer(self.plan)
         for rows in batches:
             packed: list[Packed] = []
             for where, some in partitions_of(rows):
-                subtopology = self.plan.readers[where.topic]
-                self._check(where)
-                if subtopology in self.plan.mapped:
-                    raw = raw_batch(where, some)
-                    sender = Sender(self.plan, 0, str(TaskId(subtopology, where.partition)))
-                    packed.extend(sender.rows(tasks.process(raw), raw.offsets[0]))
+                if packer.maps(where.topic):
+                    packed.extend(packer.mapped(raw_batch(where, some)))
                 else:
-                    packed.extend(pack_raw(self.plan, where, some))
+                    packed.extend(packer.as_read(where, some))
             if packed:
                 yield packed_rows(packed)
 
+
+class Packer:
+    """Packs records of one Spark partition, or what stateless tasks make of them.
+
+    Args:
+        plan: of the query.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._tasks = _StatelessTasks(plan)
+
+    def maps(self, topic: str) -> bool:
+        """Whether a stateless task reads the topic; what it writes is packed then."""
+        return self._plan.readers[topic] in self._plan.mapped
+
+    def mapped(self, raw: PartitionBatch) -> Iterator[Packed]:
+        """What its stateless task writes.
+
+        Raises:
+            ProcessingError: a record failed under the policy ``fail``.
+            StateError: the topic has more partitions than it had.
+        """
+        where = TopicPartition(raw.topic, raw.partition)
+        self._check(where)
+        name = str(TaskId(self._plan.readers[where.topic], where.partition))
+        return Sender(self._plan, 0, name).rows(self._tasks.process(raw), raw.offsets[0])
+
+    def as_read(self, where: TopicPartition, rows: pa.RecordBatch) -> Iterator[Packed]:
+        """The records themselves, for the task of their partition.
+
+        Raises:
+            StateError: the topic has more partitions than it had.
+        """
+        self._check(where)
+        return pack_raw(self._plan, where, rows)
+
     def _check(self, where: TopicPartition) -> None:
         """A partition that came later has no task, and keys lie elsewhere since it is there."""
-        count = self.plan.counts[where.topic]
+        count = self._plan.counts[where.topic]
         if where.partition >= count:
             raise StateError(
                 f"{where.topic} had {count} partitions when the query was planned and now has a "

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamlet.errors import BrokerError, MissingTopicError, StreamletError
 from streamlet.kafka.client import KafkaAdmin
+from streamlet.spark.plan import Plan
+from streamlet.spark.progress import OBSERVED
 from streamlet.topology.graph import Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from streamlet.spark.python_kafka import Clients
 
 _EARLIEST, _LATEST = -2, -1
 
@@ -30,9 +34,8 @@ def source(
     *,
     reset: str,
     max_records: int | None,
-    python: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """A stream of all source topics, with Kafka's columns.
+    """A stream of all source topics by Java's connector, with its columns.
 
     A batch has a table's topic to its end, however few records of streams it may have: else a
     stream would meet a table that is not there yet. Within a batch, time decides.
@@ -44,8 +47,43 @@ def source(
         kafka: settings of the Java client.
         reset: where to begin topics that do not say it: ``earliest`` or ``latest``.
         max_records: of streams in one micro-batch; None for all there are.
-        python: settings of librdkafka, to read with our own source in place of the connector.
     """
+    return _union(
+        _source(spark, starts, kafka, limit)
+        for starts, limit in _reads(topology, counts, reset, max_records)
+    )
+
+
+def packed_source(
+    spark: SparkSession,
+    topology: Topology,
+    plan: Plan,
+    clients: Clients,
+    *,
+    reset: str,
+    max_records: int | None,
+) -> DataFrame:
+    """The same by our own client: rows of ``packing.PACKED_SCHEMA``, on their way to the tasks.
+
+    How many records they were made of, Spark is told as an observed metric.
+    """
+    from pyspark.sql import functions as f
+
+    from streamlet.spark.python_kafka import FORMAT, PythonKafka, reading
+
+    spark.dataSource.register(PythonKafka)
+    rows = _union(
+        spark.readStream.format(FORMAT).options(**reading(clients, plan, starts, limit)).load()
+        for starts, limit in _reads(topology, plan.counts, reset, max_records)
+    )
+    counted = rows.observe(OBSERVED, f.sum("read").alias("records"))
+    return counted.where("records is not null").drop("read")
+
+
+def _reads(
+    topology: Topology, counts: Mapping[str, int], reset: str, max_records: int | None
+) -> Iterator[tuple[dict[str, dict[str, int]], int | None]]:
+    """Where to begin, and how much of it a micro-batch may read: tables, then streams."""
     tables = {
         spec.source_topic
         for part in topology.subtopologies
@@ -53,15 +91,14 @@ def source(
         if spec.source_topic is not None
     }
     streams = [topic for topic in topology.source_topics if topic not in tables]
-    frames = []
     for chosen, limit in ((sorted(tables), None), (streams, max_records)):
         if chosen:
-            starts = _starts(topology, chosen, counts, reset)
-            if python is None:
-                frames.append(_source(spark, starts, kafka, limit))
-            else:
-                frames.append(_python_source(spark, starts, kafka, python, limit))
-    return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+            yield _starts(topology, chosen, counts, reset), limit
+
+
+def _union(frames: Iterable[DataFrame]) -> DataFrame:
+    first, *more = frames
+    return first.unionByName(more[0]) if more else first
 
 
 def _starts(
@@ -96,20 +133,6 @@ def _source(
         reader = reader.option("maxOffsetsPerTrigger", max_records)
     reader = reader.option("subscribe", ",".join(starts))
     return reader.option("startingOffsets", json.dumps(starts)).load()
-
-
-def _python_source(
-    spark: SparkSession,
-    starts: Mapping[str, Mapping[str, int]],
-    kafka: Mapping[str, str],
-    client: Mapping[str, Any],
-    max_records: int | None,
-) -> DataFrame:
-    from streamlet.spark.python_kafka import FORMAT, PythonKafka, options
-
-    spark.dataSource.register(PythonKafka)
-    chosen = options(kafka["bootstrap.servers"], client, starts, max_records)
-    return spark.readStream.format(FORMAT).options(**chosen).load()
 
 
 def has_connector(spark: SparkSession) -> bool:

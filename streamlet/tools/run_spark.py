@@ -48,7 +48,7 @@ def run_on_spark(
     told = Told(output, QueryMetrics(app.name))
     with _held(checkpoint), _served(told, options):
         try:
-            _query(told, reference, settings, options, checkpoint)
+            _query(told, reference, app, settings, options, checkpoint)
         except Py4JError as error:
             raise StreamletError(f"Spark's JVM failed: {str(error).splitlines()[0]}") from error
     told.ended(app.name, checkpoint)
@@ -106,7 +106,12 @@ def _size(count: int) -> str:
 
 
 def _query(
-    told: Told, reference: str, settings: Settings, options: SparkOptions, checkpoint: str
+    told: Told,
+    reference: str,
+    app: App,
+    settings: Settings,
+    options: SparkOptions,
+    checkpoint: str,
 ) -> None:
     from streamlet import spark as on_spark
     from streamlet.runtime.signals import GracefulStop
@@ -114,7 +119,8 @@ def _query(
 
     told.output.note(f"starting Spark on {options.master}")
     with ExitStack() as stack:
-        session = on_spark.session(reference, master=options.master, jars=_jars(told.output))
+        jars = _jars(told.output, app)
+        session = on_spark.session(reference, master=options.master, jars=jars)
         stack.callback(on_spark.stop, session)
         # Behind the session, which takes Ctrl-C for itself.
         stop = stack.enter_context(GracefulStop())
@@ -131,10 +137,15 @@ def _query(
         follow(query, told.batch, keep_going=_until_asked(stop, told.output, query))
 
 
-def _jars(output: Output) -> list[Path]:
-    """Java's connector; none where it cannot be fetched, and our own takes its place."""
+def _jars(output: Output, app: App) -> list[Path]:
+    """Java's connector where SQL may have something to do; our own client needs none."""
     from streamlet.spark import connector_jars
+    from streamlet.spark.plan import mapped_by
+    from streamlet.spark.pushdown import filters
 
+    topology = app.topology()
+    if not filters(topology, mapped_by(topology)):
+        return []
     try:
         return connector_jars()
     except BrokerError as error:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from streamlet.spark.query import Connector
 from tests.integration.spark import words
 
 if TYPE_CHECKING:
@@ -64,17 +65,18 @@ def command(process: psutil.Process) -> list[str]:
         return []
 
 
+@pytest.mark.parametrize("connector", ["java", "python"])
 def test_stopping_in_the_middle_of_batches_commits_none_in_part(
-    spark: SparkSession, broker: str, tmp_path: Path
+    spark: SparkSession, broker: str, tmp_path: Path, connector: Connector
 ) -> None:
     dice = random.Random(1)
     for _ in range(4):
         before = words.batches(tmp_path)
-        query = words.begin(spark, broker, tmp_path)
+        query = words.begin(spark, broker, tmp_path, connector=connector)
         wait_for(lambda before=before: words.batches(tmp_path) > before, 60)  # type: ignore[misc]
         time.sleep(dice.uniform(0, 0.8))  # any moment of a batch
         query.stop()
-    words.finish(spark, broker, tmp_path)
+    words.finish(spark, broker, tmp_path, connector=connector)
     words.check_exact(words.consume(broker), LINES)
 
 

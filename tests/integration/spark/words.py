@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from streamlet.spark.query import Connector
+
 APP = examples.wordcount.app
 
 
@@ -116,7 +118,11 @@ def check_exact(written: Sequence[tuple[str, int]], lines: Sequence[str]) -> Non
 
 
 def begin(
-    spark: SparkSession, bootstrap: str, checkpoint: Path, trigger: str = "1ms"
+    spark: SparkSession,
+    bootstrap: str,
+    checkpoint: Path,
+    trigger: str = "1ms",
+    connector: Connector | None = None,
 ) -> StreamingQuery:
     return sl.spark.start(
         APP,
@@ -125,12 +131,15 @@ def begin(
         trigger=trigger,
         bootstrap_servers=bootstrap,
         max_records_per_batch=500,
+        connector=connector,
     )
 
 
-def finish(spark: SparkSession, bootstrap: str, checkpoint: Path) -> None:
+def finish(
+    spark: SparkSession, bootstrap: str, checkpoint: Path, connector: Connector | None = None
+) -> None:
     """Process what is left."""
-    query = begin(spark, bootstrap, checkpoint, "available-now")
+    query = begin(spark, bootstrap, checkpoint, "available-now", connector)
     try:
         assert query.awaitTermination(180)
     finally:

@@ -6,9 +6,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.task import Output
 from streamlet.spark.blobs import Records, pack, unpack
-from streamlet.spark.columns import output_rows, output_schema, partitions_of, unpacked_rows
+from streamlet.spark.columns import (
+    columns_as_read,
+    output_rows,
+    output_schema,
+    partitions_of,
+    read_rows,
+    unpacked_rows,
+)
+from streamlet.spark.packing import Packed
 from streamlet.types import TopicPartition
 
 
@@ -61,3 +70,18 @@ def test_a_sink_is_told_only_the_columns_it_asked_for() -> None:
     packed = pack(Records([b"k"], [b"v"], [5]))
     (row,) = unpacked_rows("t", packed).to_pylist()
     assert (row["timestamp"], row["partition"], row["headers"]) == (5, None, None)
+
+
+def test_rows_read_say_once_how_many_records_they_were_made_of() -> None:
+    packed = [Packed(7, "t-0", at, 0, 5, "t", 0, b"x") for at in (0, 1)]
+    assert read_rows(30, packed)["read"].to_pylist() == [30, 0]
+    (row,) = read_rows(4, []).to_pylist()  # a filter dropped all of them
+    assert (row["read"], row["records"]) == (4, None)
+
+
+def test_a_batch_of_our_client_is_packed_as_that_of_spark() -> None:
+    batch = PartitionBatch("t", 0, [3, 5], [b"k", None], [None, b"v"], [1, 2])
+    assert columns_as_read(batch).to_pylist() == [
+        {"key": b"k", "value": None, "timestamp": 1, "offset": 3},
+        {"key": None, "value": b"v", "timestamp": 2, "offset": 5},
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamlet.spark.progress import BatchProgress
+from streamlet.spark.progress import OBSERVED, BatchProgress
 
 REPORT = {
     "batchId": 7,
@@ -27,6 +27,14 @@ def test_a_batch_says_its_rate_its_lag_and_what_state_takes() -> None:
     found = BatchProgress.of(REPORT)
     assert found == BatchProgress(batch=7, records=500, took_ms=250, lag=7, state_bytes=112)
     assert found.records_per_second == 2_000
+
+
+def test_rows_that_are_many_records_say_how_many() -> None:
+    def records(observed: dict[str, int | None]) -> int:
+        return BatchProgress.of(REPORT | {"observedMetrics": {OBSERVED: observed}}).records
+
+    assert records({"records": 70_000}) == 70_000
+    assert records({"records": None}) == 0  # a batch without rows has no sum
 
 
 def test_a_batch_that_took_no_time_has_no_rate() -> None:

@@ -14,7 +14,7 @@ from streamlet.errors import AppNotFoundError, ConfigError, StreamletError
 from streamlet.spark.gateway import is_noise
 from streamlet.spark.java import has_vector_module, java_home, wrapped
 from streamlet.spark.reference import reference_of, resolve
-from streamlet.spark.security import java_settings
+from streamlet.spark.security import check_clients, java_settings
 
 FLAG = "--add-modules=jdk.incubator.vector"
 
@@ -135,6 +135,15 @@ def test_settings_of_security_are_said_in_the_java_clients_words() -> None:
 def test_what_the_java_client_has_no_words_for_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"ssl\.crl\.location: Spark's Kafka client is Java's"):
         java_settings({"ssl.crl.location": "/crl", "security.protocol": "ssl"})
+
+
+def test_settings_of_our_clients_are_refused_where_they_would_not_arrive() -> None:
+    given = {"consumer": {"fetch.min.bytes": 5}, "producer": {"linger.ms": 1}}
+    with pytest.raises(ConfigError) as refused:
+        check_clients(given)
+    assert "consumer.fetch.min.bytes: does not reach Java's Kafka client" in str(refused.value)
+    assert "producer.linger.ms: does not reach" in str(refused.value)
+    check_clients({})
 
 
 def test_what_the_jvm_says_is_passed_on_but_for_what_says_nothing() -> None:

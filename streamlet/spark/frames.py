@@ -1,0 +1,57 @@
+"""The operators of a plan as DataFrames: the map in front, the stages, unpacking behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlet.spark.plan import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from streamlet.spark.processor import Options
+
+
+def assemble(
+    plan: Plan, source: DataFrame, options: Options, columns: tuple[str, ...]
+) -> DataFrame:
+    """A whole plan over a source that has a row for each record; of what is written these columns.
+
+    Args:
+        plan: of the query.
+        source: with Kafka's columns.
+        options: how stages run.
+        columns: among ``columns.OUTPUT_COLUMNS``.
+    """
+    from streamlet.spark.columns import output_schema, source_columns
+    from streamlet.spark.packing import PACKED_SCHEMA
+    from streamlet.spark.tasks import MapTasks, Pack
+
+    rows = source_columns(source)
+    if not plan.stages:
+        return rows.mapInArrow(MapTasks(plan, columns), output_schema(columns))
+    packed = rows.mapInArrow(Pack(plan), PACKED_SCHEMA)
+    return unpacked(staged(plan, packed, options), columns)
+
+
+def staged(plan: Plan, packed: DataFrame, options: Options) -> DataFrame:
+    """The stages of a plan over rows of ``packing.PACKED_SCHEMA``; what comes out is of it, too."""
+    from streamlet.spark.packing import PACKED_SCHEMA
+    from streamlet.spark.processor import StageProcessor
+
+    for stage in range(len(plan.stages)):
+        packed = packed.groupBy("group").transformWithState(
+            statefulProcessor=StageProcessor(plan, stage, options),
+            outputStructType=PACKED_SCHEMA,
+            outputMode="Update",
+            timeMode="None",
+        )
+    return packed
+
+
+def unpacked(packed: DataFrame, columns: tuple[str, ...]) -> DataFrame:
+    """A row for each record, with these columns of ``columns.OUTPUT_COLUMNS``."""
+    from streamlet.spark.columns import output_schema
+    from streamlet.spark.tasks import Unpack
+
+    return packed.mapInArrow(Unpack(columns), output_schema(columns))
