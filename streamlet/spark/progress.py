@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-#: Name of the observed metric that bears the number of records read, as ``records``.
-OBSERVED = "streamlet"
+#: How the name begins of an observed metric with the number of records read, as ``records``. The
+#: application's stands behind it: a query may have several.
+OBSERVED = "streamlet:"
 
 
 @attrs.frozen
@@ -114,8 +115,9 @@ def _reason(message: str) -> str:
 
 def _records(progress: Mapping[str, Any]) -> int:
     """Rows of the sources, or what our own source says of its rows, which are many records each."""
-    observed = progress.get("observedMetrics", {}).get(OBSERVED)
-    return int(progress["numInputRows"] if observed is None else observed["records"] or 0)
+    said = progress.get("observedMetrics", {}).items()
+    observed = [metric["records"] or 0 for name, metric in said if name.startswith(OBSERVED)]
+    return int(sum(observed) if observed else progress["numInputRows"])
 
 
 def _lag(source: Mapping[str, Any]) -> int:

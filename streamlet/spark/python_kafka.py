@@ -34,24 +34,19 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from streamlet.errors import BrokerError, StateError
+from streamlet.errors import StateError
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
-from streamlet.kafka.ports import PartitionBatch
 from streamlet.spark.blobs import unpack
 from streamlet.spark.collector import without_gc
 from streamlet.spark.columns import columns_as_read, read_rows
 from streamlet.spark.packing import READ_SCHEMA
 from streamlet.spark.plan import Plan
-from streamlet.spark.ranges import Ends, capped
+from streamlet.spark.ranges import Ends, capped, in_range
 from streamlet.spark.tasks import Packer
 from streamlet.types import TopicPartition
 
 FORMAT = "streamlet-kafka"
 
-_POLL_RECORDS = 10_000
-_POLL_MS = 100
-#: Polls without a record before a partition that should have some is given up.
-_EMPTY_POLLS = 600
 _FLUSH_MS = 60_000
 
 #: What is fetched behind a range's end is fetched in vain: another worker may read on from there.
@@ -212,7 +207,7 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         maps = packer.maps(where.topic)
         source.assign({where: partition.begin})
         with without_gc():
-            for batch in _until(source, where, partition.end):
+            for batch in in_range(source, where, partition.begin, partition.end):
                 rows = columns_as_read(batch) if not maps else None
                 packed = packer.mapped(batch) if rows is None else packer.as_read(where, rows)
                 yield read_rows(len(batch), list(packed))
@@ -234,30 +229,6 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for where, offset in found.items():
             ends.setdefault(where.topic, {})[str(where.partition)] = offset
         return ends
-
-
-def _until(source: KafkaSource, where: TopicPartition, end: int) -> Iterator[PartitionBatch]:
-    """What lies before ``end``; the last offsets may be no records but holes or markers."""
-    empty = 0
-    while source.positions([where]).get(where, 0) < end:
-        batches = source.poll(_POLL_RECORDS, _POLL_MS)
-        empty = 0 if batches else empty + 1
-        if empty > _EMPTY_POLLS:
-            raise BrokerError(f"{where} gives no records, though it has some before {end}")
-        for batch in batches:
-            count = sum(offset < end for offset in batch.offsets)
-            if count:
-                yield batch if count == len(batch) else _first(batch, count)
-
-
-def _first(batch: PartitionBatch, count: int) -> PartitionBatch:
-    return attrs.evolve(
-        batch,
-        offsets=batch.offsets[:count],
-        keys=batch.keys[:count],
-        values=batch.values[:count],
-        timestamps=batch.timestamps[:count],
-    )
 
 
 class Writer(DataSourceStreamArrowWriter):

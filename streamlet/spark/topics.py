@@ -76,7 +76,7 @@ def packed_source(
         spark.readStream.format(FORMAT).options(**reading(clients, plan, starts, limit)).load()
         for starts, limit in _reads(topology, plan.counts, reset, max_records)
     )
-    counted = rows.observe(OBSERVED, f.sum("read").alias("records"))
+    counted = rows.observe(OBSERVED + topology.application, f.sum("read").alias("records"))
     return counted.where("records is not null").drop("read")
 
 

@@ -30,11 +30,15 @@ def test_a_batch_says_its_rate_its_lag_and_what_state_takes() -> None:
 
 
 def test_rows_that_are_many_records_say_how_many() -> None:
-    def records(observed: dict[str, int | None]) -> int:
-        return BatchProgress.of(REPORT | {"observedMetrics": {OBSERVED: observed}}).records
+    def records(*counts: int | None) -> int:
+        observed = {f"{OBSERVED}app{i}": {"records": count} for i, count in enumerate(counts)}
+        others = {"mine": {"records": 5}}
+        return BatchProgress.of(REPORT | {"observedMetrics": observed | others}).records
 
-    assert records({"records": 70_000}) == 70_000
-    assert records({"records": None}) == 0  # a batch without rows has no sum
+    assert records() == 500
+    assert records(70_000) == 70_000
+    assert records(1_000, 20) == 1_020
+    assert records(None) == 0  # a batch without rows has no sum
 
 
 def test_a_batch_that_took_no_time_has_no_rate() -> None:
