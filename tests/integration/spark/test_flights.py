@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from streamlet.config import Settings
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.spark import start
+from streamlet.spark.progress import BatchProgress, follow
 from streamlet.testing import TopologyTestDriver
 
 if TYPE_CHECKING:
@@ -22,69 +24,106 @@ from examples.flights import app, data, expected, records
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
-FLIGHTS = 3_000
+FLIGHTS = 1_300
 RESULTS = ("delays-by-airline", "delays-by-origin")
+
+#: Runs of Spark: from which flight to which, so many to a batch at most, and what is written.
+PARTS = ((0, 1_200, 400, "updates"), (1_200, 1_260, 30, "latest"), (1_260, 1_300, 10, "updates"))
 
 
 @pytest.fixture
 def broker(bootstrap_servers: str) -> Iterator[str]:
     """The address of a broker with the flights' topics, empty."""
-    admin = KafkaAdmin(bootstrap_servers)
     records.create_topics(bootstrap_servers)
     yield bootstrap_servers
-    admin.delete_topics([*records.INPUTS, *records.OUTPUTS])
+    delete_topics(bootstrap_servers)
+
+
+def delete_topics(broker: str) -> None:
+    admin = KafkaAdmin(broker)
+    internal = [name for name in admin.topics() if name.startswith(f"{app.app.name}-")]
+    admin.delete_topics([*records.INPUTS, *records.OUTPUTS, *internal])
     admin.close()
 
 
-def run(spark: SparkSession, broker: str, checkpoint: Path, output: Any) -> None:
+def send(broker: str, topic: str, events: list[data.Event]) -> None:
+    sender = records.Events(broker)
+    sender.send(topic, iter(events))
+    sender.flush()
+
+
+def results(broker: str) -> dict[str, Any]:
+    """The last value of every key."""
+    reader = records.ResultReader(broker)
+    try:
+        reader.read_to_end()
+        return dict(reader.results)
+    finally:
+        reader.close()
+
+
+def by_spark(spark: SparkSession, broker: str, checkpoint: Path, most: int, output: Any) -> int:
+    """Process what is there in batches of so many flights at most; how many batches it took."""
+    told: list[BatchProgress] = []
     query = start(
         app.app,
         spark,
         checkpoint=checkpoint,
         trigger="available-now",
         bootstrap_servers=broker,
-        max_records_per_batch=700,
+        max_records_per_batch=most,
         output=output,
     )
     try:
-        assert query.awaitTermination(180)
+        follow(query, told.append)
     finally:
         query.stop()
+    return len(told)
 
 
-def in_the_test_driver(airlines: list[data.Event], flights: list[data.Event]) -> dict[str, Any]:
+def natively(broker: str, folder: Path, outputs: int) -> dict[str, Any]:
+    settings = Settings.load({"bootstrap.servers": broker, "state.dir": folder})
+    app.app.run(count=outputs, timeout=120, settings=settings)
+    return results(broker)
+
+
+def in_the_test_driver(
+    airlines: list[data.Event], flights: list[data.Event]
+) -> tuple[dict[str, Any], int]:
+    """The last value of every key, and how many records were written in all."""
+    found: dict[str, Any] = {}
     with TopologyTestDriver(app.app) as driver:
         for topic, events in (("airlines", airlines), ("flights", flights)):
             for event in events:
                 pair = (event.key.encode(), event.value)
                 driver.pipe_bytes(topic, [pair], event.timestamp_ms)
-        return {
-            topic: {record.key: vars(record.value) for record in driver.read_output(topic)}
-            for topic in RESULTS
-        }
+        written = {topic: driver.read_output(topic) for topic in records.OUTPUTS}
+        for topic in RESULTS:
+            found[topic] = {record.key: vars(record.value) for record in written[topic]}
+    return found, sum(map(len, written.values()))
 
 
-def test_flights_end_as_pandas_and_the_test_driver_have_them(
+def test_driver_native_run_spark_and_pandas_agree_also_in_tiny_batches_over_restarts(
     spark: SparkSession, broker: str, tmp_path: Path
 ) -> None:
-    """In small batches, stopped and started again in between."""
     flights, airlines = data.load_flights(FLIGHTS), data.load_airlines()
     flown = list(data.flight_events(flights))
     named = list(data.airline_events(airlines))
-    events = records.Events(broker)
-    events.send("airlines", iter(named))
-    for some, output in ((flown[:2_000], "updates"), (flown[2_000:], "latest")):
-        events.send("flights", iter(some))
-        events.flush()
-        run(spark, broker, tmp_path, output)
-    reader = records.ResultReader(broker)
-    try:
-        reader.read_to_end()
-        found = reader.results
-    finally:
-        reader.close()
+    wanted, outputs = in_the_test_driver(named, flown)
+    send(broker, "airlines", named)
+    send(broker, "flights", flown)
+    native = natively(broker, tmp_path / "state", outputs)
+    delete_topics(broker)
+    records.create_topics(broker)
+    send(broker, "airlines", named)
+    for begin, end, most, output in PARTS:
+        send(broker, "flights", flown[begin:end])
+        batches = by_spark(spark, broker, tmp_path / "checkpoint", most, output)
+        assert batches >= (end - begin) // (most + records.PARTITIONS)
+    found = results(broker)
+    assert found == wanted
+    assert native == wanted
     by_airline = expected.by_airline(flights, airlines)
     by_origin = expected.by_origin(flights, airlines)
     assert expected.differences("airline", by_airline, found["delays-by-airline"]) == []
     assert expected.differences("origin", by_origin, found["delays-by-origin"]) == []
-    assert found == in_the_test_driver(named, flown)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -51,8 +52,11 @@ class Files:
         return reader.parquet(str(self._folder))
 
 
-def run(frame: DataFrame, checkpoint: Path) -> list[Row]:
-    """Process what is there and end; what was written, batch by batch."""
+def run(frame: DataFrame, checkpoint: Path, kept: list[int] | None = None) -> list[Row]:
+    """Process what is there and end; what was written, batch by batch.
+
+    ``kept`` gets the number of entries in Spark's state after each batch.
+    """
     rows: list[Row] = []
     query = (
         frame.writeStream.outputMode("update")
@@ -65,6 +69,9 @@ def run(frame: DataFrame, checkpoint: Path) -> list[Row]:
         assert query.awaitTermination(120)
     finally:
         query.stop()
+    if kept is not None:
+        reports = [json.loads(one.json) for one in query.recentProgress]
+        kept += [one["stateOperators"][0]["numRowsTotal"] for one in reports if one["numInputRows"]]
     return rows
 
 
@@ -72,6 +79,15 @@ def driver_counts(lines: Sequence[str]) -> dict[str, int]:
     with TopologyTestDriver(examples.wordcount.app) as driver:
         driver.pipe_inputs("lines", [(None, line) for line in lines])
         return {r.key: r.value for r in driver.read_output("word-counts")}
+
+
+def spilled_bytes(spark: SparkSession) -> int:
+    """What sorts have put aside in all stages that the session remembers."""
+    context: Any = spark.sparkContext
+    store = context._jsc.sc().statusStore()
+    quantiles = context._gateway.new_array(context._jvm.double, 0)
+    stages = store.stageList(None, False, False, quantiles, None)
+    return sum(stages.apply(i).memoryBytesSpilled() for i in range(stages.size()))
 
 
 def counts(rows: Sequence[Row]) -> list[tuple[str, int]]:
@@ -116,3 +132,51 @@ def test_word_count_ends_as_in_the_test_driver_also_over_a_restart(
     files.write([(None, line.encode()) for line in LINES[4:]])
     again = run(frame(), tmp_path / "checkpoint")
     assert dict(counts(again)) == {"quick": driver_counts(LINES)["quick"]}
+
+
+def test_counts_are_right_when_the_sort_spills(spark: SparkSession, tmp_path: Path) -> None:
+    """Eight files in one batch: each map packs a row for each task, which makes sorts of many."""
+    files = Files(spark, tmp_path / "lines", "lines", 2)
+    written: list[str] = []
+    for number in range(8):
+        lines = [f"all w{number} w{n % 3}" for n in range(6)]
+        files.write([(None, line.encode()) for line in lines])
+        written += lines
+    source = spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 8)
+    before = spilled_bytes(spark)
+    frame = to_dataframe(
+        examples.wordcount.app,
+        spark,
+        source=source.parquet(str(tmp_path / "lines")),
+        partitions={"lines": 2},
+    )
+    found = counts(run(frame, tmp_path / "checkpoint"))
+    assert spilled_bytes(spark) > before
+    assert dict(found) == driver_counts(written)
+    for word in dict(found):  # every update, in order
+        assert [c for w, c in found if w == word] == list(range(1, dict(found)[word] + 1))
+
+
+def test_sparks_state_grows_with_the_keys_and_not_with_the_batches(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    from streamlet.spark.processor import Options
+
+    files = Files(spark, tmp_path / "lines", "lines", 2)
+    for _ in range(12):
+        files.write([(None, b"one two three")] * 2)
+    limits = Limits(change_bytes=60, changes=3, piece_bytes=1_000)
+    frame = to_dataframe(
+        examples.wordcount.app,
+        spark,
+        source=files.read(),
+        partitions={"lines": 2},
+        options=Options(limits=limits),
+    )
+    kept: list[int] = []
+    found = counts(run(frame, tmp_path / "checkpoint", kept))
+    assert dict(found) == {"one": 24, "two": 24, "three": 24}
+    # For each of two tasks a head, the whole in one piece, and at most three changes.
+    assert len(kept) == 12
+    assert max(kept) <= 2 * (1 + 1 + 3)
+    assert min(kept[3:]) < max(kept)  # what was compacted is gone
