@@ -306,9 +306,9 @@ class App:
         """The instances of this application that are running now, anywhere, by name.
 
         As ``metadataForAllStreamsClients`` and ``metadataForLocalThreads`` in Kafka Streams: the
-        members of each with their ids, static ones included, and their tasks. The instance that
-        runs in this process has ``local``. Tasks are as of the last rebalance, and are not told
-        while another is under way.
+        members of each with their ids, static ones included, their tasks, and where each answers
+        over HTTP. The instance that runs in this process has ``local``. Tasks are as of the last
+        rebalance, and are not told while another is under way.
 
         Args:
             settings: in place of the program's with ``STREAMLET_…`` variables over them.
@@ -318,15 +318,20 @@ class App:
 
         Raises:
             BrokerError: the coordinator does not answer, or will not tell.
+            TimedOutError: the control topic was not read in time.
         """
         from streamlet.group.metadata import instances
+        from streamlet.local import open_control
 
         here = None if self._run is None else self._run.process_id
-        with self._members(settings) as members:
+        used = settings or self.load_settings(environ=os.environ)
+        with self._members(used) as members:
             try:
-                return instances(members.settled(), here)
+                group = members.settled()
             except NotFoundError:
                 return ()
+        with open_control(self.name, used) as control:
+            return instances(group, here, control.read().endpoints.values())
 
     def remove_members(
         self, instance_ids: Sequence[str], settings: Settings | None = None

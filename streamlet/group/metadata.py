@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import attrs
 
 from streamlet.assignor.values import Role
+from streamlet.control.values import Endpoint
 from streamlet.group.live import LiveGroup, LiveMember
 from streamlet.group.status import member_state
 from streamlet.types import TaskId
@@ -23,6 +26,7 @@ class MemberMetadata:
     """A worker process, one member of the group; ``state`` in Kafka Streams' words.
 
     ``instance_id`` is its static id (``group.instance.id``), None for a dynamic member.
+    ``endpoint`` is where its instance serves metrics and health, ``host:port``; None if nowhere.
     """
 
     member: str
@@ -30,6 +34,7 @@ class MemberMetadata:
     instance_id: str | None
     state: str
     tasks: tuple[TaskMetadata, ...]
+    endpoint: str | None = None
 
     @property
     def active_tasks(self) -> tuple[TaskId, ...]:
@@ -60,15 +65,26 @@ class InstanceMetadata:
         return tuple(m.instance_id for m in self.members if m.instance_id is not None)
 
 
-def instances(group: LiveGroup, here: str | None = None) -> tuple[InstanceMetadata, ...]:
-    """The instances of a group, by name; ``here`` is the process id of the one in this process."""
+def instances(
+    group: LiveGroup, here: str | None = None, endpoints: Iterable[Endpoint] = ()
+) -> tuple[InstanceMetadata, ...]:
+    """The instances of a group, by name.
+
+    ``here`` is the process id of the one in this process; ``endpoints`` are the control topic's.
+    """
+    known = {(one.instance, one.member): f"{one.host}:{one.port}" for one in endpoints}
     together: dict[str, list[LiveMember]] = {}
     for member in group.members:
         together.setdefault(member.said.instance or member.described.member_id, []).append(member)
-    return tuple(_instance(group, members, here) for members in together.values())
+    return tuple(_instance(group, members, here, known) for members in together.values())
 
 
-def _instance(group: LiveGroup, members: list[LiveMember], here: str | None) -> InstanceMetadata:
+def _instance(
+    group: LiveGroup,
+    members: list[LiveMember],
+    here: str | None,
+    endpoints: Mapping[tuple[str, str], str],
+) -> InstanceMetadata:
     said = members[0].said
     return InstanceMetadata(
         name=said.name or members[0].described.client_id,
@@ -76,16 +92,19 @@ def _instance(group: LiveGroup, members: list[LiveMember], here: str | None) -> 
         capacity=said.capacity,
         tags=dict(sorted(said.tags.items())),
         leaving=any(m.said.leaving is not None or m.told.leave for m in members),
-        members=tuple(_member(group, member) for member in members),
+        members=tuple(
+            _member(group, one, endpoints.get((said.instance, one.name))) for one in members
+        ),
         local=here is not None and said.instance == here,
     )
 
 
-def _member(group: LiveGroup, member: LiveMember) -> MemberMetadata:
+def _member(group: LiveGroup, member: LiveMember, endpoint: str | None) -> MemberMetadata:
     return MemberMetadata(
         member=member.name,
         member_id=member.described.member_id,
         instance_id=member.described.instance_id,
         state=member_state(group, member),
         tasks=tuple(TaskMetadata(task, role.value) for task, role in member.tasks),
+        endpoint=endpoint,
     )

@@ -197,6 +197,7 @@ def test_a_run_in_this_process_serves_too(
     app.stream(topic, key=str, value=bytes).to(topic + "-out")
     KafkaAdmin(bootstrap_servers).create_topics([NewTopic(topic + "-out", 4, 1)])
     found: list[int] = []
+    endpoints: list[bool] = []
 
     def look() -> None:
         until(lambda: app.metrics_url is not None, "an address")
@@ -204,11 +205,13 @@ def test_a_run_in_this_process_serves_too(
         url = app.metrics_url
         until(lambda: get(f"{url}/ready")[0] == 200, "ready")
         found.append(get(f"{url}/health")[0])
+        members = [one for instance in app.metadata() for one in instance.members]
+        endpoints.append([f"http://{one.endpoint}" for one in members] == [url])
         app.close()
 
     looking = threading.Thread(target=look)
     looking.start()
     app.run(timeout=100, name="here", metrics_port=0, metrics_host="127.0.0.1")
     looking.join()
-    assert found == [200]
+    assert (found, endpoints) == ([200], [True])
     assert app.metrics_url is None
