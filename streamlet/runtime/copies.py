@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 #: How long one step may take, which waits for that long when nothing comes: an order to promote
 #: waits for at most one. The shorter is for when one has come, or is about to.
 STEP_MS = 5
-STEP_BUSY_MS = 1
+STEP_BUSY_MS = 2
 #: How often lags are told, and how often committed positions of tables' source topics are read.
 LAG_MS = 50
 TABLES_MS = 1_000
