@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +21,72 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 ROOT = Path(__file__).resolve().parents[3]
 LINES = ["the quick fox", "the lazy dog; the fox"] * 50
+
+
+@pytest.mark.timeout(300)
+def test_ctrl_c_twice_ends_now_and_the_next_run_goes_on_without_a_gap(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """The batch under way would never end; what it had done counts for nothing."""
+    pytest.importorskip("pyspark")
+    words.create_topics(bootstrap_servers)
+    words.produce(bootstrap_servers, LINES)
+    gate = tmp_path / "gate"
+    command = [sys.executable, "-m", "streamlet", "run", "tests.integration.spark.gated:app"]
+    command += ["--engine", "spark", "--checkpoint", str(tmp_path / "checkpoint")]
+    command += ["--bootstrap-servers", bootstrap_servers, "--trigger", "available-now"]
+    environment = os.environ | {"GATE": str(gate)}
+    try:
+        with running(command, environment) as (process, said):
+            wait_for(lambda: gate.with_suffix(".waiting").exists() or process.poll() is not None)
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+            wait_for(
+                lambda: "Ctrl-C again stops now" in "".join(said) or process.poll() is not None
+            )
+            os.killpg(process.pid, signal.SIGINT)
+            assert process.wait(60) == 130, "".join(said)
+        assert words.batches(tmp_path / "checkpoint") == 0
+        gate.touch()
+        with running(command, environment) as (process, said):
+            assert process.wait(120) == 0, "".join(said)
+        words.check_exact(words.consume(bootstrap_servers), LINES)
+    finally:
+        words.delete_topics(bootstrap_servers)
+
+
+@contextmanager
+def running(
+    command: Sequence[str], environment: Mapping[str, str]
+) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A command in a process group of its own, and what it says as it comes."""
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    said: list[str] = []
+    assert process.stderr is not None
+    listening = threading.Thread(target=said.extend, args=(process.stderr,))
+    listening.start()
+    try:
+        yield process, said
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+        listening.join(30)
+        process.stderr.close()
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
 
 
 def test_ctrl_c_finishes_the_batch_and_the_answer_is_one_document(
