@@ -55,6 +55,7 @@ class KafkaAdmin:
         self._client = AdminClient(
             quiet({"bootstrap.servers": bootstrap_servers, **(config or {})}, name)
         )
+        self._knows_brokers = False
 
     def topics(self) -> dict[str, TopicInfo]:
         """All topics by name, without ids (see ``topic_ids``)."""
@@ -202,6 +203,10 @@ class KafkaAdmin:
     ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
         deadline = self._clock.now_ms() + self._timeout_ms
+        if not self._knows_brokers:
+            # Asked for offsets first of all, a client may not look for leaders for seconds.
+            self.topics()
+            self._knows_brokers = True
         while len(found) < len(set(partitions)):
             left = [tp for tp in partitions if tp not in found]
             stale = self._offsets_once(left, spec, found)
