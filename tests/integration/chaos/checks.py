@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from streamlet.types import TaskId
-from tests.integration.chaos.states import Copy, assert_agrees, read_copies
+from tests.integration.chaos.states import Changelogs, Copy, assert_agrees, read_copies
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Record, last_numbers, read_all
 
@@ -23,9 +23,10 @@ def await_share(cluster: Cluster, instance: Instance, members: int = 1) -> None:
 def contents(cluster: Cluster, instances: list[Instance]) -> dict[TaskId, Copy]:
     """The newest copy of each task among the folders of stopped instances."""
     newest: dict[TaskId, Copy] = {}
+    changelogs = Changelogs(cluster)
     for instance in instances:
         for copy in read_copies(cluster, instance.state, instance.folder / "copy"):
-            assert_agrees(cluster, copy)
+            assert_agrees(cluster, copy, changelogs)
             if copy.task not in newest or copy.state > newest[copy.task].state:
                 newest[copy.task] = copy
     return newest
