@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-from bench import assignor, handover, restore, restore_share, streams
+from bench import assignor, handover, restore, restore_share, scale_down, streams
 from bench.processes import MeasurementError
 from streamlet.errors import StreamletError
 
@@ -22,6 +22,7 @@ _WORKLOADS = (
     "restore-share",
     "assignor",
     "handover",
+    "scale-down",
     "spark",
 )
 _WAYS = ("passthrough", "native_count", "tws_per_key", "tasks")
@@ -57,9 +58,13 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         case "handover":
             return handover.run(
                 handovers=options.handovers,
-                rate=options.rate,
+                rate=options.rate or handover.RATE,
                 keys=options.keys,
                 modes=options.modes,
+            )
+        case "scale-down":
+            return scale_down.run(
+                runs=options.runs, rate=options.rate or scale_down.RATE, keys=options.keys
             )
         case "spark":
             from bench import spark  # needs the extra
@@ -106,7 +111,12 @@ def _parse() -> argparse.Namespace:
         "--peers", type=lambda text: _chosen(text, _PEERS), default=list(_PEERS), help="what runs"
     )
     parser.add_argument("--handovers", type=_count, default=100, help="of each mode, at least")
-    parser.add_argument("--rate", type=_count, default=20_000, help="records per second, handover")
+    parser.add_argument(
+        "--rate",
+        type=_count,
+        help=f"records per second; of handover {handover.RATE:,}, of scale-down "
+        f"{scale_down.RATE:,} if not given",
+    )
     parser.add_argument(
         "--modes",
         type=lambda text: _chosen(text, _MODES),
@@ -125,9 +135,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     options = parser.parse_args()
     if options.keys is None:
-        large = options.workload in ("handover", "restore-share")
+        large = options.workload in ("handover", "restore-share", "scale-down")
         options.keys = handover.KEYS if large else 10_000
-    if options.workload != "handover" and options.keys > options.records:
+    if options.workload not in ("handover", "scale-down") and options.keys > options.records:
         parser.error("--keys is more than --records: every key is there once")
     return options
 

@@ -8,28 +8,18 @@ instance that joins does not count: much of what the broker does then it does fo
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import tempfile
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-import attrs
-
-from bench.broker import Topics, read_all, serving
-from bench.handover_app import UPDATE, names
-from bench.handover_gaps import Arrivals, Tally, live_moves, percentile, summary
-from bench.handover_instances import Instance, Instances, wait_until
-from bench.handover_load import key
-from bench.processes import MeasurementError
+from bench.broker import serving
+from bench.handover_gaps import live_moves, percentile, summary
+from bench.handover_instances import Instance
+from bench.handover_stage import Stage, loaded
 from bench.rounds import tell
 
 PARTITIONS = 8
 KEYS = 200_000
+RATE = 20_000
 MODES = ("release", "surrender", "eager")
 #: Modes of hand-over that the application can be run in, with their settings.
 _CONFIGS = {
@@ -40,7 +30,6 @@ _CONFIGS = {
 #: How long nothing happens before an instance joins, for what is usual, and after it has.
 _STEADY_S = 3.5
 _AFTER_S = 1.0
-_SETTLE_S = 2.0
 
 
 def run(*, handovers: int, rate: int, keys: int, modes: Sequence[str]) -> dict[str, Any]:
@@ -61,73 +50,11 @@ def run(*, handovers: int, rate: int, keys: int, modes: Sequence[str]) -> dict[s
     return result
 
 
-@attrs.define
-class _Stage:
-    """A loaded application with its first instance."""
-
-    bootstrap: str
-    application: str
-    instances: Instances
-    load: subprocess.Popen[str]
-    topics: Topics
-    keys: int
-
-    @property
-    def first(self) -> Instance:
-        """The first one that joined."""
-        return self.instances.all[1]
-
-    def finish(self) -> int:
-        """End the load and wait until all of it was processed; records sent."""
-        assert self.load.stdin is not None
-        self.load.stdin.close()
-        sent = int(_line(self.load)["sent"])
-        output = names(self.application)[1]
-        wait_until(lambda: self.topics.count(output) >= sent, f"{sent} outputs")
-        return sent
-
-
-@contextmanager
-def _loaded(bootstrap: str, config: Mapping[str, str], rate: int, keys: int) -> Iterator[_Stage]:
-    application = f"bench-handover-{uuid.uuid4().hex[:8]}"
-    source, output = names(application)
-    topics = Topics(bootstrap, PARTITIONS)
-    topics.create(source)
-    topics.create(output, {"message.timestamp.type": "LogAppendTime"})
-    with tempfile.TemporaryDirectory() as folder:
-        instances = Instances(bootstrap, application, Path(folder), PARTITIONS, config)
-        command = [sys.executable, "-m", "bench.handover_load", "--bootstrap", bootstrap]
-        command += ["--topic", source, "--keys", str(keys), "--rate", str(rate)]
-        load = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        try:
-            instances.start()
-            _line(load)
-            wait_until(lambda: topics.count(output) >= keys, "the first count of every key")
-            instances.await_balance(_SETTLE_S)
-            assert load.stdin is not None
-            load.stdin.write("go\n")
-            load.stdin.flush()
-            yield _Stage(bootstrap, application, instances, load, topics, keys)
-        finally:
-            instances.end()
-            load.kill()
-            load.wait()
-            topics.delete(lambda name: name.startswith(application))
-
-
-def _line(load: subprocess.Popen[str]) -> dict[str, Any]:
-    assert load.stdout is not None
-    line = load.stdout.readline()
-    if not line:
-        raise MeasurementError("the load ended by itself")
-    return dict(json.loads(line))
-
-
 # -- hand-overs ------------------------------------------------------------------------------------
 
 
 def _mode(bootstrap: str, mode: str, handovers: int, rate: int, keys: int) -> dict[str, Any]:
-    with _loaded(bootstrap, _CONFIGS[mode], rate, keys) as stage:
+    with loaded(bootstrap, _CONFIGS[mode], rate, keys, partitions=PARTITIONS) as stage:
         stage.instances.await_balance(_STEADY_S)
         seen = 0
         while seen < handovers:
@@ -142,17 +69,8 @@ def _mode(bootstrap: str, mode: str, handovers: int, rate: int, keys: int) -> di
         return _judge(stage, sent)
 
 
-def _judge(stage: _Stage, sent: int) -> dict[str, Any]:
-    arrivals, tally = Arrivals(PARTITIONS), Tally()
-    for batch in read_all(stage.bootstrap, names(stage.application)[1], PARTITIONS):
-        for message in batch:
-            writer, count, _ = UPDATE.unpack(message.value() or b"")
-            arrivals.tell(message.partition() or 0, writer, message.timestamp()[1])
-            tally.tell(message.key() or b"", count)
-    turns, rest = divmod(sent, stage.keys)
-    wrong = tally.finish({key(n, stage.keys): turns + (n < rest) for n in range(stage.keys)})
-    if wrong:
-        tell(wrong)
+def _judge(stage: Stage, sent: int) -> dict[str, Any]:
+    arrivals, tally, wrong = stage.written(sent)
     by_pid = {one.pid: one for one in stage.instances.all}
     stops = {pid: one.stopped_ms for pid, one in by_pid.items() if one.stopped_ms is not None}
     moves = [one for one in live_moves(arrivals.moves, stops) if one.new != stage.first.pid]
@@ -188,7 +106,7 @@ def _waited_s(instance: Instance, first_ms: int) -> float | None:
 def _partial(bootstrap: str, partial: bool, rate: int, keys: int) -> dict[str, Any]:
     """Two instances join one at the same time."""
     config = {"learner.partial.rebalance": str(partial).lower()}
-    with _loaded(bootstrap, config, rate, keys) as stage:
+    with loaded(bootstrap, config, rate, keys, partitions=PARTITIONS) as stage:
         stage.instances.await_balance(_STEADY_S)
         before = stage.instances.generation
         joined = [stage.instances.start(), stage.instances.start()]

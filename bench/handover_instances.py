@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.handover_app import NAME
 from bench.processes import MeasurementError
 
-_ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 _NOTE = re.compile(r"^\S+-0 ([A-Z_]+) tasks: (.*)$")
 _PID = re.compile(r"worker 0 started \(pid (\d+)\)")
 _GENERATION = re.compile(r"generation (\d+): ")
@@ -46,7 +46,7 @@ class Instance:
         self.said: list[str] = []
         self._process = subprocess.Popen(
             command,
-            cwd=_ROOT,
+            cwd=ROOT,
             env=dict(environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -70,6 +70,16 @@ class Instance:
         except subprocess.TimeoutExpired:
             raise MeasurementError(f"{self.name} does not stop") from None
         self._reader.join()
+
+    def wait(self) -> int:
+        """Wait until it ends by itself; its exit code."""
+        try:
+            code = self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            raise MeasurementError(f"{self.name} does not end") from None
+        self._reader.join()
+        self.stopped_ms = now_ms()
+        return code
 
     def end(self) -> None:
         """See that it does not live; its worker ends with it."""
@@ -136,13 +146,12 @@ class Instances:
         self.all.append(Instance(name, [*self._command, *more], self._environ))
         return self.all[-1]
 
-    @property
-    def balanced(self) -> bool:
-        """Whether the living run all tasks, in shares that differ by one at most."""
+    def balanced(self, spread: int = 1) -> bool:
+        """Whether the living run all tasks, in shares that differ by so much at most."""
         shares = [len(one.tasks) if one.state == "RUNNING" else 0 for one in self.live]
-        return sum(shares) == self._tasks and max(shares) - min(shares) <= 1
+        return sum(shares) == self._tasks and max(shares) - min(shares) <= spread
 
-    def await_balance(self, steady_s: float, timeout_s: float = 120.0) -> int:
+    def await_balance(self, steady_s: float, timeout_s: float = 120.0, spread: int = 1) -> int:
         """Wait until they are balanced for so long; since when, ms.
 
         Raises:
@@ -154,7 +163,7 @@ class Instances:
             if ended or time.monotonic() > deadline:
                 said = "\n".join(f"{one.name}: {''.join(one.said[-15:])}" for one in self.live)
                 raise MeasurementError(f"the instances are not balanced:\n{said}")
-            since = (since or now_ms()) if self.balanced else None
+            since = (since or now_ms()) if self.balanced(spread) else None
             time.sleep(0.02)
         return since
 

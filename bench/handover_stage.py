@@ -1,0 +1,115 @@
+"""A loaded application on stage: its load, its instances, and what it wrote in the end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from bench.broker import Topics, read_all
+from bench.handover_app import UPDATE, names
+from bench.handover_gaps import Arrivals, Tally
+from bench.handover_instances import Instance, Instances, wait_until
+from bench.handover_load import BEAT_MS, key
+from bench.processes import MeasurementError
+from bench.rounds import tell
+
+#: How long nothing happens before the load begins.
+_SETTLE_S = 2.0
+
+
+@attrs.define
+class Stage:
+    """A loaded application with its first instances."""
+
+    bootstrap: str
+    application: str
+    instances: Instances
+    load: subprocess.Popen[str]
+    topics: Topics
+    keys: int
+    partitions: int
+
+    @property
+    def first(self) -> Instance:
+        """The first one that joined those from the beginning."""
+        return self.instances.all[1]
+
+    def finish(self) -> int:
+        """End the load and wait until all of it was processed; records sent."""
+        assert self.load.stdin is not None
+        self.load.stdin.close()
+        sent = int(_line(self.load)["sent"])
+        output = names(self.application)[1]
+        wait_until(lambda: self.topics.count(output) >= sent, f"{sent} outputs")
+        return sent
+
+    def written(self, sent: int) -> tuple[Arrivals, Tally, str]:
+        """What was written when by whom, the counts, and what is wrong with them or nothing."""
+        arrivals, tally = Arrivals(self.partitions), Tally()
+        for batch in read_all(self.bootstrap, names(self.application)[1], self.partitions):
+            for message in batch:
+                writer, count, _ = UPDATE.unpack(message.value() or b"")
+                arrivals.tell(message.partition() or 0, writer, message.timestamp()[1])
+                tally.tell(message.key() or b"", count)
+        turns, rest = divmod(sent, self.keys)
+        wrong = tally.finish({key(n, self.keys): turns + (n < rest) for n in range(self.keys)})
+        if wrong:
+            tell(wrong)
+        return arrivals, tally, wrong
+
+
+@contextmanager
+def loaded(
+    bootstrap: str,
+    config: Mapping[str, str],
+    rate: int,
+    keys: int,
+    *,
+    partitions: int,
+    instances: int = 1,
+    beat_ms: int = BEAT_MS,
+) -> Iterator[Stage]:
+    """So many instances that share the tasks and have counted every key once, under load."""
+    application = f"bench-handover-{uuid.uuid4().hex[:8]}"
+    source, output = names(application)
+    topics = Topics(bootstrap, partitions)
+    topics.create(source)
+    topics.create(output, {"message.timestamp.type": "LogAppendTime"})
+    with tempfile.TemporaryDirectory() as folder:
+        all_of_them = Instances(bootstrap, application, Path(folder), partitions, config)
+        command = [sys.executable, "-m", "bench.handover_load", "--bootstrap", bootstrap]
+        command += ["--topic", source, "--keys", str(keys), "--rate", str(rate)]
+        command += ["--beat-ms", str(beat_ms)]
+        load = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            for _ in range(instances):
+                all_of_them.start()
+            _line(load)
+            wait_until(lambda: topics.count(output) >= keys, "the first count of every key")
+            all_of_them.await_balance(_SETTLE_S)
+            assert load.stdin is not None
+            load.stdin.write("go\n")
+            load.stdin.flush()
+            yield Stage(bootstrap, application, all_of_them, load, topics, keys, partitions)
+        finally:
+            all_of_them.end()
+            load.kill()
+            load.wait()
+            topics.delete(lambda name: name.startswith(application))
+
+
+def _line(load: subprocess.Popen[str]) -> dict[str, Any]:
+    assert load.stdout is not None
+    line = load.stdout.readline()
+    if not line:
+        raise MeasurementError("the load ended by itself")
+    return dict(json.loads(line))
