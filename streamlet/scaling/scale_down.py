@@ -124,13 +124,15 @@ class ScaleDown:
         group changed since the plan was made so that others would leave, nothing is marked.
 
         Raises:
-            RefusedError: the group changed, or another command is at it.
+            RefusedError: the group changed, another command is at it, or we were told to stop.
             BrokerError: the broker does not answer, or refuses.
             DeliveryError: the marks were not taken.
         """
         cluster = self.cluster
         if not plan.leaving:
             return plan
+        if cluster.stopped.is_set():
+            raise RefusedError("stopped before anybody was marked")
         with our_turn(cluster.control, cluster.clock, "scale-down", cluster.stopped):
             situation = cluster.situation()
             now = self._plan(situation)

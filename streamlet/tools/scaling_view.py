@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from types import TracebackType
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Moves of a plan that people are shown; --json has them all.
 _MOVES_SHOWN = 40
+#: What stands around the tasks on their way: a head, a sum, and the cursor's line.
+_LINES_AROUND = 3
 
 
 def duration_ms(text: str | None, option: str = "--timeout") -> int | None:
@@ -71,13 +74,33 @@ class Asking:
         questions = ["go on?"]
         if not plan.staying:
             questions.append("nobody will be left to go on with the work; really?")
-        if not all(typer.confirm(question, err=True) for question in questions):
+        if not all(map(_confirmed, questions)):
             raise RefusedError("nothing was marked")
         return True
 
     def show_plan_of(self, result: Result) -> None:
         """Show the plan of a dry run."""
         self._output.notes(plan_view(self._name, result, None))
+
+
+def _confirmed(question: str) -> bool:
+    """The answer; the end of input is no.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, or SIGTERM: nothing is under way that could end gracefully.
+    """
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, signal.default_int_handler) for number in signals]
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort as error:  # of either
+        typer.echo(err=True)
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt("nothing was marked") from None
+        return False
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
 
 
 def plan_view(name: str, plan: Result, stateless: int | None) -> RenderableType:
@@ -88,7 +111,7 @@ def plan_view(name: str, plan: Result, stateless: int | None) -> RenderableType:
     parts: list[RenderableType] = [
         Text.assemble((name, "bold"), f": {_listed(plan.leaving)} to leave"),
         Text(f"stays: {_listed(plan.staying)}"),
-        Text(_sum(moves, stateless, plan.estimate_s)),
+        Text(_sum(moves, stateless, plan.estimate_s if plan.staying else None)),
     ]
     if moves:
         rows: list[tuple[object, ...]] = [
@@ -101,12 +124,14 @@ def plan_view(name: str, plan: Result, stateless: int | None) -> RenderableType:
     return Group(*parts)
 
 
-def _sum(moves: Sequence[dict[str, Any]], stateless: int | None, estimate_s: float) -> str:
+def _sum(moves: Sequence[dict[str, Any]], stateless: int | None, estimate_s: float | None) -> str:
+    """``estimate_s`` is None where nobody stays who could take anything over."""
+    stateful = f"{len(moves)} stateful task{'s' * (len(moves) != 1)}"
+    others = f", and {stateless} without state" if stateless else ""
+    if estimate_s is None:
+        return f"{stateful} to stop{others}: nobody takes them over"
     state = size(sum(move["bytes"] for move in moves))
-    text = f"{len(moves)} stateful task{'s' * (len(moves) != 1)} to move, {state} to copy"
-    if stateless:
-        text += f", and {stateless} without state"
-    return f"{text}; about {seconds(estimate_s)}"
+    return f"{stateful} to move, {state} to copy{others}; about {seconds(estimate_s)}"
 
 
 def size(count: int) -> str:
@@ -150,8 +175,11 @@ class Following:
             self._live.stop()
 
     def note(self, text: str) -> None:
-        """Tell something beside it."""
-        self._output.note(text)
+        """Tell something beside it, above the table if there is one."""
+        if self._live is not None and self._started:
+            self._live.console.print(Text(text))
+        else:
+            self._output.note(text)
 
     def show(self, progress: Progress) -> None:
         """Show how far it is."""
@@ -159,7 +187,8 @@ class Following:
             if not self._started:
                 self._live.start()  # only now: a question asked before it would be drawn over
                 self._started = True
-            self._live.update(progress_view(progress), refresh=True)
+            lines = self._live.console.height
+            self._live.update(progress_view(progress, lines), refresh=True)
             return
         for line in progress_lines(self._before, progress):
             self._output.note(line)
@@ -174,17 +203,25 @@ def progress_lines(before: Progress | None, now: Progress) -> list[str]:
     return lines + [f"{name} has left" for name in now.left if name not in gone]
 
 
-def progress_view(progress: Progress) -> RenderableType:
-    """Every task and where it is, for people."""
+def progress_view(progress: Progress, lines: int | None = None) -> RenderableType:
+    """Every task and where it is, for people; in so many lines those that are on their way."""
+    from streamlet.scaling.progress import ACTIVE, QUEUED
+
+    steps = progress.steps
+    if lines is not None and len(steps) > lines - _LINES_AROUND:
+        at_rest = sorted(steps, key=lambda step: step.stage in (QUEUED, ACTIVE))
+        steps = tuple(at_rest[: max(lines - _LINES_AROUND, 1)])
     rows: list[tuple[object, ...]] = [
         (step.task, step.source, step.target, step.stage, _restored(step), _eta(step))
-        for step in progress.steps
+        for step in steps
     ]
+    hidden = len(progress.steps) - len(steps)
+    more = f"; {hidden} not shown" if hidden else ""
     left = f"; left: {_listed(progress.left)}" if progress.left else ""
     going = f"; leaving: {_listed(progress.leaving)}" if progress.leaving else ""
     return Group(
         table("TASK", "FROM", "TO", "STAGE", "RESTORED", "ETA", rows=rows),
-        Text(f"{progress.moved} of {len(progress.steps)} moved{left}{going}"),
+        Text(f"{progress.moved} of {len(progress.steps)} moved{left}{going}{more}"),
     )
 
 

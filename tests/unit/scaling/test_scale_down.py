@@ -142,6 +142,16 @@ def test_a_group_that_changed_since_the_plan_was_shown_marks_nobody(scene: Scene
     assert scene.marks() == {}
 
 
+def test_who_is_told_to_stop_before_the_marks_are_written_writes_none(scene: Scene) -> None:
+    command = ScaleDown(scene.cluster(), Wanted(60))
+    plan = command.plan()
+    scene.stopped.set()
+    with pytest.raises(RefusedError, match="stopped before anybody was marked"):
+        command.mark(plan)
+    scene.stopped.clear()
+    assert scene.marks() == {}
+
+
 def test_marks_of_instances_that_are_gone_do_not_count(scene: Scene) -> None:
     scene.run(Wanted(60))
     scene.coordinator.members = (member("h2", "0_0 0_1"), member("h3", "0_2"))
@@ -258,6 +268,7 @@ def test_a_swap_waits_for_the_new_ones_and_marks_nobody_without_them(scene: Scen
         Replacement(("h1",), ("h5",)).await_new(scene.cluster(), notes.append)
     with pytest.raises(NotFoundError, match="no instance is called h9"):
         Replacement(("h9",), ("h5",)).await_new(scene.cluster(), notes.append)
+    scene.stopped.clear()
     scene.run(Wanted(names=("h4",)))
     with pytest.raises(RefusedError, match="h4 is to leave itself"):
         Replacement(("h1",), ("h4",)).await_new(scene.cluster(), notes.append)

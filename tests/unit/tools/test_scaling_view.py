@@ -62,6 +62,14 @@ def test_a_plan_says_who_goes_what_moves_and_how_long() -> None:
     ]
 
 
+def test_where_nobody_stays_nothing_is_copied() -> None:
+    alone = Result.of(attrs.evolve(PLAN, staying=()), done=False)
+    assert shown(plan_view("flights", alone, PLAN.stateless))[1:3] == [
+        "stays: nobody",
+        "2 stateful tasks to stop, and 2 without state: nobody takes them over",
+    ]
+
+
 def test_of_many_moves_some_are_shown() -> None:
     moves = tuple(Move(TaskId(0, n), "h3-0", "h1-0", 0) for n in range(50))
     lines = shown(plan_view("flights", Result.of(attrs.evolve(PLAN, moves=moves), done=True), 0))
@@ -92,6 +100,20 @@ def test_progress_is_a_table_of_tasks() -> None:
         ["0_3", "h3-0", "h1-0", "learning", "400", "of", "1,000,", "40%,", "120/s", "5.0", "s"],
         ["0", "of", "1", "moved;", "leaving:", "h3"],
     ]
+
+
+def test_on_a_low_screen_those_on_their_way_are_shown_and_the_sum() -> None:
+    stages = ["active"] * 10 + ["learning"] * 3 + ["queued"] * 10
+    steps = tuple(Step(TaskId(0, n), "h3-0", "h1-0", stage) for n, stage in enumerate(stages))
+    lines = shown(progress_view(Progress(steps, (), ("h3",)), lines=8))
+    assert [line.split()[:4:3] for line in lines[1:-1]] == [
+        ["0_10", "learning"],
+        ["0_11", "learning"],
+        ["0_12", "learning"],
+        ["0_0", "active"],
+        ["0_1", "active"],
+    ]
+    assert lines[-1] == "10 of 23 moved; leaving: h3; 18 not shown"
 
 
 def test_where_nobody_watches_each_change_is_a_line() -> None:
