@@ -247,7 +247,9 @@ class TasksProtocol:
         if data:
             self._version = wire.read_head(data).common(self._latest)
         if assignment.error == AssignmentError.TOO_NEW:
-            return Received(Assignment(), f"the leader knows version {self._version} at most")
+            known = f"the leader knows version {self._version} at most"
+            log.info("%s, we know %d: joining again", known, self._latest)
+            return Received(Assignment(), known)
         self._deferral_deadline_ms = assignment.deferral_deadline_ms
         if assignment.flip is not None or self.gathering:
             self._flip = assignment.flip  # else it failed, and leaders had better know

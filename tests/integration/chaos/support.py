@@ -26,7 +26,7 @@ from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
-from tests.integration.chaos.topologies import NAME, SHAPE, SHAPES
+from tests.integration.chaos.topologies import LATEST, NAME, SHAPE, SHAPES
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTITIONS = 4
@@ -238,11 +238,13 @@ class Cluster:
         state_of: Instance | None = None,
         shape: str | None = None,
         more: Sequence[str] = (),
+        latest: int | None = None,
     ) -> Instance:
         """A new instance, not started.
 
         ``state_of``: it takes over the folder of that one. ``shape``: it runs another topology.
-        ``more``: options of ``streamlet run``.
+        ``more``: options of ``streamlet run``. ``latest``: it is an older program, which knows our
+        bytes up to this version.
         """
         command = [sys.executable, "-m", "streamlet", "run"]
         command += ["tests.integration.chaos.topologies:app"]
@@ -252,7 +254,8 @@ class Cluster:
             command += ["--set", f"{key}={value}"]
         command += more
         folder = self.folder / f"{name}-{len(self.instances)}"
-        environ = self._environ if shape is None else {**self._environ, SHAPE: shape}
+        others = {SHAPE: shape, LATEST: None if latest is None else str(latest)}
+        environ = self._environ | {k: v for k, v in others.items() if v is not None}
         made = Instance(name, command, environ, folder)
         if state_of is not None:
             made.state = state_of.state

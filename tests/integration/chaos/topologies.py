@@ -1,7 +1,8 @@
 """The applications that the chaos tests run, as a user would write them.
 
 Worker processes import this file as ``tests.integration.chaos.topologies:app``; the environment
-says which one they get and what it is called. Tests build the same one to look at its tasks.
+says which one they get and what it is called. Tests build the same one to look at its tasks. It may
+also say that the program is an older one, whose members know no later version of our bytes.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import os
 from collections.abc import Callable
 
 from streamlet import App
+from streamlet.group.tasks import TasksProtocol
 
 #: Keys of the input look like ``k17``; a group is the last digit.
 SHAPE = "CHAOS_SHAPE"
 NAME = "CHAOS_NAME"
+LATEST = "CHAOS_LATEST_VERSION"
 
 
 def counting(name: str) -> App:
@@ -65,5 +68,8 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "retyped": retyped,
     "regrouped": regrouped,
 }
+
+if LATEST in os.environ:
+    TasksProtocol.__init__.__kwdefaults__["latest"] = int(os.environ[LATEST])
 
 app = SHAPES[os.environ.get(SHAPE, "counting")](os.environ.get(NAME, "chaos"))

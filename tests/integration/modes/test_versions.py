@@ -15,16 +15,19 @@ from streamlet.assignor.values import Copy, Role, Rules, TaskInfo
 from streamlet.clock import SystemClock
 from streamlet.group import wire
 from streamlet.group.commands import NeedMetadata
+from streamlet.group.envelope import open_subscription
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.session import Assigned, GroupSession, SessionEvent
 from streamlet.group.tasks import Identity, TasksProtocol
 from streamlet.group.transport import Transport
 from streamlet.types import TaskId
-from tests.integration.chaos.support import Cluster, wait_for
+from tests.integration.chaos.checks import assert_counts_exact, contents
+from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
 from tests.integration.learners.scenes import (
     TALKATIVE,
     assert_exact_in_the_end,
+    assert_settled,
     await_owners,
 )
 
@@ -142,6 +145,63 @@ def test_a_newer_program_meets_an_older_leader_and_takes_over_from_it(
     while new.protocol.said[-1] != 2:
         assert time.monotonic() < deadline, new.protocol.said
         time.sleep(0.05)
+
+
+def test_older_programs_are_replaced_one_by_one_under_load(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """While one of them is there all speak its version, hand-overs included; then the newest."""
+    cluster = make_cluster("counting")
+    a, b = (cluster.instance(name, 0, latest=1) for name in "ab")
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        a.start()
+        cluster.await_running()  # it leads, and goes on leading
+        b.start()
+        await_owners(cluster, a, b)
+        assert versions(cluster) == {"a": 1, "b": 1}
+        c = cluster.instance("c", 0).start()
+        await_owners(cluster, a, b, c)
+        assert versions(cluster) == {"a": 1, "b": 1, "c": 1}
+        assert "the leader knows version 1 at most, we know 2: joining again" in c.log()
+        renewed_b = renewed(cluster, b)
+        wait_for(lambda: versions(cluster) == {"a": 1, "b": 1, "c": 1}, "b is back")
+        renewed_a = renewed(cluster, a)
+        wait_for(lambda: versions(cluster) == {"a": 2, "b": 2, "c": 2}, "all speak the newest")
+        assert_settled(cluster)
+        await_owners(cluster, renewed_a, renewed_b, c)
+        true = load.finish()
+    cluster.await_settled()
+    living = [renewed_a, renewed_b, c]
+    for one in living:
+        one.interrupt()
+    assert [one.wait() for one in living] == [0, 0, 0], cluster.logs()
+    assert_counts_exact(cluster, contents(cluster, living), true)
+
+
+def renewed(cluster: Cluster, old: Instance) -> Instance:
+    """Stop an instance and start the program of today on its state."""
+    old.interrupt()
+    assert old.wait() == 0, old.log()
+    return cluster.instance(old.name, 0, state_of=old).start()
+
+
+def versions(cluster: Cluster) -> dict[str, int]:
+    """The version in which each member described itself, once the group is stable."""
+    transport = Transport(cluster.servers, client_id="look")
+
+    def described() -> dict[str, int]:
+        group = transport.describe_group(cluster.name, 10_000).result()
+        if group.state != "Stable":
+            return {}
+        said = [open_subscription(m.metadata, group.protocol_type) for m in group.members]
+        names = [wire.decode_subscription(one.data).name for one in said]
+        found = [wire.read_head(one.data).version for one in said]
+        return dict(zip(names, found, strict=True))
+
+    try:
+        return wait_for(described, "the group is stable")
+    finally:
+        transport.close()
 
 
 def test_two_versions_of_a_topology_share_what_is_the_same_in_both(
