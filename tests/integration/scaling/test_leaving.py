@@ -33,7 +33,7 @@ def test_marked_instances_hand_over_and_end_one_after_the_other(
 ) -> None:
     """One by a mark in the topic; then the leader, by a signal, while the load goes on."""
     cluster = make_cluster("counting")
-    a = cluster.instance("a").start()
+    a = cluster.instance("a", 0).start()
     with Load(cluster.servers, cluster.topic("in"), rate=1_000) as load:
         cluster.await_running()
         b, c = cluster.instance("b", 2).start(), cluster.instance("c").start()
@@ -54,14 +54,14 @@ def test_marked_instances_hand_over_and_end_one_after_the_other(
         assert "is restored without its copy" not in c.log(), instance.name
 
 
-def test_a_mark_can_be_cancelled_and_a_deadline_is_kept(
+def test_a_mark_can_be_cancelled_and_a_deadline_is_kept_though_a_worker_dies(
     make_cluster: Callable[..., Cluster],
 ) -> None:
     """Learners never say that they are ready, so that without a deadline nobody ever leaves."""
     cluster = make_cluster(
         "counting", learner_ready_linger_ms="600000", initial_assignment_delay_ms="4000"
     )
-    a, b = cluster.instance("a").start(), cluster.instance("b").start()
+    a, b = cluster.instance("a").start(), cluster.instance("b", 2).start()
     with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
         await_owners(cluster, a, b)
         marks = Marks(cluster)
@@ -71,8 +71,12 @@ def test_a_mark_can_be_cancelled_and_a_deadline_is_kept(
         marks.await_leaving(b, False)
         await_owners(cluster, a, b)
 
-        marks.mark(b, deadline_in_ms=2_000)
+        # The worker that takes the place of the dead one is bound by the mark as well.
+        marks.mark(b, deadline_in_ms=4_000)
+        marks.await_leaving(b, True)
+        b.kill_worker(b.await_workers()[0])
         assert_drained(b)
+        assert b.log().count(" started (pid ") == 3
         await_owners(cluster, a)
 
         # It starts without its old mark, and is as welcome as anybody.
@@ -125,7 +129,7 @@ def test_a_static_member_leaves_for_good_by_sigterm_or_by_command(
     cluster = make_cluster("counting")
     a = cluster.instance("a").start()
     cluster.await_running()
-    b = cluster.instance("b", more=("--instance-id", "b", "--drain-on-sigterm")).start()
+    b = cluster.instance("b", 0, more=("--instance-id", "b", "--drain-on-sigterm")).start()
     c = cluster.instance("c", more=("--instance-id", "c")).start()
     with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
         await_owners(cluster, a, b, c)

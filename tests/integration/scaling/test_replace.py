@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from streamlet import App
+from streamlet.errors import NotFoundError
 from tests.integration.chaos.support import Cluster
 from tests.integration.chaos.topics import Load
 from tests.integration.learners.scenes import assert_exact_in_the_end
@@ -22,7 +24,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
 
 def test_new_hosts_take_over_from_old_ones(make_cluster: Callable[..., Cluster]) -> None:
-    """The command waits for those that come; both that go have led, or follow one another."""
+    """The command waits for those that come; both that go have led, or follow one another.
+
+    Then a program has one of the new ones give all it has to the other.
+    """
     cluster = make_cluster("counting")
     old = [cluster.instance("h1").start()]
     cluster.await_running()
@@ -43,4 +48,11 @@ def test_new_hosts_take_over_from_old_ones(make_cluster: Callable[..., Cluster])
 
         again = operate(cluster, "replace", cluster.name, *swap[:-1])
         assert (again.code, "no instance is called h1 or h2" in again.error) == (3, True)
-        assert_exact_in_the_end(cluster, new, load)
+
+        app = App(cluster.name, bootstrap_servers=cluster.servers)
+        with pytest.raises(NotFoundError, match="no instance is called h1"):
+            app.replace(old=["h1"], new=["h4"])
+        done = app.replace(old=["h3"], new=["h4"])
+        assert (done.done, done.tasks, done.violations) == (True, {"h4": 8}, ())
+        assert_left_well(new[:1], new[1:])
+        assert_exact_in_the_end(cluster, new[1:], load)
