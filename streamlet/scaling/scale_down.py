@@ -33,6 +33,8 @@ from streamlet.types import TaskId
 _LOOK_MS = 500
 #: How long after a deadline leavers may take: their last commits, and leaving the group.
 _AFTER_DEADLINE_MS = 60_000
+#: How long new owners are waited for to say that they run what was handed to them last.
+_LAST_WORD_MS = 2_000
 
 
 @attrs.frozen
@@ -248,13 +250,18 @@ class Follower:
             TimedOutError: some are there long after their deadline (wall-clock ms).
         """
         before: Progress | None = None
+        left_ms: int | None = None
         while True:
             found = self._look(plan)
             if found is not None and found != before:
                 watcher(found)
                 before = found
             if found is not None and found.done:
-                return True
+                now_ms = self.cluster.clock.now_ms()
+                left_ms = now_ms if left_ms is None else left_ms
+                all_run = found.moved == len(found.steps) or not plan.staying
+                if all_run or now_ms - left_ms >= _LAST_WORD_MS:
+                    return True
             self._check_time(found, deadline_ms)
             if self.cluster.stopped.wait(_LOOK_MS / 1000):
                 return False

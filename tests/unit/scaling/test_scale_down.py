@@ -237,6 +237,26 @@ def test_following_ends_when_all_have_left_though_the_broker_was_away(scene: Sce
     assert [found.left for found in seen] == [(), ("h1",)]
 
 
+def test_the_last_word_of_new_owners_is_waited_for_but_not_for_long(scene: Scene) -> None:
+    command = ScaleDown(scene.cluster(), Wanted(60))
+    plan = command.mark(command.plan())
+    seen: list[Progress] = []
+
+    class Turns(threading.Event):
+        """They have left at once; what they had is never said to run."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            scene.coordinator.members = (member("h2", "0_1"), member("h3", "0_2"))
+            scene.clock.advance(500)
+            return False
+
+    cluster = attrs.evolve(command.cluster, stopped=Turns())
+    since_ms = scene.clock.now_ms()
+    assert Follower(cluster, print).until_left(plan, seen.append, None)
+    assert [(found.left, found.moved) for found in seen] == [((), 0), (("h1",), 0)]
+    assert scene.clock.now_ms() - since_ms == 500 + 2_000
+
+
 def test_following_does_not_wait_for_ever_behind_a_deadline(scene: Scene) -> None:
     command = ScaleDown(scene.cluster(), Wanted(60, timeout_ms=1_000))
     plan = command.mark(command.plan())
