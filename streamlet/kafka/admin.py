@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import wait
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
@@ -28,6 +29,8 @@ from streamlet.kafka.log import quiet
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.types import TopicPartition
 
+#: How long an answer about offsets is waited for at first; asked again, it gets twice as long.
+_FIRST_ANSWER_MS = 1_000
 #: Topics of which nothing is told.
 _UNTOLD = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 
@@ -207,9 +210,11 @@ class KafkaAdmin:
             # Asked for offsets first of all, a client may not look for leaders for seconds.
             self.topics()
             self._knows_brokers = True
+        patience_ms = _FIRST_ANSWER_MS
         while len(found) < len(set(partitions)):
             left = [tp for tp in partitions if tp not in found]
-            stale = self._offsets_once(left, spec, found)
+            stale = self._offsets_once(left, spec, found, patience_ms)
+            patience_ms *= 2
             if stale is None:
                 continue
             if self._clock.now_ms() > deadline:
@@ -224,15 +229,24 @@ class KafkaAdmin:
         partitions: Sequence[TopicPartition],
         spec: OffsetSpec,
         found: dict[TopicPartition, int],
+        patience_ms: int,
     ) -> BrokerError | None:
-        """Ask once; an error that newer metadata mends is returned, any other is raised."""
+        """Ask once; an error that newer metadata mends is returned, any other is raised.
+
+        The client may forget a request whose leaders it did not know, for minutes, whatever its
+        time-out: what is not answered in time is to be asked again.
+        """
         futures = self._client.list_offsets(
             {RawPartition(tp.topic, tp.partition): spec for tp in partitions},
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
             request_timeout=self._timeout,
         )
-        stale = None
+        answered, _ = wait(futures.values(), timeout=patience_ms / 1000)
+        stale: BrokerError | None = None
         for raw, future in futures.items():
+            if future not in answered:
+                stale = self._silent()
+                continue
             try:
                 found[TopicPartition(raw.topic, raw.partition)] = int(future.result().offset)
             except KafkaException as error:
@@ -251,6 +265,11 @@ class KafkaAdmin:
 
     def close(self) -> None:
         """Nothing to do: the client has no connection state worth a farewell."""
+
+    def _silent(self) -> BrokerError:
+        return UnreachableError(
+            f"no answer from {self._where} within {self._timeout_ms} ms about offsets"
+        )
 
     def _unreachable(self, error: KafkaException) -> BrokerError:
         reason = error.args[0].str()
