@@ -43,7 +43,8 @@ def counts_of(copies: dict[TaskId, Copy], store: str) -> dict[str, int]:
 
 def assert_counts_exact(cluster: Cluster, copies: dict[TaskId, Copy], true: Counter[str]) -> None:
     """State, and the last output of each key, are the true counts; every count was put out."""
-    assert counts_of(copies, "counts") == true
+    found = counts_of(copies, "counts")
+    assert found == true, _difference(cluster, found, true)
     records = read_all(cluster.servers, cluster.topic("counts"), range(cluster.partition_count))
     assert last_numbers(records) == true
     seen: dict[bytes, set[int]] = {}
@@ -51,6 +52,18 @@ def assert_counts_exact(cluster: Cluster, copies: dict[TaskId, Copy], true: Coun
         seen.setdefault(record.key, set()).add(record.number)
     for key, numbers in seen.items():
         assert numbers == set(range(1, true[key.decode()] + 1)), f"updates of {key!r} are missing"
+
+
+def _difference(cluster: Cluster, found: dict[str, int], true: Counter[str]) -> str:
+    """The keys that differ, and what the input holds of them: was it lost before it came in?"""
+    source = read_all(cluster.servers, cluster.topic("in"), range(cluster.partition_count))
+    there = Counter(record.key.decode() for record in source)
+    keys = sorted(key for key in {*found, *true} if found.get(key, 0) != true[key])
+    some = {key: (found.get(key, 0), true[key], there[key]) for key in keys[:9]}
+    return (
+        f"{len(keys)} of {len(true)} keys (found, true, in the input): {some}; "
+        f"{sum(found.values())}, {sum(true.values())}, {len(source)} in all"
+    )
 
 
 def assert_complete_and_in_order(records: list[Record], true: Counter[str]) -> None:
