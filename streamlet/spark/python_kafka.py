@@ -52,7 +52,9 @@ _FLUSH_MS = 60_000
 #: What is fetched behind a range's end is fetched in vain: another worker may read on from there.
 _CONSUMER = {"queued.max.messages.kbytes": 4_096}
 
-#: Clients of this worker process by their settings; a batch comes after the other.
+#: Clients of this process by their settings; a batch comes after the other. They are not there
+#: while they are in use: whatever goes wrong, the next one to ask gets a new one.
+_ADMINS: dict[str, KafkaAdmin] = {}
 _SOURCES: dict[str, KafkaSource] = {}
 _SINKS: dict[str, KafkaSink] = {}
 
@@ -197,7 +199,6 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         assert isinstance(partition, Range)
         bootstrap, consumer = self._given["bootstrap"], self._given["consumer"]
-        # Not there while it is in use: whatever goes wrong, the next range gets a new one.
         source = _SOURCES.pop(bootstrap + consumer, None)
         if source is None:
             source = KafkaSource(bootstrap, json.loads(consumer))
@@ -215,7 +216,10 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         _SOURCES[bootstrap + consumer] = source
 
     def _ask(self, which: str) -> Ends:
-        admin = KafkaAdmin(self._given["bootstrap"], json.loads(self._given["admin"]))
+        bootstrap, settings = self._given["bootstrap"], self._given["admin"]
+        admin = _ADMINS.pop(bootstrap + settings, None)
+        if admin is None:
+            admin = KafkaAdmin(bootstrap, json.loads(settings))
         wanted = [
             TopicPartition(topic, int(partition))
             for topic, partitions in self._starts.items()
@@ -223,8 +227,10 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         try:
             found = (admin.start_offsets if which == "start" else admin.end_offsets)(wanted)
-        finally:
+        except BaseException:
             admin.close()
+            raise
+        _ADMINS[bootstrap + settings] = admin  # asked several times in every batch
         ends: Ends = {}
         for where, offset in found.items():
             ends.setdefault(where.topic, {})[str(where.partition)] = offset

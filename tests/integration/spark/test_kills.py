@@ -70,7 +70,7 @@ def test_stopping_in_the_middle_of_batches_commits_none_in_part(
     spark: SparkSession, broker: str, tmp_path: Path, connector: Connector
 ) -> None:
     dice = random.Random(1)
-    for _ in range(4):
+    for _ in range(3):
         before = words.batches(tmp_path)
         query = words.begin(spark, broker, tmp_path, connector=connector)
         wait_for(lambda before=before: words.batches(tmp_path) > before, 60)  # type: ignore[misc]
