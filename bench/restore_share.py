@@ -3,7 +3,8 @@
 One instance works through a backlog as fast as it can. Then a second one starts with an empty disk
 and learns half of the tasks, on the same machine. Compared is what the first one writes per second
 before that, while the second one starts, and while it learns: from its order to learn to its word
-that it is ready. Nothing is handed over before that.
+that it is ready, or to the end of the backlog where the first one writes as fast as it can read.
+Nothing is handed over before that.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import struct
 import tempfile
 import time
 import uuid
+from array import array
+from bisect import bisect_left
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,8 @@ from bench.rounds import tell
 #: How long the first one works alone: until its speed is even, and while that is measured.
 _WARM_S = 5.0
 _ALONE_S = 5.0
+#: A learning shorter than this says nothing.
+_LEARNED_S = 2.0
 _TIME = struct.Struct(">q")
 
 
@@ -80,13 +85,17 @@ def _round(bootstrap: str, records: int, keys: int) -> _Round:
             wait_until(lambda: topics.count(output) > keys, "the first count of every key")
             time.sleep(_WARM_S + _ALONE_S)
             learner = instances.start()
-            wait_until(lambda: bool(learner.ready_ms) or not learner.alive, "a learner is ready")
-            backlog = topics.count(output) < records
+            wait_until(
+                lambda: bool(learner.ready_ms) or topics.count(output) >= records,
+                "a learner is ready, or the backlog is done",
+            )
         finally:
             instances.end()
-        if not learner.ready_ms or not backlog:
-            raise MeasurementError("the backlog was too small, or the learner ended: --records")
+        if learner.learns_ms is None:
+            raise MeasurementError("the backlog was done before anything was learned: --records")
         measured = _measured(bootstrap, output, worker, learner)
+        if measured.learned_s < _LEARNED_S:
+            raise MeasurementError(f"learned for {measured.learned_s} s only: --records")
         topics.delete(lambda name: name.startswith(application))
         return measured
 
@@ -103,18 +112,21 @@ def _fill(bootstrap: str, topic: str, records: int, keys: int) -> None:
 
 def _measured(bootstrap: str, output: str, worker: Instance, learner: Instance) -> _Round:
     assert learner.learns_ms is not None
-    started, learns, ready = learner.started_ms, learner.learns_ms, learner.ready_ms[0]
+    started, learns = learner.started_ms, learner.learns_ms
+    written = [array("q") for _ in range(PARTITIONS)]  # when, each in order
+    for batch in read_all(bootstrap, output, PARTITIONS):
+        for message in batch:
+            if UPDATE.unpack(message.value() or b"")[0] == worker.pid:
+                written[message.partition() or 0].append(message.timestamp()[1])
+    ends = min([max(times[-1] for times in written), *learner.ready_ms])
     spans = {
         "alone": (started - int(_ALONE_S * 1000), started),
         "starting": (started, learns),
-        "learning": (learns, ready),
+        "learning": (learns, ends),
     }
-    counts = dict.fromkeys(spans, 0)
-    for batch in read_all(bootstrap, output, PARTITIONS):
-        for message in batch:
-            at_ms = message.timestamp()[1]
-            for name, (low, high) in spans.items():
-                if low <= at_ms < high and UPDATE.unpack(message.value() or b"")[0] == worker.pid:
-                    counts[name] += 1
-    rates = {name: counts[name] / (high - low) * 1000 for name, (low, high) in spans.items()}
-    return _Round(**rates, learned_s=(ready - learns) / 1000)
+    rates = {
+        name: sum(bisect_left(t, high) - bisect_left(t, low) for t in written) / (high - low) * 1000
+        for name, (low, high) in spans.items()
+        if high > low
+    }
+    return _Round(**{"learning": 0.0, **rates}, learned_s=(ends - learns) / 1000)
