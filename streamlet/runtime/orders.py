@@ -308,6 +308,7 @@ class Orders:
         """Close everything, writing nothing."""
         self._commit.abort()
         self._hold_wanted = self._last = None
+        self._holdings.ahead.only(())  # a batch of it may be lost with the round that failed
         for task in self._activation.tasks:
             self._activation.cancel(task)
         for active in list(self._holdings.tasks.values()):

@@ -95,6 +95,16 @@ def test_input_that_is_gone_under_a_running_task_is_an_error(worker: Worker) -> 
         worker._poll()
 
 
+def test_what_was_read_ahead_is_let_go_with_a_round_that_failed(worker: Worker) -> None:
+    """The rest of that round's batches were not taken: there would be a hole."""
+    log, words = worker._source._log, TopicPartition("words", 0)  # type: ignore[attr-defined]
+    log.append(words, [b"k"] * 4, [b"v"] * 4)
+    worker.holdings.ahead.read(TaskId(0, 0), {words: 0})
+    worker._orders.lose_all()
+    assert worker._poll() == []
+    assert worker.holdings.ahead.give(TaskId(0, 0), {words: 0}) is None
+
+
 def test_the_input_of_a_task_that_moves_is_read_before_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
