@@ -63,7 +63,9 @@ def _mode(bootstrap: str, mode: str, handovers: int, rate: int, keys: int) -> di
             seen += len(joined.tasks) if joined is not stage.first else 0
             tell(f"{mode}: {seen} of {handovers} hand-overs, {joined.name} has its share")
             if seen < handovers:
-                stage.instances.live[0].stop()
+                leaver = stage.instances.live[0]
+                seen += len(leaver.tasks)
+                leaver.drain()
                 stage.instances.await_balance(_STEADY_S)
         sent = stage.finish()
         return _judge(stage, sent)

@@ -71,6 +71,12 @@ class Instance:
             raise MeasurementError(f"{self.name} does not stop") from None
         self._reader.join()
 
+    def drain(self) -> None:
+        """Have it hand over all tasks and end; wait for that."""
+        self._process.send_signal(signal.SIGUSR1)
+        if self.wait() != 0:
+            raise MeasurementError(f"{self.name} did not end well:\n{''.join(self.said[-15:])}")
+
     def wait(self) -> int:
         """Wait until it ends by itself; its exit code."""
         try:

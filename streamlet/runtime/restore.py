@@ -209,11 +209,12 @@ class Restorer:
         self._buffer_bytes = buffer_bytes
         self._added: list[RestoreJob] = []
         self._runs: dict[TaskId, _Run] = {}
-        #: Partitions assigned to the consumer: all and only those with something left to read.
+        #: Partitions with something left to read: assigned to the consumer, all but the waiting.
         self._open: dict[TopicPartition, _Partition] = {}
         self._preferred: frozenset[TaskId] = frozenset()
-        #: Those of the assigned ones that wait until preferred tasks are done.
-        self._paused: set[TopicPartition] = set()
+        #: Those that wait until preferred tasks are done: not assigned meanwhile, since librdkafka
+        #: may take some hundred ms to fetch a partition again that was paused.
+        self._waiting: set[TopicPartition] = set()
 
     @property
     def idle(self) -> bool:
@@ -261,16 +262,17 @@ class Restorer:
         """
         if tasks != self._preferred:
             self._preferred = tasks
-            self._pause_others()
+            self._share()
 
-    def _pause_others(self) -> None:
+    def _share(self) -> None:
+        """Assign what is to be read now."""
         first = {tp for tp, part in self._open.items() if part.task in self._preferred}
         wait = set(self._open) - first if first else set()
-        paused, self._paused = self._paused, wait
-        if wait - paused:
-            self._source.pause(sorted(wait - paused))
-        if paused - wait:
-            self._source.resume(sorted(paused - wait))
+        waited, self._waiting = self._waiting, wait
+        if wait - waited:
+            self._source.unassign(sorted(wait - waited))
+        if waited - wait:
+            self._source.assign({tp: self._open[tp].position for tp in sorted(waited - wait)})
 
     def extend(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> None:
         """Let a followed task read source topics of its tables up to these offsets."""
@@ -286,7 +288,7 @@ class Restorer:
 
         Of tasks that wait for preferred ones it is not known: nobody asks where their logs end.
         """
-        waiting = {self._open[tp].task for tp in self._paused}
+        waiting = {self._open[tp].task for tp in self._waiting}
         return {
             task: max(map(self._lag, run.parts))
             for task, run in self._runs.items()
@@ -304,9 +306,12 @@ class Restorer:
         }
 
     def _lag(self, part: _Partition) -> int:
-        end = self._source.known_end(part.tp) if part.end == OPEN_END else part.end
-        job = self._runs[part.task].job
-        return max(0, (job.ends[part.tp] if end is None else end) - part.position)
+        end: int | None = part.end
+        if end == OPEN_END:
+            end = None if part.tp in self._waiting else self._source.known_end(part.tp)
+        if end is None:
+            end = self._runs[part.task].job.ends[part.tp]
+        return max(0, end - part.position)
 
     def step(self, max_ms: int) -> list[TaskId]:
         """Restore for about so long; returns as soon as tasks are done, with those.
@@ -389,14 +394,14 @@ class Restorer:
         if behind:
             self._open.update(behind)
             self._source.assign({tp: part.position for tp, part in behind.items()})
-            self._pause_others()
+            self._share()
 
     def _stop(self, parts: Sequence[_Partition]) -> None:
         reading = [part.tp for part in parts if self._open.pop(part.tp, None) is not None]
         if reading:
-            self._paused.difference_update(reading)
+            self._waiting.difference_update(reading)
             self._source.unassign(reading)
-            self._pause_others()
+            self._share()
 
     # Reading.
 
@@ -416,7 +421,7 @@ class Restorer:
             if part is not None:
                 part.take(batch)
         if self._positions is not None:
-            for tp, position in self._positions(list(self._open)).items():
+            for tp, position in self._positions(list(self._open.keys() - self._waiting)).items():
                 self._open[tp].position = min(position, self._open[tp].end)
         read = [part for part in self._open.values() if part.position >= part.end]
         self._stop(read)
