@@ -123,6 +123,8 @@ class Orders:
         self.flush_first = False
         #: Whether something is open that others wait for: poll shorter.
         self.busy = False
+        #: Whether nobody runs a task, or will in a moment, until we do.
+        self.awaited = False
         #: The rules want us to leave for good.
         self.leaving: str | None = None
         #: Generation of the last assignment applied, for the log.
@@ -150,6 +152,7 @@ class Orders:
             decisions = rules.take()
             self.busy = rules.busy
             awaited = _awaited(rules)
+            self.awaited = bool(awaited)
         if assigned is not None and assigned.generation != self.generation:
             self.generation = assigned.generation
             self._meters.rebalanced()

@@ -61,6 +61,9 @@ POLL_MS = 5
 #: The same while a hand-over is open: somebody waits for us, at most for a batch.
 POLL_BUSY_RECORDS = 1_000
 POLL_BUSY_MS = 2
+#: While a task is handed over to us a commit that is due waits for so long, ms: it takes some ten
+#: milliseconds, in which the task's mark would not be looked at.
+HOLD_OFF_MS = 250
 #: Garbage is collected at commits; while a hand-over is open only after so long, ms.
 COLLECT_MS = 1_000
 #: How much of a round goes to restoring while other tasks run, ms, and while none does.
@@ -414,7 +417,8 @@ class Worker:
     def _commit_step(self) -> None:
         """Begin a commit if one is due or asked for, or send the one under way again."""
         now = self._clock.now_ms()
-        due = now >= self._next_commit_ms or self._orders.flush_first or self._too_dirty()
+        due_ms = self._next_commit_ms + (HOLD_OFF_MS if self._orders.awaited else 0)
+        due = now >= due_ms or self._orders.flush_first or self._too_dirty()
         if self._commit.under_way:
             if not self._commit.sent:
                 self._try(self._begin_commit)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from streamlet.clock import ManualClock
 from streamlet.errors import OutOfRangeError
 from streamlet.group.handover_values import AskHold
 from streamlet.runtime.ahead import Ahead
-from streamlet.runtime.worker import Worker
+from streamlet.runtime.worker import HOLD_OFF_MS, Worker
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import Group, wait_for
 
@@ -133,3 +134,24 @@ def test_the_input_of_a_task_that_moves_is_read_before_it_runs(
             group.end()
     assert list(given.values()) == [True, True]
     assert group.counts() == {f"k{i}": [1, 2, 3, 4, 5, 6] for i in range(40)}
+
+
+def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits, clock = Commits(0), ManualClock()
+    for name, value in (("_commit", commits), ("_clock", clock)):
+        monkeypatch.setattr(worker, name, value)
+    monkeypatch.setattr(worker, "_look_at_topics", lambda now: None)
+    worker._next_commit_ms = clock.now_ms()
+    worker._orders.awaited = True
+    clock.advance(HOLD_OFF_MS - 1)
+    worker._commit_step()
+    assert commits.begun == 0
+    clock.advance(1)
+    worker._commit_step()
+    assert commits.begun == 1, "nothing came of it"
+    clock.advance(worker._settings.commit_interval_ms)
+    worker._orders.awaited = False
+    worker._commit_step()
+    assert commits.begun == 2
