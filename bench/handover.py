@@ -1,9 +1,10 @@
 """``python -m bench handover``: how long a task that moves stands still, and who else notices.
 
 An application with 200,000 keys in 8 tasks is loaded at a constant rate while instances with empty
-disks join and old ones hand over what they have and leave, until there were enough hand-overs. Who wrote what when is read from
-the output topic afterwards, by the broker's own time; meanwhile nothing is measured. The first
-instance that joins does not count: much of what the broker does then it does for the first time.
+disks join and old ones hand over what they have and leave, until there were enough hand-overs. Who
+wrote what when is read from the output topic afterwards, by the broker's own time; meanwhile
+nothing is measured. The first instance that joins does not count: much of what the broker does then
+it does for the first time.
 """
 
 from __future__ import annotations
