@@ -432,8 +432,8 @@ class Worker:
             self._purge.run(now)
             self._look_at_topics(now)
         # A hold is asked for when the commit before it is done: stopped tasks would wait for that.
-        flushing = self._commit.under_way or self._orders.flush_first
-        if self._orders.waiting and not flushing:
+        flushes = self._orders.flush_first and self._orders.unit is None
+        if self._orders.waiting and not flushes and not self._commit.under_way:
             self._try(self._orders.go_on)
 
     def _begin_commit(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from streamlet.clock import ManualClock
 from streamlet.errors import OutOfRangeError
-from streamlet.group.handover_values import AskHold
+from streamlet.group.handover_values import AskHold, CommitLast
 from streamlet.runtime.ahead import Ahead
 from streamlet.runtime.worker import HOLD_OFF_MS, Worker
 from streamlet.types import TaskId, TopicPartition
@@ -72,6 +72,17 @@ def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
     assert (commits.under_way, holds.asked) == (False, []), "the commit before is done"
     worker._commit_step()
     assert (commits.begun, holds.asked) == (1, [7])
+
+
+def test_a_last_commit_waits_for_no_other(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An order that was replaced may have left the wish for a commit before its hold."""
+    went_on: list[bool] = []
+    worker._orders.flush_first = True
+    worker._orders._last = CommitLast(3, (), {}, 1)
+    monkeypatch.setattr(worker, "_commit", Commits(0))
+    monkeypatch.setattr(worker._orders, "go_on", lambda: went_on.append(True))
+    worker._commit_step()
+    assert went_on == [True]
 
 
 def test_input_that_is_gone_is_not_read_ahead_and_harms_nobody(worker: Worker) -> None:
