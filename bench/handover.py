@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.broker import serving
 from bench.handover_gaps import live_moves, percentile, summary
-from bench.handover_instances import Instance
+from bench.handover_instances import Instance, now_ms
 from bench.handover_stage import Stage, loaded
 from bench.rounds import tell
 
@@ -57,26 +57,29 @@ def run(*, handovers: int, rate: int, keys: int, modes: Sequence[str]) -> dict[s
 def _mode(bootstrap: str, mode: str, handovers: int, rate: int, keys: int) -> dict[str, Any]:
     with loaded(bootstrap, _CONFIGS[mode], rate, keys, partitions=PARTITIONS) as stage:
         stage.instances.await_balance(_STEADY_S)
-        seen = 0
+        stage.instances.start()
+        stage.instances.await_balance(_AFTER_S)
+        since_ms, seen = now_ms(), 0
         while seen < handovers:
+            leaver = stage.instances.live[0]
+            seen += len(leaver.tasks)
+            leaver.drain()
+            stage.instances.await_balance(_STEADY_S)
+            if seen >= handovers:
+                break
             joined = stage.instances.start()
             stage.instances.await_balance(_AFTER_S)
-            seen += len(joined.tasks) if joined is not stage.first else 0
+            seen += len(joined.tasks)
             tell(f"{mode}: {seen} of {handovers} hand-overs, {joined.name} has its share")
-            if seen < handovers:
-                leaver = stage.instances.live[0]
-                seen += len(leaver.tasks)
-                leaver.drain()
-                stage.instances.await_balance(_STEADY_S)
         sent = stage.finish()
-        return _judge(stage, sent)
+        return _judge(stage, sent, since_ms)
 
 
-def _judge(stage: Stage, sent: int) -> dict[str, Any]:
+def _judge(stage: Stage, sent: int, since_ms: int) -> dict[str, Any]:
     arrivals, tally, wrong = stage.written(sent)
     by_pid = {one.pid: one for one in stage.instances.all}
     stops = {pid: one.stopped_ms for pid, one in by_pid.items() if one.stopped_ms is not None}
-    moves = [one for one in live_moves(arrivals.moves, stops) if one.new != stage.first.pid]
+    moves = [one for one in live_moves(arrivals.moves, stops) if one.last_ms >= since_ms]
     starts = {pid: one.started_ms for pid, one in by_pid.items()}
     moved, others = arrivals.gaps(moves, starts)
     waits = [

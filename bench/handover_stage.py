@@ -38,11 +38,6 @@ class Stage:
     keys: int
     partitions: int
 
-    @property
-    def first(self) -> Instance:
-        """The first one that joined those from the beginning."""
-        return self.instances.all[1]
-
     def finish(self) -> int:
         """End the load and wait until all of it was processed; records sent."""
         assert self.load.stdin is not None
