@@ -17,7 +17,7 @@ import attrs
 from bench.broker import Topics, read_all
 from bench.handover_app import UPDATE, names
 from bench.handover_gaps import Arrivals, Tally
-from bench.handover_instances import Instance, Instances, wait_until
+from bench.handover_instances import Instances, wait_until
 from bench.handover_load import BEAT_MS, key
 from bench.processes import MeasurementError
 from bench.rounds import tell
