@@ -77,6 +77,14 @@ class CommitMetadata:
         return text
 
     @classmethod
+    def read(cls, text: str | None) -> CommitMetadata | None:
+        """As ``from_text`` for who goes on without: text that cannot be read says nothing."""
+        try:
+            return cls.from_text(text)
+        except CommitMetadataError:
+            return None
+
+    @classmethod
     def from_text(cls, text: str | None) -> CommitMetadata | None:
         """Read the text beside a committed position; None where there is none of ours.
 

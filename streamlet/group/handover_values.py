@@ -10,7 +10,7 @@ import attrs
 
 from streamlet.assignor.values import Role
 from streamlet.config import Settings
-from streamlet.group.commit_metadata import CommitMetadata, CommitMetadataError
+from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.messages import Committed
 from streamlet.types import TaskId, TopicPartition
 
@@ -122,7 +122,8 @@ class Positions:
         """Take the task's inputs out of a fetch; text that cannot be read says nothing."""
         inputs = tuple(inputs)
         offsets = {partition: committed[partition].offset for partition in inputs}
-        return cls(offsets, tuple(_read(committed[partition].metadata) for partition in inputs))
+        texts = (committed[partition].metadata for partition in inputs)
+        return cls(offsets, tuple(map(CommitMetadata.read, texts)))
 
     @property
     def newest(self) -> CommitMetadata | None:
@@ -142,13 +143,6 @@ class Positions:
         return bool(self.metadata) and all(
             one is not None and one.is_mark_for(member_id, generation) for one in self.metadata
         )
-
-
-def _read(text: str) -> CommitMetadata | None:
-    try:
-        return CommitMetadata.from_text(text)
-    except CommitMetadataError:
-        return None
 
 
 # -- decisions -------------------------------------------------------------------------------------

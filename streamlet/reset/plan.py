@@ -15,7 +15,7 @@ import attrs
 
 from streamlet.control.values import ResetEpoch
 from streamlet.errors import ConfigError
-from streamlet.group.commit_metadata import CommitMetadata, CommitMetadataError
+from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import NewTopic
 from streamlet.topology.names import CHANGELOG_SUFFIX, REPARTITION_SUFFIX
@@ -177,7 +177,7 @@ def _may_be_of(topic: str, application: str) -> bool:
 
 def named_changelogs(committed: Mapping[TopicPartition, Committed]) -> set[str]:
     """The changelogs that commits name: those are the application's own."""
-    found = (_read(one.metadata) for one in committed.values())
+    found = (CommitMetadata.read(one.metadata) for one in committed.values())
     return {tp.topic for one in found if one is not None for tp in one.ends}
 
 
@@ -191,12 +191,5 @@ def merged(wanted: NewTopic, found: NewTopic | None) -> NewTopic:
 
 def highest_epoch(committed: Mapping[TopicPartition, Committed]) -> int:
     """The highest epoch of all commits; 0 without any."""
-    found = (_read(one.metadata) for one in committed.values())
+    found = (CommitMetadata.read(one.metadata) for one in committed.values())
     return max((one.epoch for one in found if one is not None), default=0)
-
-
-def _read(text: str) -> CommitMetadata | None:
-    try:
-        return CommitMetadata.from_text(text)
-    except CommitMetadataError:  # of a later version
-        return None

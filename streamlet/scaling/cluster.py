@@ -21,7 +21,7 @@ from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Mark
 from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError
-from streamlet.group.commit_metadata import CommitMetadata, CommitMetadataError
+from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.custom_assignor import CustomAssignor
 from streamlet.group.leader import Assignor
 from streamlet.group.live import LiveGroup
@@ -155,7 +155,9 @@ class Cluster:
                 for part in topology.subtopologies
             }
         committed = fetch_positions(self.transport, self.admin, self.application.name)
-        commits = {tp: found for tp, one in committed.items() if (found := _read(one.metadata))}
+        # Of a commit of a later version the sizes stay unknown.
+        texts = ((tp, CommitMetadata.read(one.metadata)) for tp, one in committed.items())
+        commits = {tp: found for tp, found in texts if found is not None}
         stateful = {info.task for info in state.tasks if info.stateful}
         running = {
             task: member.member_id for task, member in owners(state).items() if task in stateful
@@ -186,13 +188,6 @@ class Cluster:
 
 def _names(part: Subtopology) -> list[str]:
     return [spec.name for spec in part.stores]
-
-
-def _read(text: str | None) -> CommitMetadata | None:
-    try:
-        return CommitMetadata.from_text(text)
-    except CommitMetadataError:  # of a later version: its sizes stay unknown
-        return None
 
 
 @contextmanager
