@@ -156,7 +156,6 @@ class Copies:
         self._mine: frozenset[TaskId] = frozenset()
         self._open: dict[TaskId, OpenTask] = {}
         self._promoting: set[TaskId] = set()
-        self._soon: frozenset[TaskId] = frozenset()
         self._told: dict[TaskId, int] = {}
         self._next_lag_ms = 0
         self._next_reads_ms = 0
@@ -252,7 +251,7 @@ class Copies:
     @property
     def _awaited(self) -> bool:
         """Whether somebody waits for one of our copies, or will in a moment."""
-        return bool(self._promoting or self._soon & self._open.keys())
+        return bool(self._promoting) or self._restorer.urgent
 
     def _rest_ms(self, used_ns: int) -> int:
         if not self._open:
@@ -275,7 +274,6 @@ class Copies:
                 case _Promote() as order:
                     self._promote(order)
                 case _Prefer(tasks):
-                    self._soon = tasks
                     self._restorer.prefer(tasks)
                 case tasks:
                     self._mine = tasks - self._promoting

@@ -221,6 +221,11 @@ class Restorer:
         """Whether there is nothing to restore."""
         return not self._added and not self._runs
 
+    @property
+    def urgent(self) -> bool:
+        """Whether a preferred task is among those that are read."""
+        return not self._preferred.isdisjoint(self._runs)
+
     def add(self, job: RestoreJob) -> None:
         """Restore this task, from the next step on."""
         self._added.append(job)
@@ -408,8 +413,7 @@ class Restorer:
     def _read(self, timeout_ms: int) -> bool:
         """Poll once; whether anything came of it."""
         try:
-            hurry = not self._preferred.isdisjoint(self._runs)
-            records = PREFERRED_RECORDS if hurry else POLL_RECORDS
+            records = PREFERRED_RECORDS if self.urgent else POLL_RECORDS
             batches = self._source.poll(records, timeout_ms)
         except BrokerError as error:
             if not self._begin_cut_off_again():
