@@ -110,7 +110,7 @@ class Arrivals:
 
 
 def live_moves(moves: Iterable[Move], stops_ms: Mapping[int, int]) -> list[Move]:
-    """The moves from an owner that was not told to stop: others are take-overs, not hand-overs."""
+    """The moves from an owner that had not ended: others are take-overs, not hand-overs."""
     return [move for move in moves if move.first_ms < stops_ms.get(move.old, move.first_ms + 1)]
 
 

@@ -41,7 +41,7 @@ class Instance:
         self.generation = 0
         self.ready_ms: list[int] = []
         self.learns_ms: int | None = None  # when it was first told to learn
-        self.stopped_ms: int | None = None  # when it was told to
+        self.stopped_ms: int | None = None  # when it had ended
         self.started_ms = now_ms()
         self.said: list[str] = []
         self._process = subprocess.Popen(
@@ -60,16 +60,6 @@ class Instance:
     def alive(self) -> bool:
         """Whether it runs."""
         return self._process.poll() is None
-
-    def stop(self) -> None:
-        """Ctrl-C, and wait for the end."""
-        self.stopped_ms = now_ms()
-        self._process.send_signal(signal.SIGINT)
-        try:
-            self._process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            raise MeasurementError(f"{self.name} does not stop") from None
-        self._reader.join()
 
     def drain(self) -> None:
         """Have it hand over all tasks and end; wait for that."""
