@@ -13,8 +13,6 @@ import sys
 import termios
 import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 import pytest
 
@@ -50,15 +48,8 @@ class Terminal:
         #: All that was shown, escape sequences included.
         self.shown = ""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End the command, and take the terminal away."""
         self._process.kill()
         self._process.wait()
         os.close(self._ours)

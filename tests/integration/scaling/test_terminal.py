@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -28,8 +29,8 @@ def test_somebody_is_asked_sees_the_progress_and_may_stop_watching(
 
     where = ("--bootstrap-servers", cluster.servers)
 
-    def scale_down(*words: str) -> Terminal:
-        return Terminal(["scale-down", cluster.name, *words, *where])
+    def scale_down(*words: str) -> closing[Terminal]:
+        return closing(Terminal(["scale-down", cluster.name, *words, *where]))
 
     for keys, code in (("n\n", 5), (CTRL_D, 5), (CTRL_C, 130)):
         with scale_down("--name", "b") as terminal:
@@ -60,7 +61,7 @@ def test_somebody_is_asked_sees_the_progress_and_may_stop_watching(
         assert "b marked to leave; streamlet status shows how far it is" in terminal.text
         assert_left_tidy(terminal)
     assert marks.names() == {"b"}
-    with Terminal(["status", cluster.name, "--watch", *where]) as terminal:
+    with closing(Terminal(["status", cluster.name, "--watch", *where])) as terminal:
         terminal.await_text("(leaving)")
         terminal.type(CTRL_C)
         assert terminal.end() == 0, terminal.text
