@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import (
+    OFFSET_INVALID,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
 from confluent_kafka import TopicPartition as RawPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
@@ -24,7 +30,7 @@ from streamlet.errors import (
     TimedOutError,
     UnreachableError,
 )
-from streamlet.kafka.codes import NO_ANSWER, STALE_LEADER
+from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, NOT_NOW, STALE_LEADER
 from streamlet.kafka.log import quiet
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.types import TopicPartition
@@ -38,6 +44,8 @@ _UNTOLD = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZ
 class KafkaAdmin:
     """An ``Admin``. Every request is bounded by ``timeout_ms``.
 
+    ``before_creating`` is called before topics are made, and may raise to have none made.
+
     Raises:
         BrokerError: the broker cannot be reached or refuses; the message bears its address.
     """
@@ -50,7 +58,9 @@ class KafkaAdmin:
         timeout_ms: int = 15_000,
         clock: Clock | None = None,
         name: str = "streamlet-admin",
+        before_creating: Callable[[], None] = lambda: None,
     ) -> None:
+        self._before_creating = before_creating
         self._where = bootstrap_servers
         self._timeout = timeout_ms / 1000
         self._timeout_ms = timeout_ms
@@ -62,13 +72,9 @@ class KafkaAdmin:
 
     def topics(self) -> dict[str, TopicInfo]:
         """All topics by name, without ids (see ``topic_ids``)."""
-        try:
-            found = self._client.list_topics(timeout=self._timeout).topics
-        except KafkaException as error:
-            raise self._unreachable(error) from error
         return {
             name: TopicInfo(name, len(topic.partitions), internal=name.startswith("__"))
-            for name, topic in sorted(found.items())
+            for name, topic in sorted(self._listed().items())
         }
 
     def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
@@ -113,10 +119,7 @@ class KafkaAdmin:
 
     def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
         """What would make each of these topics again, settings of their own included."""
-        try:
-            found = self._client.list_topics(timeout=self._timeout).topics
-        except KafkaException as error:
-            raise self._unreachable(error) from error
+        found = self._listed()
         resources = {
             ConfigResource(ConfigResource.Type.TOPIC, name): found[name]
             for name in names
@@ -139,9 +142,13 @@ class KafkaAdmin:
         return made
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
-        """Create what is missing and wait until every partition has a leader."""
+        """Create what is missing and wait until every partition can be written to.
+
+        A broker tells everybody that it leads a partition some time before it does.
+        """
         if not topics:
             return
+        self._before_creating()
         raw = [RawTopic(t.name, t.partitions, t.replication, config=dict(t.config)) for t in topics]
         for name, future in self._client.create_topics(raw, request_timeout=self._timeout).items():
             try:
@@ -149,12 +156,15 @@ class KafkaAdmin:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise self._failed(f"creating topic {name}", error) from error
-        self._await_leaders([t.name for t in topics])
+        counts = self._await_leaders([t.name for t in topics])
+        made = [TopicPartition(t, p) for t, count in counts.items() for p in range(count)]
+        self._offsets(made, OffsetSpec.latest(), STALE_LEADER | NO_TOPIC)  # type: ignore[no-untyped-call]
 
-    def _await_leaders(self, names: Sequence[str]) -> None:
+    def _await_leaders(self, names: Sequence[str]) -> dict[str, int]:
+        """Wait until each has leaders; how many partitions it has."""
         deadline = self._clock.now_ms() + self._timeout_ms
         while True:
-            found = self._client.list_topics(timeout=self._timeout).topics
+            found = self._listed()
             ready = [
                 name
                 for name in names
@@ -163,7 +173,7 @@ class KafkaAdmin:
                 and all(p.leader >= 0 for p in found[name].partitions.values())
             ]
             if len(ready) == len(names):
-                return
+                return {name: len(found[name].partitions) for name in names}
             if self._clock.now_ms() > deadline:
                 missing = sorted(set(names) - set(ready))
                 raise TimedOutError(f"topics without a leader after creation: {missing}")
@@ -202,7 +212,10 @@ class KafkaAdmin:
         return {**found, **(self.end_offsets(older) if older else {})}
 
     def _offsets(
-        self, partitions: Sequence[TopicPartition], spec: OffsetSpec
+        self,
+        partitions: Sequence[TopicPartition],
+        spec: OffsetSpec,
+        passing: frozenset[int] = STALE_LEADER,
     ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
         deadline = self._clock.now_ms() + self._timeout_ms
@@ -213,8 +226,8 @@ class KafkaAdmin:
         patience_ms = _FIRST_ANSWER_MS
         while len(found) < len(set(partitions)):
             left = [tp for tp in partitions if tp not in found]
-            stale = self._offsets_once(left, spec, found, patience_ms)
-            patience_ms *= 2
+            stale = self._offsets_once(left, spec, found, patience_ms, passing)
+            patience_ms = min(2 * patience_ms, max(_FIRST_ANSWER_MS, self._timeout_ms))
             if stale is None:
                 continue
             if self._clock.now_ms() > deadline:
@@ -230,11 +243,13 @@ class KafkaAdmin:
         spec: OffsetSpec,
         found: dict[TopicPartition, int],
         patience_ms: int,
+        passing: frozenset[int],
     ) -> BrokerError | None:
         """Ask once; an error that newer metadata mends is returned, any other is raised.
 
         The client may forget a request whose leaders it did not know, for minutes, whatever its
-        time-out: what is not answered in time is to be asked again.
+        time-out: what is not answered in time is to be asked again. And where the connection broke
+        it answers, of librdkafka 2.16 at least, with no error and no offset.
         """
         futures = self._client.list_offsets(
             {RawPartition(tp.topic, tp.partition): spec for tp in partitions},
@@ -248,12 +263,17 @@ class KafkaAdmin:
                 stale = self._silent()
                 continue
             try:
-                found[TopicPartition(raw.topic, raw.partition)] = int(future.result().offset)
+                offset = int(future.result().offset)
             except KafkaException as error:
                 failed = self._failed(f"offsets of {raw.topic}-{raw.partition}", error)
-                if error.args[0].code() not in STALE_LEADER:
+                if error.args[0].code() not in passing:
                     raise failed from error
                 stale = failed
+                continue
+            if offset == OFFSET_INVALID:
+                stale = self._silent()
+            else:
+                found[TopicPartition(raw.topic, raw.partition)] = offset
         return stale
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
@@ -265,6 +285,14 @@ class KafkaAdmin:
 
     def close(self) -> None:
         """Nothing to do: the client has no connection state worth a farewell."""
+
+    def _listed(self) -> dict[str, Any]:
+        """Topics as the client knows them."""
+        try:
+            found: dict[str, Any] = self._client.list_topics(timeout=self._timeout).topics
+        except KafkaException as error:
+            raise self._unreachable(error) from error
+        return found
 
     def _silent(self) -> BrokerError:
         return UnreachableError(
@@ -284,4 +312,5 @@ class KafkaAdmin:
         cause = error.args[0]
         if cause.code() in NO_ANSWER:
             return self._unreachable(error)
-        return BrokerError(f"{what}: {cause.str()} ({cause.name()})")
+        kind = UnreachableError if cause.code() in NOT_NOW else BrokerError
+        return kind(f"{what}: {cause.str()} ({cause.name()})")

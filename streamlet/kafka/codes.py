@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
+
+from streamlet.errors import BrokerError, UnreachableError
 
 #: Consumer errors that librdkafka mends by itself; everything else is ours to raise.
 PASSING = frozenset(
@@ -36,7 +38,24 @@ STALE_LEADER = frozenset(
     }
 )
 
+#: Answers of brokers that start, stop, or wait for one another: nobody has to do anything.
+NOT_NOW = STALE_LEADER | {
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REQUEST_TIMED_OUT,
+}
+
 #: There is nothing at the offset; the first is what librdkafka makes of the second.
 OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
 NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+
+
+def broker_error(error: KafkaException) -> BrokerError:
+    """An exception of the client as one of ours."""
+    cause = error.args[0]
+    kind = UnreachableError if cause.code() in NO_ANSWER | NOT_NOW else BrokerError
+    return kind(f"{cause.str()} ({cause.name()})")

@@ -70,8 +70,10 @@ class RecordSource(Protocol):
         """End of an assigned partition as of the last fetch; None before the first. Asks nobody."""
         ...
 
-    def poll(self, max_records: int, timeout_ms: int) -> list[PartitionBatch]:
+    def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
         """Records that are there, split by partition, in offset order within each.
+
+        Waits ``timeout_ms`` for that many; if ``idle_ms`` is more, so long for the first of them.
 
         Raises:
             OutOfRangeError: there is no such offset; other partitions go on.
@@ -173,7 +175,7 @@ class Admin(Protocol):
         ...
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
-        """Create and wait until each has leaders; one that exists already is left as it is."""
+        """Create and wait until each can be used; one that exists already is left as it is."""
         ...
 
     def delete_topics(self, names: Sequence[str]) -> None:

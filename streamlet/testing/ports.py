@@ -207,7 +207,7 @@ class MemorySource:
         """End of the partition."""
         return self._log.end(partition)
 
-    def poll(self, max_records: int, timeout_ms: int) -> list[PartitionBatch]:
+    def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
         """What is there, an equal share of each partition's first; returns at once."""
         open_ = [p for p in self._positions if p not in self._paused]
         batches: list[PartitionBatch] = []

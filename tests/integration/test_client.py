@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from uuid import uuid4
@@ -18,6 +19,7 @@ from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.kafka.ports import NewTopic, PartitionBatch
 from streamlet.testing.murmur2 import partition_of
 from streamlet.types import TopicPartition
+from tests.integration.learners.proxy import LIST_OFFSETS, PRODUCE, Proxy, api
 
 pytestmark = pytest.mark.integration
 
@@ -163,3 +165,74 @@ def test_an_offset_that_is_gone_is_told_with_its_partition_and_costs_no_record(
         read += sum(map(len, source.poll(1_000, 50)))
     assert read == 140
     source.close()
+
+
+class Refusal:
+    """Has the broker refuse a topic's first batch, when the second is on its way already."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic.encode()
+        self._first = b""
+        self.kept = threading.Event()
+        self.done = False
+
+    def __call__(self, frame: bytes) -> bytes:
+        """To be a proxy's ``alter``: the first batch goes to a topic that does not exist."""
+        if self.done or self._topic not in frame or api(frame) != PRODUCE:
+            return frame
+        if not self._first:
+            self._first = frame.replace(self._topic, b"x" * len(self._topic))
+            self.kept.set()
+            return b""
+        self.done = True
+        return self._first + frame
+
+
+def test_a_record_that_librdkafka_only_believes_to_be_written_is_not_taken_for_written(
+    bootstrap_servers: str, make_topic: MakeTopic
+) -> None:
+    """The broker refuses a producer's first batch to a partition and takes its second."""
+    topic = make_topic(1)
+    with Proxy(bootstrap_servers) as proxy:
+        proxy.alter = refusal = Refusal(topic)
+        sink = KafkaSink(proxy.servers, delivery_timeout_ms=20_000)
+        try:
+            sink.introduce([topic])
+            sink.send(topic, [b"a"], [b"1"], None, 0)
+            assert refusal.kept.wait(30)
+            sink.send(topic, [b"a"], [b"2"], None, 0)
+            with pytest.raises(UndeliveredError, match=f"not sure to be written: {topic} "):
+                sink.flush(30_000)
+            assert refusal.done
+            sink.reset()
+            sink.send(topic, [b"a", b"a"], [b"1", b"2"], None, 0)
+            sink.flush(30_000)
+        finally:
+            sink.close()
+    values = [value for batch in read(bootstrap_servers, topic, 1, 3) for value in batch.values]
+    assert values == [b"2", b"1", b"2"]  # without the first it would have been lost
+
+
+def test_offsets_are_asked_for_again_when_the_connection_breaks(
+    bootstrap_servers: str, make_topic: MakeTopic, make_sink: MakeSink
+) -> None:
+    """librdkafka answers such a request without an error and without offsets."""
+    topic = make_topic(2)
+    sink = make_sink()
+    sink.send(topic, [b"a"], [b"1"], None, 0)
+    sink.flush(30_000)
+    breaks = 2
+
+    def break_some(frame: bytes) -> bytes:
+        nonlocal breaks
+        if api(frame) == LIST_OFFSETS and breaks:
+            breaks -= 1
+            raise ConnectionResetError
+        return frame
+
+    with Proxy(bootstrap_servers) as proxy:
+        admin = KafkaAdmin(proxy.servers)
+        admin.topics()
+        proxy.alter = break_some
+        ends = admin.end_offsets([TopicPartition(topic, 0), TopicPartition(topic, 1)])
+    assert (ends, breaks) == ({TopicPartition(topic, 0): 1, TopicPartition(topic, 1): 0}, 0)

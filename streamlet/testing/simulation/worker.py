@@ -111,7 +111,7 @@ class SimWorker:
                 self._close(task)
             case SetCopies(learner, standby):
                 self._follow(learner | standby)
-            case AskHold(token, generation):
+            case AskHold(token, generation, _):
                 member.feed(HoldWanted(token, generation))
             case EndHold(token):
                 self._unit = None

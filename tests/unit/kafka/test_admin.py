@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
-from streamlet.errors import UnreachableError
+from streamlet.errors import BrokerError, BrokerTooOldError, UnreachableError
 from streamlet.kafka import admin as module
 from streamlet.kafka.admin import KafkaAdmin
+from streamlet.kafka.ports import NewTopic
 from streamlet.types import TopicPartition
 
 PARTITION = TopicPartition("in", 0)
@@ -23,6 +25,7 @@ class Asked:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.calls: list[str] = []
         self.forgets = 0  # so many requests for offsets
+        self.breaks = 0  # in so many of them, behind those
 
     def poll(self, timeout: float) -> None:
         """Nothing to serve."""
@@ -37,8 +40,9 @@ class Asked:
         if self.forgets:
             self.forgets -= 1
             return answers
+        broken, self.breaks = self.breaks > 0, max(0, self.breaks - 1)
         for answer in answers.values():
-            answer.set_result(SimpleNamespace(offset=7))
+            answer.set_result(SimpleNamespace(offset=OFFSET_INVALID if broken else 7))
         return answers
 
 
@@ -46,7 +50,7 @@ class Asked:
 def admin(monkeypatch: pytest.MonkeyPatch) -> KafkaAdmin:
     monkeypatch.setattr(module, "AdminClient", Asked)
     monkeypatch.setattr(module, "_FIRST_ANSWER_MS", 1)
-    return KafkaAdmin("localhost:1", timeout_ms=20)
+    return KafkaAdmin("localhost:1")
 
 
 def asked(admin: KafkaAdmin) -> Asked:
@@ -66,7 +70,73 @@ def test_a_request_for_offsets_that_is_forgotten_is_made_again(admin: KafkaAdmin
     assert asked(admin).calls == ["topics", *["offsets", "topics"] * 2, "offsets"]
 
 
-def test_a_broker_that_never_answers_about_offsets_is_given_up(admin: KafkaAdmin) -> None:
-    asked(admin).forgets = 1_000
+def test_no_offset_at_all_is_no_answer(admin: KafkaAdmin) -> None:
+    """That is what librdkafka makes of a connection that breaks."""
+    asked(admin).breaks = 2
+    assert admin.end_offsets([PARTITION]) == {PARTITION: 7}
+
+
+@pytest.mark.usefixtures("admin")
+def test_a_broker_that_never_answers_about_offsets_is_given_up() -> None:
+    admin = KafkaAdmin("localhost:1", timeout_ms=20)
+    asked(admin).forgets = asked(admin).breaks = 1_000
     with pytest.raises(UnreachableError, match="no answer from localhost:1 within 20 ms"):
         admin.end_offsets([PARTITION])
+
+
+class Restarting(Asked):
+    """Makes a topic, and is then away or without a leader for it."""
+
+    def create_topics(self, topics: Sequence[Any], **options: Any) -> dict[str, Future[None]]:
+        made: Future[None] = Future()
+        made.set_result(None)
+        return {"in": made}
+
+    def list_topics(self, timeout: float) -> Any:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT, "away"))
+
+    def list_offsets(self, wanted: Mapping[Any, Any], **options: Any) -> dict[Any, Future[Any]]:
+        answers: dict[Any, Future[Any]] = {partition: Future() for partition in wanted}
+        for answer in answers.values():
+            answer.set_exception(
+                KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "an election"))
+            )
+        return answers
+
+
+@pytest.fixture
+def restarting(monkeypatch: pytest.MonkeyPatch) -> KafkaAdmin:
+    monkeypatch.setattr(module, "AdminClient", Restarting)
+    return KafkaAdmin("localhost:1", timeout_ms=0)
+
+
+def test_a_broker_that_goes_away_while_a_topic_is_made_is_an_error_of_ours(
+    restarting: KafkaAdmin,
+) -> None:
+    """Any other would end threads that go on after ours."""
+    with pytest.raises(UnreachableError, match="no answer from localhost:1"):
+        restarting.create_topics([NewTopic("in", 1)])
+
+
+def test_a_partition_without_a_leader_is_a_matter_of_time(
+    restarting: KafkaAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restarting, "topics", dict)
+    monkeypatch.setattr(restarting, "_timeout_ms", -1)
+    with pytest.raises(BrokerError, match="offsets of in-0: an election") as met:
+        restarting.end_offsets([PARTITION])
+    assert met.value.passing
+
+
+def test_nothing_is_made_on_a_broker_that_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody wants topics left over by what did not start."""
+    monkeypatch.setattr(module, "AdminClient", Asked)
+
+    def refuse() -> None:
+        raise BrokerTooOldError("Kafka 2.5 is needed")
+
+    admin = KafkaAdmin("localhost:1", before_creating=refuse)
+    admin.create_topics([])
+    with pytest.raises(BrokerTooOldError):
+        admin.create_topics([NewTopic("in", 1)])
+    assert asked(admin).calls == []

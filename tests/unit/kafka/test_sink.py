@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from streamlet.broker.port import PortReservation
-from streamlet.errors import UndeliveredError
+from streamlet.errors import DeliveryError, RecordRefusedError, UndeliveredError
 from streamlet.kafka.client import KafkaSink
 
 
@@ -34,6 +35,49 @@ def test_after_a_reset_nothing_is_queued_and_nothing_has_failed(sink: KafkaSink)
     sink.send("t", [b"k"], [b"v"])
     with pytest.raises(UndeliveredError, match="still undelivered"):
         sink.flush(50)
+
+
+class Refused:
+    """A producer that the broker never gave an id: it says so to whoever calls it next."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._producer, name)
+
+    def poll(self, timeout: float) -> int:
+        code = KafkaError.CLUSTER_AUTHORIZATION_FAILED
+        raise KafkaException(KafkaError(code, "Cluster authorization failed", fatal=True))
+
+
+def test_a_producer_that_can_never_go_on_is_told_when_sending_and_closes_in_silence(
+    sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who closes it has something else to say: what ended the work before."""
+    monkeypatch.setattr(sink, "_producer", Refused(sink._producer))
+    with pytest.raises(DeliveryError, match="nothing can be written to t: Cluster authorization"):
+        sink.send("t", [b"k"], [b"v"])
+    sink.close()
+
+
+class Ended(Refused):
+    """As ``Refused``, and it takes no record: by then the reason was asked for by nobody."""
+
+    def produce(self, *_: object, **__: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._FATAL, "Unable to produce message"))
+
+
+def test_the_reason_is_told_also_when_a_record_is_what_shows_that_all_is_over(
+    sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = Ended(sink._producer)
+    monkeypatch.setattr(sink, "_producer", ended)
+    monkeypatch.setattr(sink, "_produce", ended.produce)
+    for headers in (None, [[("h", b"1")]]):
+        with pytest.raises(DeliveryError, match="written to t: Cluster authorization") as caught:
+            sink.send("t", [b"k"], [b"v"], headers=headers)
+        assert not isinstance(caught.value, RecordRefusedError)
 
 
 def test_an_outage_is_logged_once_by_each_client(

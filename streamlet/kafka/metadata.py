@@ -1,0 +1,22 @@
+"""Where topics lie, asked for before a client needs to know."""
+
+from __future__ import annotations
+
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from streamlet.kafka.codes import broker_error
+
+#: How long to wait for a topic's metadata.
+METADATA_S = 10.0
+
+
+def look_up(client: Consumer | Producer, topic: str) -> None:
+    """Have a client ask where a topic lies, which it remembers.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    try:
+        client.list_topics(topic, timeout=METADATA_S)
+    except KafkaException as error:
+        raise broker_error(error) from error

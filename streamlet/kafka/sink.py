@@ -1,0 +1,258 @@
+"""The producer: a ``RecordSink`` over confluent-kafka."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice, repeat
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from streamlet.errors import DeliveryError, RecordRefusedError, UndeliveredError
+from streamlet.kafka.codes import NO_TOPIC
+from streamlet.kafka.limits import NO_LIMITS, Limits, first_too_large, size_of
+from streamlet.kafka.log import Deliveries, quiet
+from streamlet.kafka.metadata import look_up
+from streamlet.kafka.ports import Headers
+
+_TOO_LARGE = "; larger ones need producer.message.max.bytes and the topic's max.message.bytes"
+
+#: What is written for a timestamp of 0, which the client takes for "now".
+EARLIEST_MS = 1
+
+#: How long the reason is awaited for which a producer can never go on; it is at hand at once.
+_REASON_S = 1.0
+
+
+class KafkaSink:
+    """A ``RecordSink``: an idempotent producer; failures are noticed, good deliveries cost nothing.
+
+    Args:
+        bootstrap_servers: ``host:port,…``.
+        config: more librdkafka settings, last word.
+        delivery_timeout_ms: how long a record may stay undelivered. It must not exceed the session
+            timeout, or a process that lost its tasks could still write to their changelogs.
+        limits: topics that take less than the producer.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        delivery_timeout_ms: int = 10_000,
+        limits: Limits = NO_LIMITS,
+        name: str = "streamlet",
+    ) -> None:
+        self._limits = limits.by_topic
+        self._config = quiet(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 2,
+                "partitioner": "murmur2_random",
+                "delivery.report.only.error": True,
+                "message.timeout.ms": delivery_timeout_ms,
+                # Else a topic that does not exist only ever looks like a broker that is away.
+                "topic.metadata.propagation.max.ms": delivery_timeout_ms // 2,
+                "queue.buffering.max.messages": 200_000,
+                "queue.buffering.max.kbytes": 65_536,
+                **limits.settings,
+                **(config or {}),
+            },
+            name,
+        )
+        self._topics: set[str] = set()
+        self._open()
+
+    def _open(self) -> None:
+        """A producer, and lists for its failures that a producer before it does not know."""
+        failed: list[tuple[str, KafkaError]] = []
+        self._deliveries = Deliveries(self._config.get("debug"))
+        heard = {"logger": self._deliveries, "debug": self._deliveries.contexts}
+
+        def on_failure(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                failed.append((str(message.topic()), error))
+
+        self._failed = failed
+        self._fatal: KafkaError | None = None
+        self._producer = Producer({**self._config, **heard, "on_delivery": on_failure})
+        self._produce = self._producer.produce
+
+    def introduce(self, topics: Iterable[str]) -> None:
+        """Have the client learn where topics lie, so that the first records to them do not wait."""
+        for topic in sorted(topics):
+            look_up(self._producer, topic)
+
+    def send(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int] | None = None,
+        partitions: Sequence[int] | int | None = None,
+        headers: Sequence[Headers | None] | None = None,
+    ) -> None:
+        """Queue records in order, waiting while the queue is full."""
+        most = self._limits.get(topic)
+        index = None if most is None else first_too_large(keys, values, headers, most)
+        if index is None:
+            self._send(topic, keys, values, timestamps, partitions, headers)
+            return
+        self._send(topic, keys[:index], values[:index], timestamps, partitions, headers)
+        raise RecordRefusedError(
+            f"a record to {topic} was refused: {size_of(keys, values, index):,} bytes are more "
+            f"than the topic's max.message.bytes, {most:,}",
+            index,
+            too_large=True,
+        )
+
+    def _send(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int] | None,
+        partitions: Sequence[int] | int | None,
+        headers: Sequence[Headers | None] | None,
+    ) -> None:
+        self._topics.add(topic)
+        times: Iterable[int] = repeat(0) if timestamps is None else timestamps
+        if timestamps is not None and not all(timestamps):
+            times = [time or EARLIEST_MS for time in timestamps]
+        if headers is not None:
+            self._send_rows(topic, keys, values, times, partitions, headers)
+        elif partitions is None or isinstance(partitions, int):
+            self._send_run(topic, keys, values, times, -1 if partitions is None else partitions)
+        else:
+            self._send_rows(topic, keys, values, times, partitions, None)
+        self._serve(self._producer.poll, 0)
+        self._check()
+
+    def _send_run(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        times: Iterable[int],
+        partition: int,
+    ) -> None:
+        """The hot loop: one call per record, positional arguments only."""
+        produce: Any = self._produce
+        done = 0
+        while True:
+            try:
+                rows = islice(zip(keys, values, times, strict=False), done, None)
+                for key, value, time in rows:
+                    produce(topic, value, key, partition, None, None, time)
+                    done += 1
+                return
+            except BufferError:
+                self._wait_for_room()
+            except KafkaException as error:
+                raise self._refusal(topic, done, error.args[0]) from error
+
+    def _send_rows(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        times: Iterable[int],
+        partitions: Sequence[int] | int | None,
+        headers: Sequence[Headers | None] | None,
+    ) -> None:
+        """As ``_send_run``, with a partition or headers of its own for each record."""
+        where = repeat(-1) if partitions is None else partitions
+        where = repeat(where) if isinstance(where, int) else where
+        extra: Iterable[Headers | None] = repeat(None) if headers is None else headers
+        rows = zip(keys, values, times, where, extra, strict=False)
+        for index, (key, value, time, partition, head) in enumerate(rows):
+            more: dict[str, Any] = {"headers": list(head)} if head else {}
+            while True:
+                try:
+                    self._produce(topic, value, key, partition=partition, timestamp=time, **more)
+                except BufferError:
+                    self._wait_for_room()
+                    continue
+                except KafkaException as error:
+                    raise self._refusal(topic, index, error.args[0]) from error
+                break
+
+    def flush(self, timeout_ms: int) -> None:
+        """Wait until everything queued is delivered."""
+        left = self._serve(self._producer.flush, timeout_ms / 1000)
+        self._check()
+        if left:
+            raise UndeliveredError(f"{left} records still undelivered after {timeout_ms} ms")
+
+    def reset(self) -> None:
+        """Deliver nothing of what is queued; a new producer, whose sequence has no gap, goes on."""
+        self.close()
+        self._open()
+
+    def close(self) -> None:
+        """Forget what is queued and free the client; that it cannot go on matters to nobody."""
+        self._producer.purge()
+        with contextlib.suppress(DeliveryError):
+            self._serve(self._producer.poll, 0)
+        self._failed.clear()
+
+    def _wait_for_room(self) -> None:
+        self._serve(self._producer.poll, 0.05)
+        self._check()
+
+    def _serve(self, call: Callable[[float], int], timeout_s: float) -> int:
+        """Poll or flush; a producer that can never go on raises there, amid its callbacks."""
+        try:
+            return call(timeout_s)
+        except (KafkaException, SystemError) as error:
+            fatal = error if isinstance(error, KafkaException) else error.__cause__
+            if not isinstance(fatal, KafkaException):
+                raise
+            self._fatal = fatal.args[0]
+            raise self._ended(self._fatal) from error
+
+    def _ended(self, why: KafkaError) -> DeliveryError:
+        where = ", ".join(sorted(self._topics)) or "any topic"
+        return DeliveryError(f"nothing can be written to {where}: {why.str()}")
+
+    def _refusal(self, topic: str, index: int, why: KafkaError) -> DeliveryError:
+        """What a record was not taken for.
+
+        A producer that can never go on takes nothing, without a reason: the reason is an event of
+        its own that may not have been served yet.
+        """
+        if why.code() != KafkaError._FATAL:
+            return _refused(topic, index, why)
+        try:
+            while self._fatal is None and self._serve(self._producer.poll, _REASON_S):
+                pass
+        except DeliveryError as error:
+            return error
+        return self._ended(self._fatal or why)
+
+    def _check(self) -> None:
+        assumed = self._deliveries.take()
+        if assumed:
+            raise UndeliveredError(f"not sure to be written: {assumed[0]}")
+        if self._failed:
+            failed = [*self._failed]
+            self._failed.clear()
+            where, why = failed[0]
+            late = all(error.code() == KafkaError._MSG_TIMED_OUT for _, error in failed)
+            advice = "; create the topic" if why.code() in NO_TOPIC else ""
+            if why.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                advice = "; the topic's max.message.bytes takes less than a batch of ours"
+            raise (UndeliveredError if late else DeliveryError)(
+                f"{len(failed)} records not delivered, first to {where}: {why.str()}{advice}"
+            )
+
+
+def _refused(topic: str, index: int, why: KafkaError) -> RecordRefusedError:
+    too_large = why.code() == KafkaError.MSG_SIZE_TOO_LARGE
+    advice = _TOO_LARGE if too_large else ""
+    reason = f"a record to {topic} was refused: {why.str()}{advice}"
+    return RecordRefusedError(reason, index, too_large=too_large)

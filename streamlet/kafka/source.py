@@ -1,0 +1,210 @@
+"""The consumer: a ``RecordSource`` over confluent-kafka.
+
+Two things decide the speed here and are easy to undo by accident. ``fetch.queue.backoff.ms`` must
+stay small: with librdkafka's second a fast consumer idles most of the time. And nothing per record
+may be a Python call of ours: each column is one ``list(map(...))`` over the messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import TopicPartition as RawPartition
+
+from streamlet.errors import BrokerError, OutOfRangeError
+from streamlet.kafka.codes import HARMLESS, OUT_OF_RANGE, broker_error
+from streamlet.kafka.log import quiet
+from streamlet.kafka.metadata import look_up
+from streamlet.kafka.ports import PartitionBatch
+from streamlet.kafka.split import split
+from streamlet.types import TopicPartition
+
+_error = Message.error
+_topic = Message.topic
+_partition = Message.partition
+_key = Message.key
+_value = Message.value
+_timestamp = Message.timestamp
+_headers = Message.headers
+
+
+class KafkaSource:
+    """A ``RecordSource``: manual assignment, no offset ever committed through it.
+
+    Args:
+        bootstrap_servers: ``host:port,…``.
+        config: more librdkafka settings, last word.
+        headers: whether to read record headers (a call and a list per record).
+        isolation: ``read_uncommitted`` or ``read_committed``.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        headers: bool = False,
+        isolation: str = "read_uncommitted",
+        name: str = "streamlet",
+    ) -> None:
+        self._consumer = Consumer(
+            quiet(
+                {
+                    "bootstrap.servers": bootstrap_servers,
+                    "group.id": f"{name}-unused",  # asked for by librdkafka, never joined
+                    "enable.auto.commit": False,
+                    "enable.auto.offset.store": False,
+                    "auto.offset.reset": "error",
+                    "isolation.level": isolation,
+                    "fetch.queue.backoff.ms": 5,
+                    # A partition added later waits for the fetch under way.
+                    "fetch.wait.max.ms": 20,
+                    "queued.max.messages.kbytes": 32_768,
+                    **(config or {}),
+                },
+                name,
+            )
+        )
+        self._with_headers = headers
+        self._assigned: dict[TopicPartition, None] = {}
+        self._topics: set[str] = set()
+        self._introduced: set[str] = set()
+        #: What the last poll met beside the records that it returned.
+        self._error: BrokerError | None = None
+
+    def introduce(self, topics: Iterable[str]) -> None:
+        """Have the client learn where topics lie before they are assigned.
+
+        Left to itself librdkafka looks for leaders of new topics once a second.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        new = set(topics) - self._introduced
+        for topic in sorted(new):
+            look_up(self._consumer, topic)
+        self._introduced |= new
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Add partitions at offsets; one already assigned is moved there."""
+        self.introduce(tp.topic for tp in positions)
+        known = [tp for tp in positions if tp in self._assigned]
+        if known:
+            self.unassign(known)
+        raw = [RawPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
+        self._call(self._consumer.incremental_assign, raw)
+        self._assigned.update(dict.fromkeys(positions))
+        self._topics = {tp.topic for tp in self._assigned}
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Stop partitions; those not assigned are ignored."""
+        known = [tp for tp in partitions if tp in self._assigned]
+        if not known:
+            return
+        self.resume(known)  # librdkafka may remember for good that a partition was paused
+        self._call(self._consumer.incremental_unassign, _raw(known))
+        for tp in known:
+            del self._assigned[tp]
+        if isinstance(self._error, OutOfRangeError) and self._error.partition in known:
+            self._error = None
+        self._topics = {tp.topic for tp in self._assigned}
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Fetch no more of these until resumed."""
+        self._call(self._consumer.pause, _raw(partitions))
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        """Fetch these again."""
+        self._call(self._consumer.resume, _raw(partitions))
+
+    def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Next offset of each that has one, gaps without records included."""
+        found = self._consumer.position(_raw(partitions))
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
+    def known_end(self, partition: TopicPartition) -> int | None:
+        """High watermark as of the last fetch, without asking the broker; None before the first."""
+        low_high = self._consumer.get_watermark_offsets(
+            RawPartition(partition.topic, partition.partition), cached=True
+        )
+        return None if low_high is None or low_high[1] < 0 else int(low_high[1])
+
+    def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
+        """Up to ``max_records``, waiting at most ``timeout_ms`` for that many.
+
+        ``idle_ms``, if it is more: how long to wait for the first of them.
+        """
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        messages = self._consume(max_records, timeout_ms / 1000, idle_ms / 1000)
+        if not messages:
+            return []
+        if any(map(_error, messages)):
+            messages = self._good(messages)
+        return [
+            self._columns(topic, partition, run)
+            for topic, partition, run in split(messages, len(self._topics), _topic, _partition)
+        ]
+
+    def close(self) -> None:
+        """Free the client."""
+        self._consumer.close()
+
+    def _consume(self, most: int, timeout_s: float, idle_s: float) -> list[Message]:
+        """``consume`` waits for all that it may return, also where one would do to begin with."""
+        if idle_s <= timeout_s:
+            return self._consumer.consume(most, timeout_s)
+        first = self._consumer.consume(1, idle_s)
+        return first and first + self._consumer.consume(most - 1, timeout_s)
+
+    def _good(self, messages: list[Message]) -> list[Message]:
+        """The records among what consume() returned.
+
+        They must not be lost to an error that came with them, which the next poll raises.
+        """
+        good = [message for message in messages if message.error() is None]
+        trouble = next(filter(None, map(_trouble, messages)), None)
+        if trouble is not None and not good:
+            raise trouble
+        self._error = trouble
+        return good
+
+    def _columns(self, topic: str, partition: int, run: list[Message]) -> PartitionBatch:
+        first, last = run[0].offset(), run[-1].offset()
+        offsets: Sequence[int] = range(first, last + 1)  # type: ignore[operator, arg-type]
+        if len(offsets) != len(run):
+            offsets = [m.offset() for m in run]  # type: ignore[misc]
+        return PartitionBatch(
+            topic,
+            partition,
+            offsets,
+            list(map(_key, run)),
+            list(map(_value, run)),
+            [t[1] for t in map(_timestamp, run)],
+            list(map(_headers, run)) if self._with_headers else None,  # type: ignore[arg-type]
+        )
+
+    def _call(self, method: Callable[..., Any], partitions: list[RawPartition]) -> None:
+        try:
+            method(partitions)
+        except KafkaException as error:
+            raise broker_error(error) from error
+
+
+def _raw(partitions: Iterable[TopicPartition]) -> list[RawPartition]:
+    return [RawPartition(tp.topic, tp.partition) for tp in partitions]
+
+
+def _trouble(message: Message) -> BrokerError | None:
+    """What a message says instead of being a record, if that will not pass by itself."""
+    error = message.error()
+    if error is None or error.code() in HARMLESS:
+        return None
+    where = TopicPartition(str(message.topic()), int(message.partition() or 0))
+    reason = f"reading {where}: {error.str()} ({error.name()})"
+    if error.code() in OUT_OF_RANGE:
+        return OutOfRangeError(reason, where)
+    return BrokerError(reason)
