@@ -50,6 +50,7 @@ from streamlet.group.events import (
     FlipOrdered,
     MetadataReady,
     ProgressMade,
+    RejoinWanted,
     RequestFailed,
     Start,
     Tick,
@@ -84,9 +85,17 @@ class WorkersCommit:
     losses_seen: int
 
 
-#: An event for the machine, a commit to look at first, an error that ends everything, or None:
-#: close.
-Item: TypeAlias = Event | WorkersCommit | StreamletError | None
+@attrs.frozen
+class WorkersRejoin:
+    """A wish to rejoin, and how often we had been described when it arose."""
+
+    reason: str
+    descriptions: int
+
+
+#: An event for the machine, a commit or a wish to look at first, an error that ends everything, or
+#: None: close.
+Item: TypeAlias = Event | WorkersCommit | WorkersRejoin | StreamletError | None
 
 
 @attrs.frozen
@@ -132,6 +141,7 @@ class Control:
         #: ``GroupSession.progress``.
         self.losses = self.losses_seen = 0
         self.progressed = False
+        self._descriptions = 0
         self._machine = Membership(config)
         self._next: deque[Event] = deque()
         self._sent: dict[int, Future[Answer]] = {}
@@ -178,7 +188,7 @@ class Control:
         except queue.Empty:
             return Tick()
 
-    def _take(self, item: Event | WorkersCommit | StreamletError) -> None:
+    def _take(self, item: Event | WorkersCommit | WorkersRejoin | StreamletError) -> None:
         if isinstance(item, StreamletError):
             raise item
         if isinstance(item, WorkersCommit):
@@ -186,6 +196,8 @@ class Control:
                 self._on_event(CommitDone(item.wanted.token, CommitOutcome.LOST))
                 return
             item = item.wanted
+        if isinstance(item, WorkersRejoin):
+            item = RejoinWanted(item.reason, told=item.descriptions < self._descriptions)
         if isinstance(item, (Answered, RequestFailed)):
             self._sent.pop(item.number, None)
         elif isinstance(item, CoordinatorFound):
@@ -240,6 +252,7 @@ class Control:
                 self._abandon(number, connection)
             case NeedMetadata():
                 protocols = self._protocol.subscribe(command, self._describe())
+                self._descriptions += 1
                 ready = MetadataReady(command.request, self._protocol.protocol_type, protocols)
                 self._next.append(ready)
             case RunAssignor():

@@ -98,9 +98,14 @@ class AssignorFailed:
 
 @attrs.frozen
 class RejoinWanted:
-    """Our own description changed and a rebalance is needed; joins with a new nonce."""
+    """Our own description changed and a rebalance is needed; joins with a new nonce.
+
+    ``told``: that was so when a JoinGroup was described last, so if it is on its way, the rebalance
+    that comes of it will do. One more would take back the assignment before anybody applied it.
+    """
 
     reason: str
+    told: bool = False
 
 
 @attrs.frozen

@@ -98,6 +98,7 @@ class Handover:
         self._follow_up_at_ms: int | None = None
         self._speak_at_ms: int | None = None  # when to tell the group of ready learners
         self._known = False  # we have been described to the group
+        self._descriptions = 0  # to the group, so far
         self._described = False  # in a JoinGroup that was not answered yet
         self._owes_rejoin = False
         self._asked_to_go = False
@@ -193,6 +194,7 @@ class Handover:
         self._let_go_of_overdue()
         self.told()
         self._described = True
+        self._descriptions += 1
         return self.view(dormant)
 
     def _let_go_of_overdue(self) -> None:
@@ -342,10 +344,10 @@ class Handover:
     def _all_taken_over(self) -> None:
         if self.rules.standbys:
             # The copy that became active is missing, and the old owner's is warm.
-            self._out.append(Rejoin("a standby is to be placed after a hand-over"))
+            self._rejoin("a standby is to be placed after a hand-over")
         elif self.rules.static:
             # A restart would be handed orders that are long carried out, and cost a rebalance then.
-            self._out.append(Rejoin("all hand-overs to a static member are over"))
+            self._rejoin("all hand-overs to a static member are over")
 
     def _taking_over(self) -> bool:
         """Whether a hand-over to us is still open."""
@@ -359,14 +361,14 @@ class Handover:
             self._close(task)
             self.copies.pop(task, None)
             self._set_copies()
-            self._out.append(Rejoin(f"cannot take over {task}: {reason}"))
+            self._rejoin(f"cannot take over {task}: {reason}")
 
     def set_leaving(self, leaving: Leaving | None) -> None:
         """Our instance is to go, or to stay after all; before the first join there is no other."""
         if leaving != self.leaving:
             self.leaving = leaving
             if self._known or self.generation >= 0:
-                self._out.append(Rejoin("stays" if leaving is None else "leaving"))
+                self._rejoin("stays" if leaving is None else "leaving")
 
     def tick(self, now_ms: int) -> None:
         """Do what is due; see ``due_ms``."""
@@ -377,15 +379,15 @@ class Handover:
             self._speak_at_ms = None
             learners = (copy for copy in self.copies.values() if copy.role is Role.LEARNER)
             if any(copy.ready and not copy.said for copy in learners):  # it may have fallen behind
-                self._out.append(Rejoin("a learner is ready"))
+                self._rejoin("a learner is ready")
         if self._follow_up_at_ms is not None and self._follow_up_at_ms <= now_ms:
             self._follow_up_at_ms = None
-            self._out.append(Rejoin("the plan's next part is due"))
+            self._rejoin("the plan's next part is due")
         waiting = sorted(self._stages(Stage.WAITING))
         late = [t for t in waiting if now_ms - self.claims[t].since_ms >= self.rules.timeout_ms]
         for task in late:
             del self.claims[task]
-            self._out.append(Rejoin(f"the hand-over of {task} does not proceed"))
+            self._rejoin(f"the hand-over of {task} does not proceed")
         self._proceed(now_ms)
 
     def _may_speak_at_ms(self) -> int | None:
@@ -425,6 +427,9 @@ class Handover:
 
     # -- inside --------------------------------------------------------------------------------
 
+    def _rejoin(self, reason: str) -> None:
+        self._out.append(Rejoin(reason, self._descriptions))
+
     def _stages(self, *stages: Stage) -> set[TaskId]:
         return {task for task, claim in self.claims.items() if claim.stage in stages}
 
@@ -451,7 +456,7 @@ class Handover:
         if self._unit is None and now_ms >= self._retry_at_ms and (tasks := self._ordered()):
             self._tokens += 1
             self._unit = _Unit(self._tokens, tasks)
-            self._out.append(AskHold(self._tokens, self.generation))
+            self._out.append(AskHold(self._tokens, self.generation, tasks))
         self._end_orders()
 
     def _set_copies(self) -> None:
@@ -532,7 +537,7 @@ class Handover:
             self._leave("its time to leave was up")
         elif self._owes_rejoin:
             self._owes_rejoin = False
-            self._out.append(Rejoin("gave up the tasks it was asked to"))
+            self._rejoin("gave up the tasks it was asked to")
         elif self._leaving_said and self.leaving is not None and idle:
             if self._described:
                 return  # a leader finishes its last assignment; ours may not be the last word
@@ -541,7 +546,7 @@ class Handover:
             elif orders.release and not self._asked_to_go:
                 # An assignment without these tasks confirms that nothing is expected of us.
                 self._asked_to_go = True
-                self._out.append(Rejoin("gave up its last task"))
+                self._rejoin("gave up its last task")
 
     def _leave(self, reason: str) -> None:
         self._left = True

@@ -201,10 +201,14 @@ class SetCopies:
 
 @attrs.frozen
 class AskHold:
-    """Ask the membership to send no JoinGroup (``HoldWanted``); answered by ``hold``."""
+    """Ask the membership to send no JoinGroup (``HoldWanted``); answered by ``hold``.
+
+    ``tasks`` are those that are to be stopped under it.
+    """
 
     token: int
     generation: int
+    tasks: tuple[TaskId, ...] = ()
 
 
 @attrs.frozen
@@ -238,9 +242,10 @@ class PollMarks:
 
 @attrs.frozen
 class Rejoin:
-    """Have the group rebalance."""
+    """Have the group rebalance; ``descriptions``: how often we had been described by then."""
 
     reason: str
+    descriptions: int = attrs.field(default=0, eq=False)
 
 
 @attrs.frozen

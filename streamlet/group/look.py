@@ -45,8 +45,8 @@ class GroupReader(Protocol):
         """A group as its coordinator sees it."""
         ...
 
-    def send(self, request: Request, connection: str, timeout_ms: int) -> Future[Answer]:
-        """Send a request to the coordinator."""
+    def ask(self, request: Request, timeout_ms: int) -> Future[Answer]:
+        """Ask the coordinator; again while it is moving or loading the group."""
         ...
 
 
@@ -97,7 +97,7 @@ def fetch_positions(
     for start in range(0, len(everything), _PARTITIONS_AT_ONCE):
         some = tuple(everything[start : start + _PARTITIONS_AT_ONCE])
         request = OffsetFetch(application, some, require_stable=False)
-        answer = group.send(request, "main", _REQUEST_MS).result()
+        answer = group.ask(request, _REQUEST_MS).result()
         assert isinstance(answer, OffsetFetchAnswer), answer
         if answer.error:
             raise BrokerError(f"positions of {application}: {name_of(answer.error)}")

@@ -70,6 +70,8 @@ class Member:
     force: bool = False
     #: The last description differed on purpose, and no assignment has come of it yet.
     forced: bool = False
+    #: A rebalance is wanted for what the last description says: the join under way may bring it.
+    told: bool = False
     #: Joined by static id as a new process and nothing delivered since.
     restarted: bool = False
     #: What to join as; empty if there is no choice.
@@ -307,7 +309,9 @@ class Member:
 
     def deliver(self, assignment: bytes) -> None:
         """Take the assignment of the newest generation; join again if that was wanted meanwhile."""
-        self.generation = self.newest
+        # It may be the generation that there was: then nobody planned with what we told.
+        self.force = self.force or (self.told and self.generation == self.newest)
+        self.generation, self.told = self.newest, False
         # A static successor may be handed its predecessor's assignment, without a rebalance.
         self.force = self.force or (self.restarted and self.forced)
         self.join_sent = self.forced = False

@@ -72,7 +72,7 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
-from streamlet.group.states import ENDED, LIVE, IllegalEventError, State
+from streamlet.group.states import BETWEEN, ENDED, LIVE, IllegalEventError, State
 
 __all__ = ["IllegalEventError", "Membership", "State"]
 
@@ -171,8 +171,11 @@ class Membership:
     def _wish(self, event: Wish) -> None:
         m = self._member
         match event:
-            case RejoinWanted(reason):
-                m.want_join(reason, force=True)
+            case RejoinWanted(reason, told):
+                if told and m.state in BETWEEN:
+                    m.told = True
+                else:
+                    m.want_join(reason, force=True)
             case CommitWanted():
                 self._commit(event)
             case FetchWanted(token, partitions):

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from streamlet.assignor.values import Copy
 from streamlet.clock import Clock
 from streamlet.group.committed import fetch_committed
-from streamlet.group.control import Control, WorkersCommit
+from streamlet.group.control import Control, WorkersCommit, WorkersRejoin
 from streamlet.group.events import (
     CommitWanted,
     FetchWanted,
@@ -216,9 +216,16 @@ class GroupSession:
         """What the next JoinGroup says of our tasks, unless ``describe`` was given."""
         self._copies = dict(copies)
 
-    def rejoin(self, reason: str) -> None:
-        """Have the group rebalance, with what we then say of ourselves."""
-        self._control.put(RejoinWanted(reason))
+    def rejoin(self, reason: str, descriptions: int | None = None) -> None:
+        """Have the group rebalance, with what we then say of ourselves.
+
+        ``descriptions``: how often ``describe`` had been called when this was wanted. If it was
+        since, the join that it was called for may be all that is needed.
+        """
+        if descriptions is None:
+            self._control.put(RejoinWanted(reason))
+        else:
+            self._control.put(WorkersRejoin(reason, descriptions))
 
     def commit(
         self,

@@ -76,6 +76,9 @@ _REQUESTS = {
     "DescribeLogDirs": admin.DescribeLogDirsRequest,
 }
 
+#: ``require_stable``, which came last of all we rely on: with Kafka 2.5.
+_NEWEST_NEEDED = consumer.OffsetFetchRequest(min_version=7)
+
 
 class _Dialer(KafkaNetSocket):  # type: ignore[misc]
     """Makes our sockets, and closes that of a failed attempt, which kafka-python forgets.
@@ -207,6 +210,30 @@ class Transport:
 
         return self._start(describe)
 
+    def ask(self, request: Request, timeout_ms: int) -> Future[Answer]:
+        """Ask the group's coordinator; again while it is moving or loading the group.
+
+        For requests that change nothing, of whoever is no member.
+        """
+
+        def passing(response: Any) -> int:
+            return min(codes_of(decode(request, response)) & (_MOVED | _NOT_YET), default=0)
+
+        async def asked() -> Answer:
+            deadline = self._deadline(timeout_ms)
+            response = await self._ask(request.group, encode(request), deadline, passing)
+            return decode(request, response)
+
+        return self._start(asked)
+
+    def check_version(self, timeout_ms: int) -> Future[None]:
+        """Done once a broker has answered that is new enough; raises as ``find_coordinator``."""
+
+        async def asked() -> None:
+            await self._find("", self._deadline(timeout_ms), any_broker=True)
+
+        return self._start(asked)
+
     def list_groups(self, timeout_ms: int) -> Future[list[GroupListing]]:
         """The groups of all brokers of the cluster, by name."""
 
@@ -326,6 +353,7 @@ class Transport:
                 request = WireRequest("FindCoordinator", 1, 3, {"key": group, "key_type": 0})
                 try:
                     found = await self._deliver(request, node, attempt)
+                    self._check_version()
                     await self._refresh(node)
                 except TransportError as error:
                     if not error.passing:
@@ -342,6 +370,18 @@ class Transport:
                     raise CoordinatorRefused(found.error_code, group)
                 cause = name_of(found.error_code)
             await self._net.sleep(_FIND_PAUSE_MS / 1000)
+
+    def _check_version(self) -> None:
+        """Refuse a broker that is too old, whatever is asked of it: it may know what was asked.
+
+        Else a command would say of such a broker that it has no such application.
+        """
+        versions = self._manager.broker_version_data
+        if versions is not None:
+            try:
+                versions.api_version(_NEWEST_NEEDED)
+            except kafka_errors.IncompatibleBrokerVersion as error:
+                raise TransportError(_kind(error), _text(error), sent=False) from error
 
     async def _refresh(self, node: Any) -> None:
         try:

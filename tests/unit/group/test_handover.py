@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamlet.assignor.values import Copy, Role
+from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.group.commands import CommitOutcome
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.handover import Handover
@@ -89,3 +89,16 @@ def test_a_static_member_has_its_finished_hand_overs_forgotten_in_one_rebalance(
     assert [d for d in rules.take() if isinstance(d, Rejoin)]
     rules.claimed(other, 0)
     assert not rules.take()
+
+
+def test_a_wish_to_rejoin_says_whether_it_is_older_than_a_description() -> None:
+    """Whoever follows the control topic marks us; the worker's loop comes to it later."""
+    rules = Handover(HandoverRules())
+    rules.describe({})
+    rules.assigned(2, "b", Assignment(active=frozenset({T})), 0)
+    rules.take()
+    rules.set_leaving(Leaving(0))
+    rules.describe({})
+    rules.set_leaving(None)
+    wishes = [d for d in rules.take() if isinstance(d, Rejoin)]
+    assert [(wish.reason, wish.descriptions) for wish in wishes] == [("leaving", 1), ("stays", 2)]

@@ -136,7 +136,7 @@ def test_m4_a_task_is_not_given_up_before_its_claim_stands() -> None:
     by.rules.running(T, 0)
     assert by.assigned(release={T: "b"}) == []
     by.rules.claimed(T, 0)
-    assert by.take() == [AskHold(1, 2)]
+    assert by.take() == [AskHold(1, 2, (T,))]
 
 
 def test_l5_a_task_that_was_given_away_is_dropped_without_a_commit() -> None:
@@ -150,7 +150,7 @@ def test_l5_a_task_that_was_given_away_is_dropped_without_a_commit() -> None:
 def test_m5_a_release_is_one_unit_hold_stop_commit_release() -> None:
     by = owner(T, U)
     (ask,) = by.assigned(release={T: "b"}, active=frozenset({U}))
-    assert ask == AskHold(1, 2)
+    assert ask == AskHold(1, 2, (T,))
     assert by.says() == Copy(Role.ACTIVE, 2), "nothing has begun"
     assert by.hold(1) == [Stop((T,)), CommitLast(1, (T,), {T: "b"}, 2)]
     assert by.committed(1, CommitOutcome.ACCEPTED) == [Close(T), EndHold(1)]
@@ -164,7 +164,7 @@ def test_m5_a_unit_that_may_not_begin_leaves_the_task_running_and_is_asked_for_a
     assert by.hold(1, granted=False) == []
     assert by.says() == Copy(Role.ACTIVE, 2)
     assert by.later(1) == []
-    assert by.later(50) == [AskHold(2, 2)]
+    assert by.later(50) == [AskHold(2, 2, (T,))]
 
 
 def test_m5_an_order_that_was_replaced_ends_its_hold_unused() -> None:

@@ -65,7 +65,7 @@ class Coordinator:
         more = len(self.descriptions) > 1
         return done(self.descriptions.pop(0) if more else self.descriptions[0])
 
-    def send(self, request: Request, connection: str, timeout_ms: int) -> Future[Answer]:
+    def ask(self, request: Request, timeout_ms: int) -> Future[Answer]:
         raise AssertionError(f"nobody needs {request}")
 
     def remove_members(

@@ -253,7 +253,7 @@ class AnyBroker:
 
     def rejoin(self):
         """Want a rebalance."""
-        self.tell(RejoinWanted("ready"))
+        self.tell(RejoinWanted("ready", told=self.chance.random() < 0.5))
 
     def progress(self):
         """The worker goes on."""

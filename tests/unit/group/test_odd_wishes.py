@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from streamlet.group.commands import NeedMetadata
+from streamlet.group.commands import Deliver, NeedMetadata, Send
 from streamlet.group.events import CoordinatorFound, HeartbeatWanted, RejoinWanted, Start
+from streamlet.group.membership import State
 from streamlet.group.messages import Heartbeat, JoinGroup, SyncGroup, SyncGroupAnswer
 from tests.unit.group.conftest import join_ok
 
@@ -35,3 +36,35 @@ def test_a_rebalance_wanted_while_a_static_successor_joins_still_comes(by_hand):
     (again,) = [c for c in commands if isinstance(c, NeedMetadata)]
     assert first is not None
     assert again.nonce > first.nonce
+
+
+def test_a_wish_that_the_join_under_way_tells_of_is_carried_out_by_it(by_hand):
+    """One more join would take the assignment back before the worker has seen it."""
+    member = by_hand().join()
+    member.beat(27)
+    member.describe()
+    assert not member.tell(RejoinWanted("learner ready", told=True))
+    member.answer(join_ok("a", 2))
+    member.answer(SyncGroupAnswer(0, b"x"))
+    assert [type(c) for c in member.commands if not isinstance(c, Send)] == [Deliver]
+    assert member.machine.state is State.STABLE
+
+
+def test_such_a_wish_is_carried_out_after_a_join_that_was_no_rebalance(by_hand):
+    """An answer was lost, and the same bytes again were given the same generation again."""
+    member = by_hand().join()
+    member.beat(27)
+    member.describe()
+    assert not member.tell(RejoinWanted("learner ready", told=True))
+    member.answer(join_ok("a", 1))
+    deliver, need = member.answer(SyncGroupAnswer(0, b"x"))
+    assert (deliver.generation, need.nonce) == (1, 1)
+    member.rejoin(generation=2)
+    assert member.machine.state is State.STABLE, "it is done"
+
+
+def test_a_wish_that_was_told_of_in_a_join_that_is_over_needs_another(by_hand):
+    """Whether that one's leader knew is not known any more."""
+    member = by_hand().join()
+    (need,) = member.tell(RejoinWanted("learner ready", told=True))
+    assert need.reason == "learner ready"

@@ -165,6 +165,38 @@ def test_unstable_positions_are_waited_for_and_then_an_error(
         a.session.fetch_committed([T0], 50)
 
 
+def test_a_wish_that_a_join_tells_of_already_needs_no_other(enter: Callable[..., Member]) -> None:
+    """It arose before the description and reaches the session after it."""
+    a = enter()
+    a.assigned(2)
+    b = enter()
+    b.assigned(1)
+    described, generation = b.protocol.described, b.session.generation
+    subscribe = b.protocol.subscribe
+
+    def wish(need: NeedMetadata, copies: Mapping[TaskId, Copy]) -> tuple[tuple[str, bytes], ...]:
+        if len(described) == before:
+            b.session.rejoin("a learner is ready", before)
+        return subscribe(need, copies)
+
+    before = len(described)
+    b.protocol.subscribe = wish  # type: ignore[method-assign]
+    for number in (1, 2):
+        a.session.rejoin("mine")
+        while b.assigned(1).generation < generation + number:
+            pass
+    assert [need.reason for need, _ in described[before:]] == ["rebalance in progress"] * 2
+
+
+def test_a_wish_that_arose_after_the_description_needs_a_join_of_its_own(
+    enter: Callable[..., Member],
+) -> None:
+    a = enter()
+    a.assigned(2)
+    a.session.rejoin("a learner is ready", len(a.protocol.described))
+    assert a.assigned(2).generation == 2
+
+
 def test_a_join_says_what_the_copies_are_when_it_is_sent(enter: Callable[..., Member]) -> None:
     a = enter()
     a.assigned(2)

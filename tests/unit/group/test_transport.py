@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from streamlet.errors import BrokerTooOldError, ConfigError
-from streamlet.group.messages import Heartbeat
+from streamlet.group.commands import Connection
+from streamlet.group.messages import Heartbeat, OffsetFetch, OffsetFetchAnswer
 from streamlet.group.security import client_settings
 from streamlet.group.sockets import DataFirstSocket
 from streamlet.group.transport import Transport
+from streamlet.group.transport_codec import WireRequest
 from streamlet.group.transport_errors import FailureKind, TransportError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.runtime.instance import FINAL_CODES
@@ -63,6 +65,16 @@ def test_a_broker_too_old_is_said_to_be_too_old(
     assert failed.value.kind is FailureKind.UNSUPPORTED
     assert failed.value.exit_code in FINAL_CODES, "nor is it tried again"
     assert not failed.value.sent
+
+
+def test_the_version_alone_can_be_asked_for(
+    old_address: str, request: pytest.FixtureRequest
+) -> None:
+    transport = Transport(old_address)
+    request.addfinalizer(transport.close)
+    with pytest.raises(TransportError, match=r"too old, Kafka 2\.5 is needed") as failed:
+        transport.check_version(5_000).result(10)
+    assert failed.value.exit_code in FINAL_CODES
 
 
 def test_members_are_not_removed_one_by_one_where_a_broker_is_too_old(
@@ -156,3 +168,27 @@ def test_every_security_setting_that_cannot_be_is_named_at_once(tmp_path: Path) 
 def test_an_unknown_security_protocol_is_refused() -> None:
     with pytest.raises(ConfigError, match="'tls' is not a protocol"):
         client_settings({"security.protocol": "tls"})
+
+
+def test_positions_are_asked_for_again_while_the_coordinator_moves_or_loads(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """As with a broker that has just started: it is found before it knows the group."""
+    codes = [16, 14, 0]  # NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS
+    looked_up: list[str] = []
+
+    async def coordinator(group: str, deadline: int) -> dict[Connection, str]:
+        looked_up.append(group)
+        return dict.fromkeys(Connection, "1")
+
+    async def deliver(sent: WireRequest, node: str, deadline: int) -> int:
+        return codes.pop(0)
+
+    transport = Transport("127.0.0.1:1")
+    request.addfinalizer(transport.close)
+    monkeypatch.setattr(transport, "_coordinator", coordinator)
+    monkeypatch.setattr(transport, "_deliver", deliver)
+    monkeypatch.setattr("streamlet.group.transport.decode", lambda _, n: OffsetFetchAnswer(n, {}))
+    answer = transport.ask(OffsetFetch("words", (), require_stable=False), 30_000).result(30)
+    assert answer == OffsetFetchAnswer(0, {})
+    assert looked_up == ["words"] * 3
