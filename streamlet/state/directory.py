@@ -67,12 +67,13 @@ class FolderLock:
         Raises:
             StateError: the file cannot be written.
         """
-        self.fields.update(fields)
-        raw = json.dumps(self.fields).encode()
+        said = {**self.fields, **fields}
+        raw = json.dumps(said).encode()
         with _naming(self.folder):
             # In place: a new file would be another lock. In one piece, filled up with spaces where
             # more was there: whoever reads it, or is killed, never meets half of it.
             os.pwrite(self._fd, raw.ljust(os.fstat(self._fd).st_size), 0)
+        self.fields = said
 
     def release(self) -> None:
         """Let others have it; a second call does nothing."""
@@ -170,7 +171,8 @@ class StateDirectory:
                     task = TaskId.parse(name)
                 except ValueError:
                     continue
-                found.append(_look_at(task, self.path / name))
+                with suppress(FileNotFoundError):  # deleted while we look at it
+                    found.append(_look_at(task, self.path / name))
         return sorted(found, key=lambda folder: folder.task)
 
     def wipe(self, lock: FolderLock) -> None:

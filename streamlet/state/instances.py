@@ -7,12 +7,16 @@ the lock's file, so whoever reads it knows whether the instance lives.
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 
 import attrs
 
+from streamlet.errors import StateError
 from streamlet.state.directory import INSTANCE_LOCK, FolderLock, fields_of, holder_of
+
+log = logging.getLogger(__name__)
 
 
 @attrs.frozen
@@ -63,11 +67,11 @@ class InstanceRecord:
         lock.set(name=name, drains=0, leaving_since_ms=0, tasks=0, ended="")
 
     def say(self, **fields: str | int) -> None:
-        """Change what is said; from any thread.
-
-        Raises:
-            StateError: the file cannot be written.
-        """
+        """Change what is said; from any thread. Whoever runs does not end for want of it."""
         with self._one_at_a_time:
-            if any(self._lock.fields.get(name) != value for name, value in fields.items()):
+            if all(self._lock.fields.get(name) == value for name, value in fields.items()):
+                return
+            try:
                 self._lock.set(**fields)
+            except StateError as error:
+                log.warning("others on this host cannot read how it is here: %s", error)

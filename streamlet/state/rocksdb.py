@@ -25,6 +25,7 @@ from rocksdict import (
     Cache,
     ColumnFamily,
     DBCompressionType,
+    Env,
     IngestExternalFileOptions,
     Options,
     Rdict,
@@ -44,6 +45,8 @@ MEMTABLE_BYTES = 24 << 20
 _WRITE_BUFFER_BYTES = 4 << 20
 _WAL_BYTES = 16 << 20
 _OPEN_FILES = 64
+#: Threads for compactions and threads for flushes, which all databases of the process share.
+_COMPACTIONS = _FLUSHES = 1
 
 #: rocksdict's own file in a database's folder; also who only reads writes it.
 CLIENT_FILE = "rocksdict-config.json"
@@ -306,6 +309,17 @@ def _write_sst(path: str, columns: Columns) -> None:
     writer.finish()
 
 
+def start_threads() -> None:
+    """Start the threads that flush and compact, unless they run already.
+
+    Else the first thread that opens a database starts them, and they keep its priority for good,
+    whoever opens the databases after it.
+    """
+    env = Env()
+    env.set_low_priority_background_threads(_COMPACTIONS)
+    env.set_high_priority_background_threads(_FLUSHES)
+
+
 @functools.cache
 def _shared_memory() -> tuple[Cache, WriteBufferManager]:
     """One block cache and one bound on memtables for all databases of this process."""
@@ -331,7 +345,7 @@ def _options() -> Options:
     options.set_arena_block_size(128 << 10)  # what an empty memtable takes
     options.set_max_total_wal_size(_WAL_BYTES)  # else the small family keeps every log alive
     options.set_max_open_files(_OPEN_FILES)
-    options.set_max_background_jobs(2)
+    options.set_max_background_jobs(_COMPACTIONS + _FLUSHES)
     options.set_keep_log_file_num(1)
     options.set_max_log_file_size(1 << 20)
     options.set_stats_dump_period_sec(0)

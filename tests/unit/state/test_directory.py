@@ -108,6 +108,16 @@ def test_task_folders_are_listed_with_what_they_contain(directory: StateDirector
         state.close()
 
 
+def test_a_folder_that_is_deleted_while_they_are_listed_is_left_out(
+    directory: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a worker that cleans up beside a command that looks."""
+    directory.lock_task(TaskId(0, 1)).release()
+    names = os.listdir(directory.path)
+    monkeypatch.setattr(os, "listdir", lambda _: [*names, "0_2"])
+    assert [found.task for found in directory.tasks()] == [TaskId(0, 1)]
+
+
 def test_wiping_keeps_the_lock_and_removing_gives_it_up(directory: StateDirectory) -> None:
     lock = directory.lock_task(T)
     TaskState.open(lock.folder, [Spec("s")], 1 << 20).close()
