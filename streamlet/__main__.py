@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
@@ -11,7 +12,10 @@ def main() -> None:
         from streamlet.tools.main import main as run
     except KeyboardInterrupt:
         sys.exit(130)
-    run()
+    try:
+        run()
+    finally:
+        gc.freeze()  # else Python looks through all that was loaded while it ends, for nothing
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ Events go to the file descriptor given, so that standard output stays the user's
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import os
@@ -17,11 +18,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamlet.app import App, load_app
+from streamlet.assembly import open_worker
 from streamlet.config import Settings
 from streamlet.errors import StreamletError
-from streamlet.local import MemberIdentity, open_worker
+from streamlet.local import MemberIdentity
 from streamlet.runtime.metrics.values import Snapshot
-from streamlet.runtime.restore import RestoreProgress
+from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.task import Output
 from streamlet.tools.log import set_up_logging
 from streamlet.tools.run_progress import ended_event, leaving_event, restoring_event
@@ -40,13 +42,15 @@ class PipeObserver:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._one_at_a_time = threading.Lock()
 
     def tell(self, **event: Any) -> None:
-        """Write one event; a supervisor that is gone is noticed on standard input."""
+        """Write one event, from any thread; one who is gone is noticed on standard input."""
+        left = json.dumps(event).encode() + b"\n"
         try:
-            left = json.dumps(event).encode() + b"\n"
-            while left:  # a signal may cut a long write short
-                left = left[os.write(self._fd, left) :]
+            with self._one_at_a_time:  # a pipe takes long events in pieces
+                while left:  # a signal may cut a long write short
+                    left = left[os.write(self._fd, left) :]
         except BrokenPipeError:
             log.debug("nobody reads events any more")
 
@@ -154,6 +158,7 @@ def _work(orders: Orders, observer: PipeObserver) -> None:
         worker.run(keep_going)
     finally:
         observer.tell(**ended_event(worker.counters, worker.drained))
+        gc.freeze()  # else Python looks through all that was cached while it ends, for nothing
 
 
 if __name__ == "__main__":

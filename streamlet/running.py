@@ -17,6 +17,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.assembly import open_worker
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.errors import TimedOutError
@@ -25,13 +26,12 @@ from streamlet.local import (
     MemberIdentity,
     clear_left_over,
     forget_instance,
-    open_worker,
     prepare_instance,
 )
 from streamlet.runtime.listeners import Listeners
 from streamlet.runtime.metrics.server import ANY_HOST, serving
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.restore import RestoreProgress
+from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.signals import GracefulStop
 from streamlet.runtime.task import Output
 from streamlet.runtime.worker import Worker
@@ -154,19 +154,19 @@ class Run:
             )
 
         application = self._topology.application
-        process_id, lock = StateDirectory(self._settings.state_dir, application).lock_instance()
-        self.process_id = process_id
-        member = MemberIdentity(process_id, name or socket.gethostname())
-        served = serving(
-            application,
-            member.name,
-            1,
-            self._settings,
-            metrics_port,
-            host=metrics_host,
-            told=self._serving,
-        )
         try:
+            process_id, lock = StateDirectory(self._settings.state_dir, application).lock_instance()
+            self.process_id = process_id
+            member = MemberIdentity(process_id, name or socket.gethostname())
+            served = serving(
+                application,
+                member.name,
+                1,
+                self._settings,
+                metrics_port,
+                host=metrics_host,
+                told=self._serving,
+            )
             with lock, served as exposition, _signals() as signals:
                 clear_left_over(self._topology, self._settings, process_id, lock, 1)
                 opened = partial(

@@ -24,9 +24,9 @@ from streamlet.config.values import (
     optional,
     pairs,
     positive,
+    servers,
     size,
     static_id,
-    text,
     whole,
     words,
 )
@@ -67,9 +67,9 @@ class Settings:
 
     bootstrap_servers: str = _row(
         "connection",
-        text(),
+        servers(),
         "localhost:9092",
-        "Brokers to ask first, `host:port` joined by commas.",
+        "Brokers to ask first.",
     )
 
     stream_rebalancing_mode: Literal["incremental", "eager", "upgrading"] = _row(

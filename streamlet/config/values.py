@@ -20,8 +20,14 @@ U = TypeVar("U")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)")
 _MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?", re.IGNORECASE)
+_HIGHEST_PORT = 65_535
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 _STATIC_ID = re.compile(r"[A-Za-z0-9._-]{1,240}")
+#: As the clients take it: in front may stand what Kafka's listeners are called by.
+_SERVER = re.compile(
+    r"(?:(?:sasl_)?(?:plaintext|ssl)://)?(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?",
+    re.IGNORECASE,
+)
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 
@@ -160,15 +166,18 @@ def choice(*names: str, aliases: Mapping[str, str] | None = None) -> Kind[Any]:
     return Kind(" or ".join(f"`{name}`" for name in names), parse)
 
 
-def text() -> Kind[str]:
-    """Some text, not empty."""
+def servers() -> Kind[str]:
+    """Addresses of brokers, of which at least one is needed."""
 
     def parse(value: object) -> str:
-        if not isinstance(value, str) or not value.strip():
-            raise ValueError("expected text")
-        return value.strip()
+        given = value.split(",") if isinstance(value, str) else []
+        matches = [_SERVER.fullmatch(one.strip()) for one in given]
+        ports = [int(match[1] or 1) if match else 0 for match in matches]
+        if not ports or not all(0 < port <= _HIGHEST_PORT for port in ports):
+            raise ValueError("expected host:port, several joined by commas")
+        return ",".join(one.strip() for one in given)
 
-    return Kind("text", parse)
+    return Kind("`host:port` joined by commas", parse)
 
 
 def static_id() -> Kind[str]:

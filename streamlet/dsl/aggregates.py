@@ -49,6 +49,15 @@ def max_(of: Expression) -> Aggregation:
     return Aggregation("max", of)
 
 
+@attrs.frozen(eq=False)
+class MadeOf:
+    """What an aggregator was made of: it bears this as ``made_of``."""
+
+    wanted: Aggregations
+    key_type: Any
+    value_type: Any
+
+
 #: What ``aggregate`` takes in place of an initializer and an aggregator.
 Aggregations = Aggregation | Mapping[str, Aggregation]
 
@@ -62,6 +71,7 @@ def functions(
     """Initializer, aggregator, and the type of the result, ``UNKNOWN`` where it cannot be told."""
     if isinstance(wanted, Aggregation):
         first, step = _one(wanted, key_type, value_type)
+        _mark(step, wanted, key_type, value_type)
         return lambda: first, step, wanted.type_of(key_type, value_type)
     parts = [(name, *_one(one, key_type, value_type)) for name, one in wanted.items()]
     begin = {name: first for name, first, _ in parts}
@@ -70,7 +80,12 @@ def functions(
     def together(key: Any, value: Any, so_far: dict[str, Any]) -> dict[str, Any]:
         return {name: step(key, value, so_far[name]) for name, step in steps}
 
+    _mark(together, wanted, key_type, value_type)
     return lambda: dict(begin), together, dict
+
+
+def _mark(aggregator: Any, wanted: Aggregations, key_type: Any, value_type: Any) -> None:
+    aggregator.made_of = MadeOf(wanted, key_type, value_type)
 
 
 def _one(wanted: Aggregation, key_type: Any, value_type: Any) -> tuple[Any, Aggregator]:

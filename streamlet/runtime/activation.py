@@ -18,7 +18,7 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
-from streamlet.errors import StateLockedError, StreamletError
+from streamlet.errors import BrokerError, StateLockedError, StreamletError
 from streamlet.group.handover_values import Positions
 from streamlet.kafka.limits import largest_record
 from streamlet.kafka.ports import Admin
@@ -26,7 +26,8 @@ from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.copies import CommittedPositions, Copies, CopyFailed, Promoted
 from streamlet.runtime.opening import OpenTask, open_task
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.restore import RestoreJob, Restorer
+from streamlet.runtime.restore import Restorer
+from streamlet.runtime.restore_job import RestoreJob
 from streamlet.runtime.targets import Target, Targets
 from streamlet.runtime.task import Task
 from streamlet.state.directory import StateDirectory
@@ -96,7 +97,7 @@ class Activation:
         self._wanted: dict[TaskId, Positions | None] = {}
         #: To be opened here, topic ids missing.
         self._incomplete: dict[TaskId, Target] = {}
-        self._ask_at_ms = 0
+        self._ask_at_ms = self._read_at_ms = 0
         #: Waiting for brokers to say what it begins with.
         self._asked: dict[TaskId, _Asked] = {}
         #: To be opened here, once nobody else has the folder.
@@ -172,17 +173,30 @@ class Activation:
             self._take_answers()
         if self._to_open and self._clock.now_ms() >= self._retry_ms:
             self._open()
-        if not self._restoring:
+        if not self._restoring or self._clock.now_ms() < self._read_at_ms:
             return []
-        return [self._ready(*self._restoring.pop(task)) for task in self._restorer.step(max_ms)]
+        return [self._ready(*self._restoring.pop(task)) for task in self._restored(max_ms)]
+
+    def _restored(self, max_ms: int) -> list[TaskId]:
+        """Read changelogs for a while; after a pause, if no broker tells where they begin."""
+        try:
+            return self._restorer.step(max_ms)
+        except BrokerError as error:
+            if not error.passing:
+                raise
+            log.warning("restoring waits: %s", error)
+            self._read_at_ms = self._clock.now_ms() + ASK_AGAIN_MS
+            return []
 
     def promoted(self, event: Promoted | CopyFailed) -> ActiveTask | None:
         """Take what became of a promotion; the task, if it may process from now on."""
         if isinstance(event, Promoted):
-            target = self._promoting.pop(event.opened.task, None)
-            if target is None:  # cancelled meanwhile
+            target = self._promoting.get(event.opened.task)
+            if target is None or target.limit != event.limit:
+                # Cancelled meanwhile; if it is wanted again, as of another commit, more is to come.
                 event.opened.close()
                 return None
+            del self._promoting[event.opened.task]
             return self._ready(event.opened, target)
         target = self._promoting.pop(event.task, None)
         if target is not None:

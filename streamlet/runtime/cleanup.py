@@ -103,10 +103,10 @@ class Cleanup:
                 log.warning("dormant state is not cleaned up: %s", error)
 
     def look(self) -> list[TaskId]:
-        """Delete what may go; the tasks it belonged to.
+        """Delete what may go; the tasks it belonged to. What cannot be deleted is left out.
 
         Raises:
-            StateError: the folder cannot be read, or something cannot be deleted.
+            StateError: the folder cannot be read.
         """
         now_ms, wall_ms = self._clock.now_ms(), self._clock.wall_ms()
         dormant = {one.task: one for one in self._directory.tasks() if one.holder is None}
@@ -118,7 +118,7 @@ class Cleanup:
                 since_ms = now_ms
             self._seen[task] = folder, since_ms
             long = now_ms - since_ms >= self._delay_ms
-            if long and self._is_spare(task) and self._directory.clean(folder):
+            if long and self._is_spare(task) and self._clean(folder):
                 del self._seen[task]
                 self._forget(task)
                 log.info(
@@ -128,6 +128,14 @@ class Cleanup:
                 )
                 gone.append(task)
         return gone
+
+    def _clean(self, folder: TaskFolder) -> bool:
+        """Delete a folder; False if it was used since it was found, or cannot be deleted."""
+        try:
+            return self._directory.clean(folder)
+        except StateError as error:  # the others are not to wait for this one
+            log.warning("dormant state is not cleaned up: %s", error)
+            return False
 
     def _is_spare(self, task: TaskId) -> bool:
         return copies_elsewhere(self._view(), task, self._instance) >= self._needed

@@ -1,15 +1,18 @@
 """Closes stores on a thread of its own, so that nobody waits for the disk.
 
 Closing a task's database flushes it: tens of milliseconds in which the worker's other tasks would
-stand still, at the very moment in which one of them changes hands. Until it is done the folder is
-locked; whoever wants it tries again.
+stand still, at the very moment in which one of them changes hands. So it can be put off until the
+new owner is at work, which may be on the same machine. Until it is done the folder is locked;
+whoever wants it tries again.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
+from streamlet.clock import Clock
 from streamlet.errors import StreamletError
 from streamlet.runtime.opening import OpenTask
 
@@ -17,24 +20,39 @@ log = logging.getLogger(__name__)
 
 
 class Closer:
-    """Closes what it is given, one after the other."""
+    """Closes what it is given, one after the other.
 
-    def __init__(self) -> None:
+    Args:
+        clock: the time.
+        pause_ms: how long nothing is done about a task, unless in a hurry.
+    """
+
+    def __init__(self, clock: Clock, pause_ms: int = 0) -> None:
+        self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="streamlet-closer")
+        self._pause_ms = pause_ms
+        self._hurry = threading.Event()  # for what was given so far
 
     def close(self, opened: OpenTask) -> None:
         """Close these stores soon; nobody may use them any more."""
-        self._thread.submit(_close, opened)
+        due_ms = self._clock.now_ms() + self._pause_ms
+        self._thread.submit(self._close, opened, due_ms, self._hurry)
+
+    def hurry(self) -> None:
+        """Close all that was given so far without a pause: somebody may want it again."""
+        self._hurry.set()
+        self._hurry = threading.Event()
 
     def finish(self) -> None:
         """Wait until all are closed; nothing can be given to it any more."""
+        self.hurry()
         self._thread.shutdown(wait=True)
 
-
-def _close(opened: OpenTask) -> None:
-    try:
-        opened.close()
-    except StreamletError as error:
-        log.warning("closing the stores of %s: %s", opened.task, error)
-    except Exception:
-        log.exception("closing the stores of %s", opened.task)
+    def _close(self, opened: OpenTask, due_ms: int, hurry: threading.Event) -> None:
+        hurry.wait(max(0, due_ms - self._clock.now_ms()) / 1000)
+        try:
+            opened.close()
+        except StreamletError as error:
+            log.warning("closing the stores of %s: %s", opened.task, error)
+        except Exception:
+            log.exception("closing the stores of %s", opened.task)

@@ -392,9 +392,8 @@ class AtLeastOnceCommit:
         for part in parts:
             for changelog, store in part.active.stores_by_changelog.items():
                 start, end = part.checked[changelog], part.ends[changelog]
-                sent = part.sent.pop(changelog, 0)
-                part.checked[changelog] = end
-                if end <= start + sent:
+                if end <= start + part.sent.get(changelog, 0):
+                    self._checked(part, changelog)
                     continue
                 keys = foreign_keys(
                     self._open_source,
@@ -405,6 +404,7 @@ class AtLeastOnceCommit:
                     clock=self._clock,
                     timeout_ms=self._flush_timeout_ms,
                 )
+                self._checked(part, changelog)  # not before: they may not be readable just now
                 log.warning(
                     "%s: a process that lost the task wrote %d keys; writing them again",
                     changelog,
@@ -413,6 +413,12 @@ class AtLeastOnceCommit:
                 self._send_entries(part, changelog, keys, part.active.state.encoded(store, keys))
                 found = True
         return found
+
+    @staticmethod
+    def _checked(part: Part, changelog: TopicPartition) -> None:
+        """Note that up to its end there is nothing of a stranger that will not be overwritten."""
+        part.sent.pop(changelog, None)
+        part.checked[changelog] = part.ends[changelog]
 
     def _read_ends(self, parts: Sequence[Part]) -> None:
         """One request for the ends of all changelogs just written; the others have not moved."""

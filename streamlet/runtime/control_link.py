@@ -1,8 +1,9 @@
 """A member's end of the control topic: a thread that follows marks and publishes what it is told.
 
 Nothing that runs waits for it, and nothing fails with it: while the broker is away it tries again,
-and what was to be published is published later, the newest of each kind. Reading goes to a view
-that never changes, so any thread may look at it.
+and what was to be published is published later, the newest of each kind. If the thread itself
+breaks the worker ends and is started again, since it would never be seen to leave. Reading goes
+to a view that never changes, so any thread may look at it.
 
 Whose member is gone says so itself when it leaves in peace. For the dead the leader does, who knows
 from the last rebalance which members there are: what is about others has some time to be about a
@@ -100,6 +101,8 @@ class ControlLink:
         self._compared: ControlView | None = None
         self._disagreement = ""
         self._problem = ""  # what went wrong last, until all is well again
+        #: What ended the thread, if it was not ``close``.
+        self._broke: StreamletError | None = None
 
     def start(self) -> None:
         """Begin to read."""
@@ -114,7 +117,10 @@ class ControlLink:
 
         Raises:
             RefusedError: it was, or (``starting``) a reset is under way.
+            StreamletError: nobody follows the topic any more: marks would not be seen.
         """
+        if self._broke is not None:
+            raise self._broke
         reset = self.view.reset
         if reset.pending is not None:
             if starting:
@@ -163,8 +169,9 @@ class ControlLink:
             self._take_orders()
             self._pending = dict.fromkeys(self._mine)
             self._guarded(self._write)
-        except Exception:
+        except Exception as error:  # a bug of ours, which ends the worker
             log.exception("the control topic is not followed any more")
+            self._broke = StreamletError(f"the thread at the control topic broke: {error!r}")
         finally:
             self._was_read.set()
             if self._topic is not None:

@@ -8,12 +8,15 @@ A promoted copy changes hands as it is, its stores open and its cache warm: noth
 read twice between the old owner's last commit and the new one's first record.
 
 The thread shares the interpreter with the worker's loop, so while that has tasks of its own the
-thread rests in proportion to the CPU time it used (``restore.max.share``). While a copy is about to
-be promoted it does not rest.
+thread rests in proportion to the CPU time it used (``restore.max.share``). While the worker has
+none the thread lets others on the machine go first, which may be those that run the tasks, and
+rests as far as processors are short (``runtime.background``). While a copy is about to be promoted
+it does neither. Since the priority of a thread cannot be raised again two of them take turns.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -33,9 +36,12 @@ from streamlet.errors import (
 )
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import Admin
+from streamlet.runtime.background import Processors, lower_priority
 from streamlet.runtime.opening import OpenTask, open_task
-from streamlet.runtime.restore import RestoreJob, Restorer
+from streamlet.runtime.restore import Restorer
+from streamlet.runtime.restore_job import RestoreJob
 from streamlet.state.directory import StateDirectory
+from streamlet.state.rocksdb import start_threads
 from streamlet.topology.graph import Topology
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
@@ -52,8 +58,12 @@ TABLES_MS = 1_000
 READS_MS = 200
 #: How long to rest after a failed step, and before a folder that is held is tried again.
 RETRY_MS = 100
+#: How long copies stay closed after a store refused.
+AGAIN_MS = 5_000
 #: No rest is longer, so that new orders are not kept waiting.
 LONGEST_REST_MS = 100
+
+_BROKE = "the thread that keeps copies broke"
 
 
 class CommittedPositions(Protocol):
@@ -76,9 +86,13 @@ class Lag:
 
 @attrs.frozen(eq=False)
 class Promoted:
-    """A copy is as of the commit it was promoted to; its stores are the taker's from now on."""
+    """A copy is as of the commit it was promoted to; its stores are the taker's from now on.
+
+    ``limit`` is that commit's state, as ``promote`` was given it.
+    """
 
     opened: OpenTask
+    limit: StateNumber | None
 
 
 @attrs.frozen
@@ -143,7 +157,9 @@ class Copies:
         self._clock = clock
         self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[CopyEvent] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="streamlet-copies", daemon=True)
+        #: One thread in the background and one that is not; whose turn it is goes round.
+        self._threads: list[threading.Thread] = []
+        self._turns = {True: threading.Event(), False: threading.Event()}
         self._asked = threading.Event()
         #: Whether the worker runs tasks, which come first; the worker says so.
         self.has_actives = False
@@ -155,13 +171,16 @@ class Copies:
         # The thread's own.
         self._mine: frozenset[TaskId] = frozenset()
         self._open: dict[TaskId, OpenTask] = {}
-        self._promoting: set[TaskId] = set()
+        self._promoting: dict[TaskId, StateNumber | None] = {}
         self._told: dict[TaskId, int] = {}
         self._next_lag_ms = 0
         self._next_reads_ms = 0
         self._next_tables_ms = 0
         self._retry_ms = 0
         self._closed = False
+        #: What broke the thread.
+        self._failure: StreamletError | None = None
+        self._processors = Processors()
 
     # The worker's.
 
@@ -187,6 +206,11 @@ class Copies:
         self.wanted -= {task}
         self._order(_Promote(task, limit, dict(ends)))
 
+    def check(self) -> None:
+        """Raise what broke the thread: without it no task would ever be learned here."""
+        if self._failure is not None:
+            raise self._failure
+
     def take(self) -> list[CopyEvent]:
         """What happened since the last call."""
         events = []
@@ -196,9 +220,10 @@ class Copies:
 
     def close(self) -> None:
         """End the thread; copies are as far as they were written last."""
-        if self._thread.is_alive():
+        if self._threads:
             self._order(None)
-            self._thread.join()
+        for thread in self._threads:
+            thread.join()
         for event in self.take():
             if isinstance(event, Promoted):
                 event.opened.close()
@@ -207,8 +232,31 @@ class Copies:
     def _order(self, order: _Order) -> None:
         self._orders.put(order)
         self._asked.set()
-        if order and not self._thread.is_alive():
-            self._thread.start()
+        if order and not self._threads:
+            self._start()
+        if self._closed:
+            self._refuse_orders()
+
+    def _start(self) -> None:
+        start_threads()  # the background thread's databases would have them start behind others
+        threads = [
+            threading.Thread(
+                target=self._run, args=(background,), name="streamlet-copies", daemon=True
+            )
+            for background in self._turns
+        ]
+        for thread in threads:
+            thread.start()
+        self._threads = threads
+        self._turns[False].set()
+
+    def _refuse_orders(self) -> None:
+        """Nobody carries out orders any more: who waits for a promotion has to know; any thread."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                order = self._orders.get_nowait()
+                if isinstance(order, _Promote):
+                    self._tell(CopyFailed(order.task, _BROKE))
 
     # The thread's.
 
@@ -216,17 +264,39 @@ class Copies:
         self._events.put(event)
         self._wake()
 
-    def _run(self) -> None:
+    def _run(self, background: bool) -> None:
+        if background:
+            lower_priority()
+        mine, other = self._turns[background], self._turns[not background]
+        mine.wait()
+        try:
+            while not self._closed:
+                mine.clear()
+                self._keep(background)
+                other.set()
+                if not self._closed:
+                    mine.wait()
+        finally:  # however it ends, the other does not wait for a turn that never comes
+            self._closed = True
+            other.set()
+
+    def _keep(self, background: bool) -> None:
+        """Go round until closed, or until it is the other thread's turn."""
+        self._processors = Processors()
         try:
             while not self._closed:
                 self._round()
-        except Exception:
+                if not self._closed and background is (self.has_actives or self._awaited):
+                    return
+        except Exception as error:  # a bug of ours, which ends the worker
             log.exception("copies are not kept any more")
-            for task in sorted(self._mine | self._promoting):
-                self._tell(CopyFailed(task, "the thread that keeps copies broke"))
-        finally:
-            for task in list(self._open):
-                self._drop(task)
+            self._failure = StreamletError(f"{_BROKE}: {error!r}")
+            for task in sorted(self._mine | self._promoting.keys()):
+                self._tell(CopyFailed(task, _BROKE))
+            self._closed = True
+            self._refuse_orders()
+        for task in list(self._open):
+            self._drop(task)
 
     def _round(self) -> None:
         """Orders, one step, what is to be told, a rest."""
@@ -235,9 +305,9 @@ class Copies:
         try:
             self._open_wanted()
             for task in self._restorer.step(STEP_BUSY_MS if self._awaited else STEP_MS):
-                self._promoting.discard(task)
+                limit = self._promoting.pop(task)
                 self._told.pop(task, None)
-                self._tell(Promoted(self._open.pop(task)))
+                self._tell(Promoted(self._open.pop(task), limit))
             self._follow_tables()
         except (BrokerError, TimedOutError) as error:
             log.warning("copies wait: %s", error)
@@ -256,9 +326,8 @@ class Copies:
     def _rest_ms(self, used_ns: int) -> int:
         if not self._open:
             return LONGEST_REST_MS
-        if not self.has_actives:
-            return 0
-        share = self._settings.restore_max_share
+        most = self._settings.restore_max_share
+        share = most if self.has_actives else self._processors.share()
         return min(LONGEST_REST_MS, int(used_ns * (1 - share) / share / 1_000_000))
 
     def _rest(self, ms: int) -> None:
@@ -276,8 +345,8 @@ class Copies:
                 case _Prefer(tasks):
                     self._restorer.prefer(tasks)
                 case tasks:
-                    self._mine = tasks - self._promoting
-        for task in sorted(set(self._open) - self._mine - self._promoting):
+                    self._mine = tasks - self._promoting.keys()
+        for task in sorted(self._open.keys() - self._mine - self._promoting.keys()):
             self._drop(task)
 
     def _promote(self, order: _Promote) -> None:
@@ -285,7 +354,7 @@ class Copies:
         if order.task in self._open and self._restorer.promote(
             *attrs.astuple(order, recurse=False)
         ):
-            self._promoting.add(order.task)
+            self._promoting[order.task] = order.limit
             return
         if order.task in self._open:
             self._drop(order.task)
@@ -304,15 +373,20 @@ class Copies:
             except StateLockedError as error:
                 log.debug("waiting: %s", error)
                 continue
+            try:
+                job = self._followed(opened)
+            except StreamletError:
+                opened.close()  # else it would count as a copy that is read
+                raise
             self._open[task] = opened
-            self._follow(opened)
+            self._restorer.add(job)
 
-    def _follow(self, opened: OpenTask) -> None:
+    def _followed(self, opened: OpenTask) -> RestoreJob:
         changelogs = opened.state.changelogs
         ends = self._admin.end_offsets(sorted(changelogs.values()))
         ends |= self._table_ends(opened)
         ids = self._admin.topic_ids(sorted({tp.topic for tp in changelogs.values()}))
-        self._restorer.add(RestoreJob(opened.task, opened.state, ends, None, ids, follow=True))
+        return RestoreJob(opened.task, opened.state, ends, None, ids, follow=True)
 
     def _table_ends(self, opened: OpenTask) -> dict[TopicPartition, int]:
         """How far tables over source topics may be read: to their owner's commit, not beyond."""
@@ -327,7 +401,7 @@ class Copies:
         if now < self._next_tables_ms:
             return
         self._next_tables_ms = now + TABLES_MS
-        for task in sorted(set(self._open) - self._promoting):
+        for task in sorted(self._open.keys() - self._promoting.keys()):
             ends = self._table_ends(self._open[task])
             if ends:
                 self._restorer.extend(task, ends)
@@ -346,18 +420,21 @@ class Copies:
                 self._tell(Lag(task, lag))
 
     def _fail_all(self, reason: str) -> None:
-        """A store refused: which one is not known, so every copy is given up and told of."""
-        log.error("copies are given up: %s", reason)
+        """A store refused: which one is not known, so all are closed, told of, and opened later."""
+        log.error("copies are closed and opened again in %d s: %s", AGAIN_MS // 1000, reason)
         for task in sorted(self._open):
             self._drop(task)
             self._tell(CopyFailed(task, reason))
-        self._mine = frozenset()
+        self._retry_ms = self._clock.now_ms() + AGAIN_MS
         self._promoting.clear()
 
     def _drop(self, task: TaskId) -> None:
-        self._restorer.remove(task)
         self._told.pop(task, None)
+        opened = self._open.pop(task)
         try:
-            self._open.pop(task).close()
+            try:
+                self._restorer.remove(task)
+            finally:
+                opened.close()
         except StreamletError as error:
             log.warning("closing the copy of %s: %s", task, error)

@@ -12,10 +12,14 @@ from streamlet.types import TaskId
 log = logging.getLogger(__name__)
 
 
-def dormant_copies(directory: StateDirectory, admin: Admin) -> dict[TaskId, int]:
+def dormant_copies(directory: StateDirectory, admin: Admin) -> dict[TaskId, int | None]:
     """Dormant tasks, with the records that their changelogs have behind the local positions.
 
-    Damaged folders, and those whose changelogs are gone, are left out: they are worth nothing.
+    None where no broker says how many. Damaged folders, and those whose changelogs are gone, are
+    left out: they are worth nothing.
+
+    Raises:
+        BrokerError: nobody says what topics there are.
     """
     positions = {}
     for folder in directory.tasks():
@@ -35,8 +39,8 @@ def dormant_copies(directory: StateDirectory, admin: Admin) -> dict[TaskId, int]
     try:
         ends = admin.end_offsets(sorted({tp for where in positions.values() for tp in where}))
     except BrokerError as error:
-        log.warning("state on disk is not offered: %s", error)
-        return {}
+        log.warning("state on disk is offered without knowing what it lacks: %s", error)
+        return dict.fromkeys(positions)
     return {
         task: sum(max(0, ends[tp] - position) for tp, position in where.items())
         for task, where in positions.items()

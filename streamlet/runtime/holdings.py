@@ -36,7 +36,7 @@ class Holdings:
         self._most_buffered = most_buffered
         self._forget = forget
         self._close = close
-        #: All tasks held, in whatever stage.
+        #: All tasks held, in whatever stage, in order.
         self.tasks: dict[TaskId, ActiveTask] = {}
         #: Running tasks by input partition.
         self.by_partition: dict[TopicPartition, ActiveTask] = {}
@@ -51,8 +51,8 @@ class Holdings:
         return not self.by_partition
 
     def of_stage(self, stage: Stage) -> list[ActiveTask]:
-        """The tasks in a stage, by id."""
-        return [self.tasks[t] for t in sorted(self.tasks) if self.tasks[t].stage is stage]
+        """The tasks in a stage, in order."""
+        return [active for active in self.tasks.values() if active.stage is stage]
 
     def dirty_bytes(self) -> int:
         """Estimate of the memory that only a commit can free."""
@@ -62,6 +62,9 @@ class Holdings:
         """Hold a task that was opened."""
         assert active.task not in self.tasks, active.task
         self.tasks[active.task] = active
+        ordered = sorted(self.tasks.items())  # here, since every round goes through them
+        self.tasks.clear()
+        self.tasks.update(ordered)
         self._share_cache()
 
     def resume(self, active: ActiveTask) -> None:

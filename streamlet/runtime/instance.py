@@ -279,8 +279,11 @@ class Instance:
             if process is None or process.poll() is None:
                 continue
             if worker.events >= 0:  # say what it said last before saying that it ended
-                self._read_events(worker)
-                continue
+                if select.select([worker.events], [], [], 0)[0]:
+                    self._read_events(worker)
+                    continue
+                os.close(worker.events)  # a process that it left behind keeps the other end open
+                worker.events = -1
             _close_stdin(process)
             worker.process = None
             self._on_event(worker.member, {"event": "exited", "exit_code": process.returncode})

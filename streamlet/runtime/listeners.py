@@ -19,9 +19,9 @@ from streamlet.errors import ListenerError, told
 from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
-    from streamlet.runtime.restore import RestoreProgress
+    from streamlet.runtime.outside import Observer
+    from streamlet.runtime.restore_job import RestoreProgress
     from streamlet.runtime.task import Output
-    from streamlet.runtime.worker import Observer
 
 log = logging.getLogger(__name__)
 

@@ -25,8 +25,10 @@ class OpenTask:
 
     def close(self) -> None:
         """Close the stores, writing nothing, and let others have the folder."""
-        self.state.close()
-        self.lock.release()
+        try:
+            self.state.close()
+        finally:  # a folder that stays locked would be waited for until this process ends
+            self.lock.release()
 
 
 def changelogs_of(part: Subtopology, task: TaskId) -> dict[str, TopicPartition]:

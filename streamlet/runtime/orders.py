@@ -49,6 +49,7 @@ from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.copies import Copies, CopyEvent, CopyFailed, Lag, Promoted
 from streamlet.runtime.holdings import Holdings
 from streamlet.runtime.metrics.meters import Meters
+from streamlet.runtime.precopy import Precopy
 from streamlet.runtime.reclaim import Reclaims
 from streamlet.types import TaskId, TopicPartition
 
@@ -58,8 +59,8 @@ log = logging.getLogger(__name__)
 class OrdersGroup(Protocol):
     """What carrying out orders asks of the membership (``group.session``)."""
 
-    def rejoin(self, reason: str) -> None:
-        """Have the group rebalance."""
+    def rejoin(self, reason: str, descriptions: int | None = None) -> None:
+        """Have the group rebalance, for what is so since so many descriptions of ours."""
         ...
 
     def fetch(self, token: int, partitions: Sequence[TopicPartition]) -> None:
@@ -88,6 +89,7 @@ class Orders:
         clock: the time.
         settled: told of each accepted commit.
         meters: counts moves.
+        handover_timeout_ms: when who waits for a task of ours gives up.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Orders:
         clock: Clock,
         settled: Callable[[Settled], None],
         meters: Meters,
+        handover_timeout_ms: int,
     ) -> None:
         self._board = board
         self._meters = meters
@@ -119,8 +122,8 @@ class Orders:
         self._hold_wanted: AskHold | None = None
         #: The last commit of stopped tasks, until the commit port is free for it.
         self._last: CommitLast | None = None
-        #: A usual commit is to go before the hold, so that little is left to do once tasks stop.
-        self.flush_first = False
+        #: The usual commits before that.
+        self.precopy = Precopy(handover_timeout_ms)
         #: Whether something is open that others wait for: poll shorter.
         self.busy = False
         #: Whether nobody runs a task, or will in a moment, until we do.
@@ -156,7 +159,7 @@ class Orders:
         if assigned is not None and assigned.generation != self.generation:
             self.generation = assigned.generation
             self._meters.rebalanced()
-            self._hold_wanted = self._last = None  # they answered orders that are replaced
+            self._forget_unit()  # it answered orders that are replaced
             log.info("generation %d: %s", assigned.generation, _summary(assigned.assignment))
         lost = bool(_of(Lost, events))
         if lost:
@@ -164,6 +167,8 @@ class Orders:
         for commit in _of(CommitDone, events):
             self._commit_done(commit, lost=lost)
         self._perform(decisions)
+        if _of(JoinSoon, events):
+            self.precopy.end()  # the join may wait for that unit, and the group for the join
         self._read_ahead(awaited, seen)
         for answer in _of(FetchDone, events):
             for active, positions in self._reclaims.fetched(answer):
@@ -189,7 +194,7 @@ class Orders:
             case Lost(reason=reason):
                 log.warning("lost all tasks: %s", reason)
                 self._meters.lost += 1
-                self._hold_wanted = self._last = None  # the board has told the rules
+                self._forget_unit()  # the board has told the rules
             case HoldDone(token=token, granted=granted):
                 rules.hold(token, granted, now)
             case FetchDone():
@@ -210,6 +215,11 @@ class Orders:
                 found[task] = positions
         return found
 
+    def _forget_unit(self) -> None:
+        """Stop nothing, and commit nothing before: whoever waits for it does so no longer."""
+        self._hold_wanted = self._last = None
+        self.precopy.end()
+
     def _read_ahead(self, awaited: frozenset[TaskId], seen: Mapping[TaskId, Positions]) -> None:
         """Fetch the input of tasks that nobody else will process, as far as it is known."""
         ahead = self._holdings.ahead
@@ -228,12 +238,20 @@ class Orders:
             if settled.outcome is CommitOutcome.ACCEPTED and not lost:
                 for part in settled.parts:
                     rules.claimed(part.active.task, now)
+                self.precopy.committed(self._entries_to_go(settled), now)
             over = settled.last or settled.outcome is not CommitOutcome.ACCEPTED
             if settled.hold is not None and over:
                 self._last = None
                 rules.committed(settled.hold, settled.outcome, now)
             decisions = rules.take()
         self._perform(decisions)
+
+    def _entries_to_go(self, settled: Settled) -> int:
+        """Changed entries of a commit that belong to tasks about to be stopped."""
+        if self._hold_wanted is None:
+            return 0
+        drained = [p.drained for p in settled.parts if p.active.task in self._hold_wanted.tasks]
+        return sum(map(len, filter(None, drained)))
 
     def _copy_news(self, news: CopyEvent) -> None:
         match news:
@@ -310,7 +328,7 @@ class Orders:
     def drop_all(self) -> None:
         """Close everything, writing nothing."""
         self._commit.abort()
-        self._hold_wanted = self._last = None
+        self._forget_unit()
         self._holdings.ahead.only(())  # a batch of it may be lost with the round that failed
         for task in self._activation.tasks:
             self._activation.cancel(task)
@@ -357,16 +375,17 @@ class Orders:
             case SetCopies(learner=learner, standby=standby):
                 self._set_copies(learner | standby, activating)
             case AskHold():
-                self._hold_wanted, self.flush_first = decision, True
+                self._hold_wanted = decision
+                self.precopy.begin(self._clock.now_ms())
             case EndHold(token=token):
                 self._group.end_hold(token)
             case CommitLast():
                 self._last = decision
             case PollMarks(tasks=tasks):
                 self._poll_marks(tasks)
-            case Rejoin(reason=reason):
+            case Rejoin(reason=reason, descriptions=descriptions):
                 log.info("rejoining: %s", reason)
-                self._group.rejoin(reason)
+                self._group.rejoin(reason, descriptions)
             case Leave(reason=reason):
                 self.leaving = reason
 

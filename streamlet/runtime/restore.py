@@ -5,30 +5,33 @@ one consumer and are read side by side, a step at a time, so that a worker can p
 between steps. What was read waits in memory until a chunk is worth a file; all jobs together stay
 below one bound.
 
-Local state is believed only as far as the broker's log goes with it: another topic id, a position
-before the log's start or behind its end mean that the changelog is not the one that the state was
-built from, or that deletions were missed. Then the task starts over from the log's start; but if
-its state is exactly that of the commit, a topic that was made anew is filled from it instead.
-
-Which records of a changelog count is decided in ``state.changelog``.
+What a job is, and whether its local state is believed: ``restore_job``. Which records of a
+changelog count: ``state.changelog``.
 """
 
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeAlias
 
 import attrs
 
 from streamlet.clock import Clock
-from streamlet.errors import BrokerError, TaskCorruptedError
-from streamlet.kafka.ports import Admin, PartitionBatch, RecordSource
-from streamlet.state.changelog import ChangelogReader, HoldingReader, PlainReader, Reader
-from streamlet.state.load import Loader
-from streamlet.state.task_state import TaskState
-from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
+from streamlet.errors import BrokerError, OutOfRangeError, TaskCorruptedError
+from streamlet.kafka.ports import Admin, RecordSource
+from streamlet.runtime.restore_job import (
+    OPEN_END,
+    Part,
+    Phase,
+    RestoreJob,
+    RestoreProgress,
+    Run,
+    healed,
+    mistrust,
+    reader_of,
+)
+from streamlet.state.changelog import PlainReader
+from streamlet.types import StateNumber, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -44,134 +47,8 @@ SHORT_STEP_RECORDS = 10_000
 #: What a preferred task may hold in memory: little is then left to write when it is promoted. And
 #: what is read at once while there is one, so that an order to promote it is taken soon.
 PREFERRED_RECORDS = 500
-#: Where a changelog that is followed ends: never.
-OPEN_END = 1 << 62
 #: Progress of a store is told no more often than this.
 PROGRESS_MS = 250
-
-
-@attrs.frozen(eq=False)
-class RestoreJob:
-    """One task to restore.
-
-    ``ends`` is where each changelog partition ended, read after the commit was fetched; for a store
-    over a source topic, the committed input offset. ``limit`` is the state number of that commit;
-    None if nobody committed: everything counts. ``topic_ids`` are those that the topics have now;
-    an unknown one is not compared. With ``follow`` the task is read on for good, until ``promote``
-    says where to stop and what counts; its changelogs ended at ``ends`` just now.
-    """
-
-    task: TaskId
-    state: TaskState
-    ends: Mapping[TopicPartition, int]
-    limit: StateNumber | None
-    topic_ids: Mapping[str, str] = attrs.field(factory=dict)
-    follow: bool = False
-
-
-Phase: TypeAlias = Literal["start", "batch", "end", "suspended"]
-
-
-@attrs.frozen
-class RestoreProgress:
-    """How far one store is. ``rate`` is in records per second, ``eta_s`` in seconds."""
-
-    task: TaskId
-    store: str
-    partition: TopicPartition
-    phase: Phase
-    position: int  # the next offset to read
-    end: int
-    restored: int  # records read, those skipped included
-    batch: int  # of those, since this was told last
-    rate: float
-    eta_s: float | None  # None before there is a rate
-
-    @property
-    def remaining(self) -> int:
-        """Offsets still to read."""
-        return max(0, self.end - self.position)
-
-
-@attrs.define(eq=False)
-class _Partition:
-    """One changelog partition being read; ``position`` is the next offset to read."""
-
-    task: TaskId
-    tp: TopicPartition
-    store: str
-    reader: Reader
-    loader: Loader
-    position: int
-    end: int
-    started_ms: int
-    told_ms: int
-    restored: int = 0
-    told_of: int = 0  # of ``restored``
-
-    def take(self, batch: PartitionBatch) -> None:
-        """Hand a batch to the store's loader, up to the end; what is behind it is not ours."""
-        offsets, keys, values, headers = batch.offsets, batch.keys, batch.values, batch.headers
-        stop = bisect_left(offsets, self.end)
-        if stop < len(offsets):
-            offsets, keys, values = offsets[:stop], keys[:stop], values[:stop]
-            headers = None if headers is None else headers[:stop]
-        self.loader.add(*self.reader.read(offsets, keys, values, headers))
-        self.restored += stop
-        self.position = min(batch.offsets[-1] + 1, self.end)
-
-    def flush(self) -> None:
-        """Put the chunk on the medium with what may be said of the position."""
-        position = self.reader.position(self.position)
-        self.loader.flush(position, self.reader.epoch_before(position))
-
-    def progress(self, phase: Phase, now_ms: int) -> RestoreProgress:
-        """What there is to tell now; what is told is told once."""
-        batch, self.told_of = self.restored - self.told_of, self.restored
-        self.told_ms = now_ms
-        seconds = (now_ms - self.started_ms) / 1000
-        rate = self.restored / seconds if seconds > 0 else 0.0
-        end = self.position if self.end == OPEN_END else self.end
-        left = end - self.position
-        eta = 0.0 if left <= 0 else left / rate if rate > 0 else None
-        return RestoreProgress(
-            self.task,
-            self.store,
-            self.tp,
-            phase,
-            self.position,
-            end,
-            self.restored,
-            batch,
-            rate,
-            eta,
-        )
-
-
-@attrs.define(eq=False)
-class _Run:
-    """A job with its partitions."""
-
-    job: RestoreJob
-    parts: list[_Partition]
-    wiped: bool = False
-
-    @property
-    def read(self) -> bool:
-        """Whether everything was read, and nothing is to be followed."""
-        return not self.job.follow and all(part.position >= part.end for part in self.parts)
-
-    def finish(self) -> None:
-        """Write what is left, and say what the stores contain now."""
-        for part in self.parts:
-            if isinstance(part.reader, HoldingReader):
-                part.loader.add(*part.reader.settle(self.job.limit))
-            part.flush()
-        state = self.job.limit
-        if state is None:
-            state = max([self.job.state.state, *(part.reader.newest for part in self.parts)])
-        self.job.state.met = max([0, *(part.reader.highest for part in self.parts)])
-        self.job.state.restored(state, {part.store: part.reader.skipped for part in self.parts})
 
 
 class Restorer:
@@ -208,13 +85,15 @@ class Restorer:
         self._buffer_records = buffer_records
         self._buffer_bytes = buffer_bytes
         self._added: list[RestoreJob] = []
-        self._runs: dict[TaskId, _Run] = {}
+        self._runs: dict[TaskId, Run] = {}
         #: Partitions with something left to read: assigned to the consumer, all but the waiting.
-        self._open: dict[TopicPartition, _Partition] = {}
+        self._open: dict[TopicPartition, Part] = {}
         self._preferred: frozenset[TaskId] = frozenset()
         #: Those that wait until preferred tasks are done: not assigned meanwhile, since librdkafka
         #: may take some hundred ms to fetch a partition again that was paused.
         self._waiting: set[TopicPartition] = set()
+        #: What the client said last, which it says but once, until it is known what came of it.
+        self._trouble: BrokerError | None = None
 
     @property
     def idle(self) -> bool:
@@ -310,7 +189,7 @@ class Restorer:
             for task, run in self._runs.items()
         }
 
-    def _lag(self, part: _Partition) -> int:
+    def _lag(self, part: Part) -> int:
         end: int | None = part.end
         if end == OPEN_END:
             end = None if part.tp in self._waiting else self._source.known_end(part.tp)
@@ -353,27 +232,28 @@ class Restorer:
     # Beginning, and beginning again.
 
     def _begin_added(self) -> None:
-        added, self._added = self._added, []
-        wanted = sorted({tp for job in added for tp in job.state.changelogs.values()})
+        wanted = sorted({tp for job in self._added for tp in job.state.changelogs.values()})
         starts = self._admin.start_offsets(wanted) if wanted else {}
-        for job in map(_healed, added):
-            reason = _mistrust(job, starts)
+        while self._added:  # what the broker does not answer for is begun in a later step
+            job = healed(self._added[0])
+            reason = mistrust(job, starts)
             if reason is not None:
                 log.warning("task %s starts over: %s", job.task, reason)
                 job.state.wipe()
-            self._begin(_Run(job, []), starts)
+            self._begin(Run(job, []), starts)
+            del self._added[0]
 
-    def _begin(self, run: _Run, starts: Mapping[TopicPartition, int]) -> None:
+    def _begin(self, run: Run, starts: Mapping[TopicPartition, int]) -> None:
         state, now = run.job.state, self._clock.now_ms()
         for tp in state.changelogs.values():
             if run.job.topic_ids.get(tp.topic):
                 state.topic_ids[tp.topic] = run.job.topic_ids[tp.topic]
         run.parts = [
-            _Partition(
+            Part(
                 run.job.task,
                 tp,
                 store,
-                _reader(run.job, store, tp),
+                reader_of(run.job, store, tp),
                 state.loader(store),
                 state.positions.get(tp, starts[tp]),
                 OPEN_END if run.job.follow and store not in state.plain else run.job.ends[tp],
@@ -382,30 +262,33 @@ class Restorer:
             )
             for store, tp in sorted(state.changelogs.items())
         ]
+        self._read_on(run.parts)
         self._runs[run.job.task] = run
         self._tell_all(run, "start")
-        self._read_on(run.parts)
 
-    def _begin_again(self, run: _Run, reason: str) -> None:
+    def _begin_again(self, run: Run, reason: str) -> None:
+        starts = self._admin.start_offsets([part.tp for part in run.parts])
         log.warning("task %s starts over: %s", run.job.task, reason)
         self._stop(run.parts)
         self._tell_all(run, "suspended")
         run.job.state.wipe()
-        self._begin(run, self._admin.start_offsets([part.tp for part in run.parts]))
+        self._begin(run, starts)
 
-    def _read_on(self, parts: Sequence[_Partition]) -> None:
+    def _read_on(self, parts: Sequence[Part]) -> None:
         """Have the consumer read those that are behind their end."""
         behind = {p.tp: p for p in parts if p.position < p.end and p.tp not in self._open}
         if behind:
-            self._open.update(behind)
             self._source.assign({tp: part.position for tp, part in behind.items()})
+            self._open.update(behind)
             self._share()
 
-    def _stop(self, parts: Sequence[_Partition]) -> None:
+    def _stop(self, parts: Sequence[Part]) -> None:
         reading = [part.tp for part in parts if self._open.pop(part.tp, None) is not None]
         if reading:
             self._waiting.difference_update(reading)
             self._source.unassign(reading)
+            if isinstance(self._trouble, OutOfRangeError) and self._trouble.partition in reading:
+                self._trouble = None
             self._share()
 
     # Reading.
@@ -413,10 +296,15 @@ class Restorer:
     def _read(self, timeout_ms: int) -> bool:
         """Poll once; whether anything came of it."""
         try:
+            if self._trouble is not None:
+                raise self._trouble
             records = PREFERRED_RECORDS if self.urgent else POLL_RECORDS
             batches = self._source.poll(records, timeout_ms)
         except BrokerError as error:
-            if not self._begin_cut_off_again():
+            self._trouble = error  # nobody may be there to say where logs begin
+            found = self._begin_cut_off_again()
+            self._trouble = None
+            if not found:
                 raise
             log.debug("restoring goes on after: %s", error)
             return True
@@ -472,15 +360,15 @@ class Restorer:
             self._tell_all(self._runs.pop(task), "end")
         return done
 
-    def _written(self, run: _Run, write: Callable[[], None]) -> bool:
+    def _written(self, run: Run, write: Callable[[], None]) -> bool:
         """Write; if the store turns out to be damaged, begin the task again, once."""
         try:
             write()
         except TaskCorruptedError as error:
             if run.wiped:
                 raise
-            run.wiped = True
             self._begin_again(run, str(error))
+            run.wiped = True
             return False
         return True
 
@@ -492,57 +380,8 @@ class Restorer:
                 if part.position < part.end and now - part.told_ms >= PROGRESS_MS:
                     self._progress(part.progress("batch", now))
 
-    def _tell_all(self, run: _Run, phase: Phase) -> None:
+    def _tell_all(self, run: Run, phase: Phase) -> None:
         if self._progress is not None:
             now = self._clock.now_ms()
             for part in run.parts:
                 self._progress(part.progress(phase, now))
-
-
-def _healed(job: RestoreJob) -> RestoreJob:
-    """The job without the changelogs that were made anew, if the local state can do without them.
-
-    Where the stores contain exactly the commit nothing is to be restored, and they may be all that
-    is left of the state: the next owner is to find it in the changelogs again.
-    """
-    state = job.state
-    if job.limit in (None, NO_STATE) or state.state != job.limit or not state.on_disk:
-        return job
-    ids = dict(job.topic_ids)
-    for store, tp in sorted(state.changelogs.items()):
-        known, now = state.topic_ids.get(tp.topic), ids.get(tp.topic)
-        if known and now and known != now and store not in state.plain:
-            log.warning(
-                "task %s: topic %s was made anew and is filled from the local state, which is that "
-                "of the commit",
-                job.task,
-                tp.topic,
-            )
-            state.write_anew(store, job.ends[tp], now)
-            del ids[tp.topic]
-    return attrs.evolve(job, topic_ids=ids)
-
-
-def _mistrust(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> str | None:
-    """Why the local state does not go with the log; None if it does."""
-    state = job.state
-    if job.limit is not None and state.state > job.limit:
-        return f"its state {tuple(state.state)} is ahead of the commit {tuple(job.limit)}"
-    for tp in sorted(state.changelogs.values()):
-        known, now = state.topic_ids.get(tp.topic), job.topic_ids.get(tp.topic)
-        if known and now and known != now:
-            return f"topic {tp.topic} was made anew"
-        position = state.positions.get(tp)
-        if position is not None and position > job.ends[tp]:
-            return f"{tp} ends at {job.ends[tp]}, the state was built up to {position}"
-        if position is not None and position < starts[tp]:
-            return f"{tp} begins at {starts[tp]}, the state was built up to {position}"
-    return None
-
-
-def _reader(job: RestoreJob, store: str, tp: TopicPartition) -> Reader:
-    if store in job.state.plain:
-        return PlainReader(job.state.stores[store].taken)
-    if job.follow:
-        return HoldingReader(str(tp), job.state.epochs.get(tp, 0))
-    return ChangelogReader(str(tp), job.limit, job.state.epochs.get(tp, 0))

@@ -16,10 +16,16 @@ class GracefulStop:
     Args:
         drains: whether SIGUSR1 sets ``drain``, which is whoever waits for it to clear.
         drain_on_sigterm: whether the first SIGTERM does, too.
+        breakable: False for a block that is inside of calls that a ``KeyboardInterrupt`` breaks:
+            the second sets ``now``, for the block to look at between them, and the third raises.
     """
 
-    def __init__(self, *, drains: bool = False, drain_on_sigterm: bool = False) -> None:
+    def __init__(
+        self, *, drains: bool = False, drain_on_sigterm: bool = False, breakable: bool = True
+    ) -> None:
         self.asked = threading.Event()
+        self.now = threading.Event()
+        self._breakable = breakable
         self.drain = threading.Event()
         self._drains = drains or drain_on_sigterm
         self._drain_on_sigterm = drain_on_sigterm
@@ -46,5 +52,7 @@ class GracefulStop:
             self.drain.set()
             return
         if self.asked.is_set():
-            raise KeyboardInterrupt
+            if self._breakable or self.now.is_set():
+                raise KeyboardInterrupt
+            self.now.set()
         self.asked.set()

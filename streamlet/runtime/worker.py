@@ -11,9 +11,6 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable
-from typing import Protocol
-
-import attrs
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
@@ -36,19 +33,20 @@ from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.cleanup import Cleanup
 from streamlet.runtime.closing import Closer
-from streamlet.runtime.commit import AtLeastOnceCommit, CommitGroup, Settled
+from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.copies import Copies
 from streamlet.runtime.holdings import Holdings
 from streamlet.runtime.metrics.advisor import Advisor
-from streamlet.runtime.metrics.measure import Member, Standing, lags_of, measure, roles_of
+from streamlet.runtime.metrics.measure import Member, lags_of, measure, roles_of
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
-from streamlet.runtime.orders import Orders, OrdersGroup
+from streamlet.runtime.orders import Orders
+from streamlet.runtime.outside import Observer, WorkerCounters, WorkerGroup
 from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.postponed import Postponed
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.reporting import Reporter
-from streamlet.runtime.restore import RestoreProgress
 from streamlet.runtime.sending import Sending
 from streamlet.runtime.task import Output
 from streamlet.types import TaskId, TopicPartition
@@ -58,9 +56,13 @@ log = logging.getLogger(__name__)
 #: Records per poll, and how long a poll waits for that many: librdkafka waits for a full batch.
 POLL_RECORDS = 10_000
 POLL_MS = 5
-#: The same while a hand-over is open: somebody waits for us, at most for a batch.
+#: How long it waits for the first of them, which costs nothing while there is none; news that
+#: nobody waits for may lie for so long.
+QUIET_MS = 20
+#: How long a worker that runs nothing waits for news; what is due then may come so late.
+IDLE_MS = 50
+#: Records per poll while a hand-over is open: somebody waits for us, at most for a batch.
 POLL_BUSY_RECORDS = 1_000
-POLL_BUSY_MS = 2
 #: While a task is handed over to us a commit that is due waits for so long, ms: it takes some ten
 #: milliseconds, in which the task's mark would not be looked at.
 HOLD_OFF_MS = 250
@@ -70,6 +72,9 @@ COLLECT_MS = 1_000
 RESTORE_STEP_MS = 5
 RESTORE_ALONE_MS = 100
 
+#: How long after a task was given up its stores are closed, if nobody can wait for them, ms.
+CLOSE_LATER_MS = 1_000
+
 #: How long a worker waits for the marks there are before it joins: as one that is to leave.
 MARKS_MS = 5_000
 
@@ -78,52 +83,6 @@ FAREWELL_MS = 1_000
 
 #: How often a worker tells what it measured, ms.
 MEASURE_MS = 1_000
-
-
-class WorkerGroup(CommitGroup, OrdersGroup, Standing, Protocol):
-    """What the worker asks of its membership (``group.session``)."""
-
-    def start(self) -> None:
-        """Join."""
-        ...
-
-    def progress(self) -> None:
-        """The loop went round, and takes all events now."""
-        ...
-
-    def leave(self, reason: str, timeout_ms: int, *, quietly: bool | None = None) -> bool:
-        """Leave for good; False if that took longer."""
-        ...
-
-    def close(self) -> None:
-        """End the control thread."""
-        ...
-
-
-class Observer(Protocol):
-    """Who wants to know what a worker does (the supervisor's pipe, a notebook, a test)."""
-
-    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
-        """The worker's state (Kafka Streams' names) or the set of running tasks changed."""
-        ...
-
-    def restoring(self, progress: RestoreProgress) -> None:
-        """A store is being restored."""
-        ...
-
-    def produced(self, outputs: list[Output]) -> None:
-        """These were handed to the producer."""
-        ...
-
-
-@attrs.define
-class WorkerCounters:
-    """What a worker counted since it started."""
-
-    records: int = 0
-    dropped: int = 0  # by rule: null keys, negative timestamps
-    skipped: int = 0  # by error policy, dead letters included
-    dead_lettered: int = 0
 
 
 class Worker:
@@ -149,6 +108,7 @@ class Worker:
         measured: is given a snapshot once a second and at every change of state; None: nobody asks.
         link: our end of the control topic, started; closed with the worker.
         reporter: says there what we do.
+        siblings: whether other workers share our folder, so that they may wait for what we close.
     """
 
     def __init__(
@@ -173,13 +133,11 @@ class Worker:
         cleanup: Cleanup | None = None,
         link: ControlLink | None = None,
         reporter: Reporter | None = None,
+        siblings: bool = False,
     ) -> None:
-        self._settings = settings
+        self._settings, self._measured = settings, measured
         self.meters = meters or Meters(clock)
-        self._measured = measured
-        self._advisor = advisor
-        self._cleanup = cleanup
-        self._next_measure_ms = 0
+        self._advisor, self._cleanup = advisor, cleanup
         self._group = group
         self._board = board
         self._source = source
@@ -188,13 +146,11 @@ class Worker:
         self._activation = activation
         self._copies = copies
         self._commit = commit
-        self._catalog = catalog
-        self._purge = purge
-        self._clock = clock
-        self._observer = observer
+        self._catalog, self._purge = catalog, purge
+        self._clock, self._observer = clock, observer
         self._link = link
         self._reporter = reporter
-        self._closer = Closer()
+        self._closer = Closer(clock, _close_later_ms(settings, siblings))
         self.holdings = Holdings(
             source,
             cache_bytes=settings.cache_max_bytes,
@@ -212,6 +168,7 @@ class Worker:
             clock=clock,
             settled=self._settled,
             meters=self.meters,
+            handover_timeout_ms=settings.handover_timeout_ms,
         )
         #: Of the tasks given up so far, all of them once ``run`` has returned.
         self.counters = WorkerCounters()
@@ -220,7 +177,10 @@ class Worker:
         #: next process.
         self.leaves: Callable[[], bool] = lambda: False
         self._told: tuple[TaskId, ...] = ()
-        self._next_commit_ms = self._collect_by_ms = 0
+        self._next_commit_ms = self._next_measure_ms = self._collect_by_ms = 0
+        self._postponed = Postponed(clock, settings.session_timeout_ms // 2)
+        #: Of the last round: whether more records were there than it took; whether some wait.
+        self._backlog = self._waiting = False
 
     # The loop.
 
@@ -264,12 +224,15 @@ class Worker:
         """One round: orders, restoring, a batch, perhaps a commit."""
         if self._link is not None:
             self._link.check_reset()
+        if self._copies is not None:
+            self._copies.check()
         self._group.progress()  # before taking: what is lost from now on is seen in the next round
         self._orders.take()
         self._activate()
         try:
-            self._process()
-            self._commit_step()
+            if self._orders.unit is None or self._commit.under_way:
+                self._process()
+            self._commit_step()  # stopped tasks wait for theirs
         except UndeliveredError as error:
             self._lose(error)  # the broker was away, or we were, for about as long as our session
         if self._reporter is not None:
@@ -316,6 +279,7 @@ class Worker:
 
     def _activate(self) -> None:
         if not self._activation.idle:
+            self._closer.hurry()
             step_ms = RESTORE_STEP_MS if self.holdings.by_partition else RESTORE_ALONE_MS
             for active in self._activation.step(step_ms):
                 self._orders.run(active)
@@ -341,6 +305,7 @@ class Worker:
                 self.holdings.ahead.take(batch)
         if batches:
             self.meters.process.add_ns(self._clock.now_ns() - polled)
+        self._waiting = False
         for active in self.holdings.of_stage(Stage.RUNNING):
             self._process_waiting(active, now)
 
@@ -348,18 +313,29 @@ class Worker:
         try:
             if self.holdings.idle:
                 # Nobody but those who have news waits for us: be there at once for them.
-                self._board.wait(0 if self._activation.restoring else POLL_MS)
+                idle_ms = POLL_MS if self._orders.busy else IDLE_MS
+                self._board.wait(0 if self._activation.restoring else idle_ms)
                 return self._source.poll(POLL_RECORDS, 0)
-            return self._source.poll(*self._poll_bounds())
+            if self._orders.busy:
+                return self._poll_between_news()
+            return self._source.poll(POLL_RECORDS, POLL_MS, self._quiet_ms())
         except OutOfRangeError as error:
             if not self.holdings.ahead.give_up(error.partition):
                 raise
             log.debug("not read ahead: %s", error)
             return []
 
-    def _poll_bounds(self) -> tuple[int, int]:
-        busy = self._orders.busy
-        return (POLL_BUSY_RECORDS, POLL_BUSY_MS) if busy else (POLL_RECORDS, POLL_MS)
+    def _poll_between_news(self) -> list[PartitionBatch]:
+        """Wait for news in place of records, unless there are many of these."""
+        if not (self._backlog or self._activation.restoring):
+            self._board.wait(POLL_MS)
+        batches = self._source.poll(POLL_BUSY_RECORDS, 0)
+        self._backlog = sum(map(len, batches)) >= POLL_BUSY_RECORDS
+        return batches
+
+    def _quiet_ms(self) -> int:
+        """A commit that is prepared a step at a time, or records that wait, cannot wait so long."""
+        return 0 if self._commit.under_way or self._waiting else QUIET_MS
 
     def _process_batch(self, active: ActiveTask, batch: PartitionBatch, now: int) -> None:
         assert active.processor is not None
@@ -373,6 +349,7 @@ class Worker:
         assert active.processor is not None
         if not active.processor.buffered():
             return
+        self._waiting = True
         try:
             self._send(active.processor.resume(now, self._end_of_records))
         except ProcessingError as error:
@@ -418,12 +395,13 @@ class Worker:
         """Begin a commit if one is due or asked for, or send the one under way again."""
         now = self._clock.now_ms()
         due_ms = self._next_commit_ms + (HOLD_OFF_MS if self._orders.awaited else 0)
-        due = now >= due_ms or self._orders.flush_first or self._too_dirty()
+        precopy = self._orders.precopy
+        due = now >= due_ms or precopy.due(now) or self._too_dirty()
         if self._commit.under_way:
-            if not self._commit.sent:
+            if not self._commit.sent and not self._postponed.waits:
                 self._try(self._begin_commit)
         elif due and self._orders.unit is None:
-            self._orders.flush_first = False
+            precopy.committing()
             self._next_commit_ms = now + self._settings.commit_interval_ms
             self._try(self._begin_commit)
             if not self._orders.busy or now >= self._collect_by_ms:
@@ -431,9 +409,9 @@ class Worker:
                 self._collect_by_ms = now + COLLECT_MS
             self._purge.run(now)
             self._look_at_topics(now)
-        # A hold is asked for when the commit before it is done: stopped tasks would wait for that.
-        flushes = self._orders.flush_first and self._orders.unit is None
-        if self._orders.waiting and not flushes and not self._commit.under_way:
+        # A hold is asked for when those are done: stopped tasks would wait for them.
+        first = self._orders.unit is None and not precopy.over
+        if self._orders.waiting and not first and not self._commit.under_way:
             self._try(self._orders.go_on)
 
     def _begin_commit(self) -> None:
@@ -444,6 +422,7 @@ class Worker:
     def _try(self, commit: Callable[[], None]) -> None:
         try:
             self._timed(commit)
+            self._postponed.over()
         except TaskMigratedError as error:
             self._lose(error)
         except EntryTooLargeError as error:
@@ -451,7 +430,7 @@ class Worker:
         except DeliveryError:
             raise
         except BrokerError as error:
-            log.warning("commit postponed: %s", error)
+            self._postponed.take(error)
 
     def _be_careful(self, error: EntryTooLargeError) -> None:
         """Go back to the last commit and find the record that makes an entry too large.
@@ -475,6 +454,7 @@ class Worker:
         log.warning("lost all tasks: %s", error)
         self.meters.lost += 1
         self._orders.lose_all()
+        self._closer.hurry()  # we may get them again at once
         self._group.rejoin("membership was lost")
 
     def _settled(self, settled: Settled) -> None:
@@ -490,7 +470,7 @@ class Worker:
         try:
             if self._catalog.look(now):
                 self._group.rejoin("there are other partitions")
-        except BrokerError as error:
+        except (BrokerError, TimedOutError) as error:
             log.warning("looking at topics: %s", error)
 
     def _await_last_commit(self) -> None:
@@ -581,3 +561,8 @@ class Worker:
         if self._link is not None:
             self._link.close()
         self._group.close()
+
+
+def _close_later_ms(settings: Settings, siblings: bool) -> int:
+    """In mode ``eager`` stores that were given up are opened again by us, after each join."""
+    return 0 if siblings or settings.stream_rebalancing_mode == "eager" else CLOSE_LATER_MS

@@ -13,7 +13,7 @@ from streamlet.group.handover_values import OURS, Claim, Stage
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
-from streamlet.runtime.restore import RestoreProgress
+from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.types import TaskId, TopicPartition
 
 #: Kafka Streams' states of a thread, as the worker has them.
@@ -202,7 +202,7 @@ def _task(active: ActiveTask, ends: Ends) -> Iterator[Sample]:
     yield _one(_K + "process_total", processor.counters.records, task)
     yield _one(_K + "dropped_records_total", processor.counters.dropped, task)
     yield _one(_K + "skipped_records_total", processor.counters.skipped, task)
-    yield _one(_K + "active_buffer_count", sum(processor.buffered().values()), task)
+    yield _one(_K + "active_buffered_records", sum(processor.buffered().values()), task)
     yield _one(_K + "dirty_bytes", active.state.dirty_bytes(), task)
     for tp in active.inputs:
         end = ends.known_end(tp)

@@ -15,7 +15,7 @@ from streamlet.clock import Clock
 from streamlet.group.commands import CommitOutcome
 from streamlet.runtime.commit import Settled
 from streamlet.runtime.metrics.values import Histogram
-from streamlet.runtime.restore import RestoreProgress
+from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.types import TaskId
 
 #: Rates are taken over so long, ms: Kafka's window.

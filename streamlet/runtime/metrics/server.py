@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import socket
 import threading
@@ -129,6 +130,8 @@ def _routed(metrics: Any, pages: dict[str, Any]) -> type:
     """A request handler that serves metrics under /metrics and the pages as JSON."""
 
     class Handler(metrics):  # type: ignore[misc]
+        wfile: Any
+
         def do_GET(self) -> None:
             path = self.path.partition("?")[0].rstrip("/") or "/"
             if path == "/metrics":
@@ -138,6 +141,18 @@ def _routed(metrics: Any, pages: dict[str, Any]) -> type:
                 self._answer(200 if document["ok"] else 503, document)
             else:
                 self._answer(404, {"paths": ["/metrics", *pages]})
+
+        def do_HEAD(self) -> None:
+            """As GET, without the body."""
+            wire = self.wfile
+            answered = io.BytesIO()
+            self.wfile = answered
+            try:
+                self.do_GET()
+            finally:
+                self.wfile = wire
+            head, blank, _ = answered.getvalue().partition(b"\r\n\r\n")
+            wire.write(head + blank)
 
         def _answer(self, status: int, document: dict[str, Any]) -> None:
             body = json.dumps(document).encode() + b"\n"

@@ -83,7 +83,7 @@ _ALL = (
         Kind.GAUGE,
         "1; the instance and its version are the labels",
         ("instance_name", "version"),
-        (("stream-metrics:version", "label version of streamlet_info"),),
+        (("stream-metrics:version", "count by (version) (streamlet_info)"),),
     ),
     Metric(
         "streamlet_stream_alive_stream_threads",
@@ -226,7 +226,7 @@ _ALL = (
             ("stream-state-updater-metrics:standby-updating-tasks", f'{_T}tasks{{role="standby"}}'),
             (
                 "stream-state-updater-metrics:active-restoring-tasks",
-                f'count({_K}info{{role="active",stage="opening"}})',
+                f'count({_K}info{{role="active",stage="opening"}}) or vector(0)',
             ),
         ),
     ),
@@ -322,11 +322,11 @@ _ALL = (
         ("task",),
     ),
     Metric(
-        _K + "active_buffer_count",
+        _K + "active_buffered_records",
         Kind.GAUGE,
         "Records polled that wait for another input partition of the task",
         ("task",),
-        ((f"{_TASK}:active-buffer-count", f"{_K}active_buffer_count"),),
+        ((f"{_TASK}:active-buffer-count", f"{_K}active_buffered_records"),),
     ),
     Metric(
         _K + "dirty_bytes",
@@ -346,7 +346,7 @@ _ALL = (
             ),
             (
                 "consumer-fetch-manager-metrics:records-lag-max",
-                "max by (member) (streamlet_consumer_fetch_manager_records_lag)",
+                "max by (application, member) (streamlet_consumer_fetch_manager_records_lag)",
             ),
         ),
     ),
@@ -379,7 +379,7 @@ _ALL = (
         (
             (
                 "stream-state-updater-metrics:restore-records-rate",
-                f"sum by (member) ({_K}restore_rate)",
+                f"sum by (application, member) ({_K}restore_rate)",
             ),
         ),
     ),

@@ -29,7 +29,8 @@ from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
-from streamlet.runtime.restore import RestoreProgress, Restorer
+from streamlet.runtime.restore import Restorer
+from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.task import Output
 from streamlet.runtime.worker import Worker
 from streamlet.state.directory import StateDirectory

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -18,11 +19,13 @@ from streamlet.group.handover_values import Positions
 from streamlet.group.messages import Committed
 from streamlet.runtime.activation import ASK_AGAIN_MS, Activation
 from streamlet.runtime.active import ActiveTask
+from streamlet.runtime.copies import Copies, Promoted
+from streamlet.runtime.opening import OpenTask, open_task
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore import Restorer
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
-from streamlet.types import TaskId, TopicPartition
+from streamlet.types import StateNumber, TaskId, TopicPartition
 
 TASK = TaskId(0, 0)
 INPUT, CHANGELOG = TopicPartition("words", 0), TopicPartition("app-counts-changelog", 0)
@@ -35,6 +38,13 @@ class Away(MemoryAdmin):
         super().__init__(log)
         self.asked, self.answers = threading.Event(), threading.Event()
         self.error: BrokerError | None = None
+        self.starts_error: BrokerError | None = None
+
+    def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        if self.starts_error is not None and partitions == [CHANGELOG]:
+            self.asked.set()
+            raise self.starts_error
+        return super().start_offsets(partitions)
 
     def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
         self.asked.set()
@@ -44,8 +54,21 @@ class Away(MemoryAdmin):
         return super().topic_ids(names)
 
 
+class Warm:
+    """Has a copy of every task; what is ordered is noted, and nothing done about it."""
+
+    def __init__(self) -> None:
+        self.wanted = frozenset({TASK})
+        self.ordered: list[StateNumber | None] = []
+
+    def promote(
+        self, task: TaskId, limit: StateNumber | None, ends: Mapping[TopicPartition, int]
+    ) -> None:
+        self.ordered.append(limit)
+
+
 class Bench:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, copies: Warm | None = None) -> None:
         app = App("app")
         stream = app.stream("words", key=str, value=str)
         stream.group_by_key().count(store="counts")
@@ -53,9 +76,11 @@ class Bench:
         log.create("words")
         log.create("app-counts-changelog")
         self.clock, self.admin = ManualClock(1_000), Away(log)
+        self.topology, self.directory = app.topology(), StateDirectory(folder, "app")
         self.activation = Activation(
-            app.topology(),
-            directory=StateDirectory(folder, "app"),
+            self.topology,
+            directory=self.directory,
+            copies=cast("Copies | None", copies),
             restorer=Restorer(MemorySource(log, headers=True), self.admin, self.clock),
             positions=self,
             admin=self.admin,
@@ -69,6 +94,10 @@ class Bench:
         self, partitions: Sequence[TopicPartition], timeout_ms: int
     ) -> Mapping[TopicPartition, Committed]:
         return dict.fromkeys(partitions, Committed(0, ""))
+
+    def opened(self) -> OpenTask:
+        """The task's stores, as a copy has them."""
+        return open_task(self.directory, self.topology.subtopology(TASK.subtopology), TASK, 1_000)
 
     def step_until_asked_again(self) -> None:
         """The answer that was given is taken, and another is asked for after a pause."""
@@ -116,6 +145,20 @@ def test_the_loop_goes_round_while_nobody_answers(bench: Bench, mark: Positions 
     active.opened.close()
 
 
+def test_a_task_whose_changelog_cannot_be_read_just_now_waits(bench: Bench) -> None:
+    """The worker's other tasks are not to be lost with it."""
+    bench.admin.answers.set()
+    bench.admin.starts_error = UnreachableError("nobody is there")
+    bench.activation.want(TASK)
+    bench.step_until_asked_again()
+    assert bench.activation.tasks == {TASK}
+    bench.step_until_asked_again()
+    bench.admin.starts_error = None
+    active = bench.ready()
+    assert (active.task, bench.activation.idle) == (TASK, True)
+    active.opened.close()
+
+
 def test_what_will_not_pass_ends_the_worker(bench: Bench) -> None:
     bench.admin.error = BrokerError("TOPIC_AUTHORIZATION_FAILED")
     bench.admin.answers.set()
@@ -135,3 +178,32 @@ def test_an_answer_for_a_task_that_was_taken_away_is_dropped(bench: Bench) -> No
     assert bench.activation.idle
     assert bench.activation.step(10) == []
     active.opened.close()
+
+
+def mark(position: int, flush: int) -> Positions:
+    """What an owner left behind with its last commit."""
+    state = StateNumber(1, flush)
+    metadata = CommitMetadata(1, "a", 2, {CHANGELOG: flush}, state=state, release_to="b")
+    return Positions({INPUT: position}, (metadata,))
+
+
+def test_a_copy_as_of_another_commit_than_is_wanted_by_now_is_not_taken(tmp_path: Path) -> None:
+    """The task was wanted, taken away and wanted again while its copy was being promoted."""
+    copies = Warm()
+    bench = Bench(tmp_path, copies)
+    for number in (1, 2):
+        bench.activation.want(TASK, mark(10 * number, number))
+        bench.activation.step(10)
+        if number == 1:
+            bench.activation.cancel(TASK)
+    first, second = copies.ordered
+    assert (first, second) == (StateNumber(1, 1), StateNumber(1, 2))
+    stale = bench.opened()
+    assert bench.activation.promoted(Promoted(stale, first)) is None
+    assert bench.activation.tasks == {TASK}
+    fresh = bench.opened()  # the other was closed
+    active = bench.activation.promoted(Promoted(fresh, second))
+    assert active is not None
+    assert (active.committed, bench.activation.idle) == ({INPUT: 20}, True)
+    active.opened.close()
+    bench.activation.close()

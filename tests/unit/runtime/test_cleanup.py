@@ -11,8 +11,9 @@ import pytest
 from streamlet.clock import ManualClock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
+from streamlet.errors import StateError
 from streamlet.runtime.cleanup import Cleanup, copies_elsewhere
-from streamlet.state.directory import StateDirectory
+from streamlet.state.directory import StateDirectory, TaskFolder
 from streamlet.types import TaskId
 
 DELAY_MS = 600_000
@@ -175,3 +176,36 @@ def test_it_looks_by_itself_until_it_is_closed(scene: Scene) -> None:
         cleanup._thread.join(0.01)
     cleanup.close()
     assert scene.directory.tasks() == []
+
+
+def test_a_folder_that_cannot_be_deleted_keeps_no_other(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.use(OTHER)
+    scene.view = ControlView(
+        progress={
+            MemberKey("b", 0): MemberProgress(
+                "b",
+                0,
+                "b",
+                "",
+                0,
+                tasks=tuple(TaskProgress(str(one), "active", "running") for one in (T, OTHER)),
+            )
+        }
+    )
+    clean = StateDirectory.clean
+
+    def refusing(directory: StateDirectory, found: TaskFolder) -> bool:
+        if found.task == T:
+            raise StateError("cannot use 0_1: it is busy")
+        return clean(directory, found)
+
+    monkeypatch.setattr(StateDirectory, "clean", refusing)
+    cleanup = scene.cleanup()
+    cleanup.look()
+    scene.clock.advance(DELAY_MS)
+    assert cleanup.look() == [OTHER]
+    assert "0_1: it is busy" in caplog.text
+    monkeypatch.undo()
+    assert cleanup.look() == [T]

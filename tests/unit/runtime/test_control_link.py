@@ -10,7 +10,7 @@ from streamlet.clock import ManualClock
 from streamlet.control.topic import ControlTopic, prepare_control
 from streamlet.control.values import Endpoint, Mark, MemberKey, MemberProgress, ResetEpoch
 from streamlet.control.view import ControlView
-from streamlet.errors import DeliveryError, RefusedError
+from streamlet.errors import DeliveryError, RefusedError, StreamletError
 from streamlet.group.session_events import Assigned, Lost
 from streamlet.group.values import Assignment
 from streamlet.runtime.control_link import INSTANCE_GONE_MS, MEMBER_GONE_MS, ControlLink
@@ -274,3 +274,19 @@ def test_who_missed_a_reset_ends() -> None:
     for starting in (True, False):
         with pytest.raises(RefusedError, match="start it again"):
             bench.link.check_reset(starting=starting)
+
+
+def test_a_thread_that_breaks_ends_the_worker() -> None:
+    """Whoever marks the instance would wait for it for ever."""
+    bench = Bench()
+
+    def broken(timeout_ms: int) -> bool:
+        raise RuntimeError("a bug")
+
+    bench.topic.follow = broken  # type: ignore[method-assign]
+    bench.link.check_reset()
+    bench.link.start()
+    assert bench.link.wait_read(30_000)
+    bench.link._thread.join(30)
+    with pytest.raises(StreamletError, match=r"the thread at the control topic broke: .*a bug"):
+        bench.link.check_reset()

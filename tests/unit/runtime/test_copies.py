@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streamlet.clock import SystemClock
 from streamlet.config import Settings
-from streamlet.errors import BrokerError
+from streamlet.errors import BrokerError, StateLockedError, StreamletError, TimedOutError
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import PartitionBatch
+from streamlet.runtime import copies as copies_module
 from streamlet.runtime.copies import Copies, CopyEvent, CopyFailed, Lag, Promoted
 from streamlet.runtime.restore import Restorer
 from streamlet.state.changelog import encode_column
@@ -32,9 +38,11 @@ class Source(MemorySource):
     def __init__(self, log: MemoryLog) -> None:
         super().__init__(log, headers=True)
         self.read: list[TopicPartition] = []
+        self.priority = 0  # of the thread that read last
 
-    def poll(self, max_records: int, timeout_ms: int) -> list[PartitionBatch]:
+    def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
         """One record at a time, so that reading takes many steps."""
+        self.priority = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
         if self.broken:
             raise BrokerError("the broker is away")
         batches = super().poll(1, timeout_ms)
@@ -42,20 +50,41 @@ class Source(MemorySource):
         return batches
 
 
+class Unsteady:
+    """Fails in the next call of one method, as if the broker were away just then."""
+
+    def __init__(self, inner: object) -> None:
+        self._inner = inner
+        self.fails = ""
+        self.failed = 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self.fails:
+            self.fails = ""
+            self.failed += 1
+            raise TimedOutError(f"no answer to {name}")
+        return getattr(self._inner, name)
+
+
 class World:
     """Changelogs and the copies of one worker."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, unsteady: bool = False) -> None:
         self.log = MemoryLog()
         for topic in ("words", CHANGELOG):
             self.log.create(topic, PARTITIONS)
         self.directory = StateDirectory(root, "app")
         self.source = Source(self.log)
-        admin, clock = MemoryAdmin(self.log), SystemClock()
+        clock = SystemClock()
+        admin: Any = MemoryAdmin(self.log)
+        source: Any = self.source
+        if unsteady:
+            admin, source = Unsteady(admin), Unsteady(source)
+        self.parts = {"admin": admin, "source": source}
         self.copies = Copies(
             counting(),
             directory=self.directory,
-            restorer=Restorer(self.source, admin, clock, positions=self.source.positions),
+            restorer=Restorer(source, admin, clock, positions=self.source.positions),
             positions=self,
             admin=admin,
             settings=Settings.load(),
@@ -108,6 +137,32 @@ def test_a_copy_follows_its_changelog_and_tells_how_far_behind_it_is(world: Worl
     world.see(lambda event: event == Lag(T0, 0))
 
 
+@pytest.mark.parametrize(
+    ("part", "call"),
+    [
+        ("admin", "end_offsets"),
+        ("admin", "topic_ids"),
+        ("admin", "start_offsets"),
+        ("source", "assign"),
+        ("source", "poll"),
+    ],
+)
+def test_a_broker_that_is_away_while_a_copy_is_opened_only_delays_it(
+    tmp_path: Path, part: str, call: str
+) -> None:
+    world = World(tmp_path, unsteady=True)
+    try:
+        world.flush(1, a=1, b=1)
+        world.flush(1, C1, a=1)
+        world.parts[part].fails = call
+        world.copies.set(frozenset({T0, T1}))
+        world.see(lambda event: event == Lag(T0, 0))
+        world.see(lambda event: event == Lag(T1, 0))
+        assert world.parts[part].failed == 1
+    finally:
+        world.copies.close()
+
+
 def test_a_promoted_copy_is_as_of_the_commit_and_not_beyond(world: World) -> None:
     world.flush(1, a=1, b=1)
     world.copies.set(frozenset({T0}))
@@ -117,8 +172,22 @@ def test_a_promoted_copy_is_as_of_the_commit_and_not_beyond(world: World) -> Non
     world.copies.promote(T0, StateNumber(1, 2), {C0: world.log.end(C0)})
     promoted = world.promoted(T0)
     assert entries(promoted) == {"a": 2, "b": 1}
-    assert promoted.opened.state.state == StateNumber(1, 2)
+    assert promoted.opened.state.state == promoted.limit == StateNumber(1, 2)
     promoted.opened.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities on Linux only")
+def test_copies_are_read_behind_others_while_nobody_waits_for_them(world: World) -> None:
+    """A worker without tasks learns in the background, and nowhere else while it has some."""
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    world.copies.set(frozenset({T0}))
+    wait_for(lambda: world.source.priority > usual, "nothing was read in the background")
+    world.copies.prefer(frozenset({T0}))
+    wait_for(lambda: world.source.priority == usual, "what is awaited is still read there")
+    world.copies.prefer(frozenset())
+    wait_for(lambda: world.source.priority > usual, "it did not go back")
+    world.copies.has_actives = True
+    wait_for(lambda: world.source.priority == usual, "it is not the tasks' thread that waits")
 
 
 def test_a_promoted_copy_is_no_copy_any_more(world: World) -> None:
@@ -154,7 +223,7 @@ def test_a_copy_that_is_wanted_no_more_frees_its_folder(world: World) -> None:
     def free() -> bool:
         try:
             world.directory.lock_task(T0).release()
-        except Exception:
+        except StateLockedError:
             return False
         return True
 
@@ -187,13 +256,87 @@ def test_a_broker_that_is_away_for_a_while_only_delays(world: World) -> None:
     world.see(lambda event: event == Lag(T0, 0))
 
 
-def test_a_store_that_refuses_ends_all_copies_and_each_is_told_of(world: World) -> None:
+def test_a_store_that_refuses_closes_all_copies_each_is_told_of_and_they_come_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody asks for them a second time: who is to learn a task is told so once."""
+    monkeypatch.setattr(copies_module, "AGAIN_MS", 1)
     world.copies.set(frozenset({T0, T1}))
     world.see(lambda event: event == Lag(T1, 0))
     world.log.append(C0, [b"a"], [b""])  # no number in front: not ours
     failed = {T0, T1}
     for task in failed:
         world.see(lambda event, task=task: isinstance(event, CopyFailed) and event.task == task)  # type: ignore[misc]
+    world.told.clear()
+    world.log.raise_start(C0, world.log.end(C0))  # what was not ours is deleted
+    for task in failed:
+        world.see(lambda event, task=task: event == Lag(task, 0))  # type: ignore[misc]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities on Linux only")
+def test_threads_of_the_database_do_not_stay_behind_others(tmp_path: Path) -> None:
+    """They outlast the copies: active tasks of the process are flushed and compacted by them too.
+
+    In a process of its own, since whoever opens the first database of a process has them started.
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", _DATABASE_THREADS, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    ).stdout
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    assert found.split("\n")[:-1] == [f"rocksdb:high {usual}", f"rocksdb:low {usual}"]
+
+
+_DATABASE_THREADS = """
+import os, sys
+from pathlib import Path
+from tests.unit.runtime.test_copies import T0, T1, Lag, World, wait_for
+
+world, turns = World(Path(sys.argv[1])), []
+keep = world.copies._keep
+world.copies._keep = lambda background: (turns.append(background), keep(background))
+world.copies.prefer(frozenset({T1}))
+wait_for(lambda: True in turns, "it is the background thread that opens the first")
+world.copies.set(frozenset({T0}))
+world.see(lambda event: event == Lag(T0, 0))
+tasks = Path("/proc/self/task").iterdir()
+threads = {int(task.name): (task / "comm").read_text().strip() for task in tasks}
+of_rocksdb = {thread: name for thread, name in threads.items() if name.startswith("rocksdb")}
+for thread, name in sorted(of_rocksdb.items(), key=lambda one: one[1]):
+    print(name, os.getpriority(os.PRIO_PROCESS, thread))
+world.copies.close()
+"""
+
+
+def test_when_the_thread_breaks_all_who_wait_hear_of_it_and_nothing_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for the other thread's turn, nor for a copy that nobody brings up any more."""
+
+    def bug(*_: object) -> list[PartitionBatch]:
+        raise RuntimeError("a bug")
+
+    def refused(partitions: Sequence[TopicPartition]) -> None:
+        raise BrokerError("not in this state")
+
+    world = World(tmp_path)
+    world.copies.set(frozenset({T0, T1}))
+    world.see(lambda event: event == Lag(T1, 0))
+    monkeypatch.setattr(world.source, "unassign", refused)
+    monkeypatch.setattr(world.source, "poll", bug)
+    both = world.copies._threads
+    wait_for(lambda: not any(map(threading.Thread.is_alive, both)), "both threads end")
+    world.told.clear()
+    world.copies.promote(T0, None, {C0: 0})
+    world.see(lambda event: isinstance(event, CopyFailed) and event.task == T0)
+    for task in (T0, T1):
+        world.directory.lock_task(task).release()
+    with pytest.raises(StreamletError, match=r"the thread that keeps copies broke: .*a bug"):
+        world.copies.check()
+    world.copies.close()
 
 
 def test_closing_frees_what_was_promoted_and_never_taken(world: World, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 from streamlet.app import App
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
-from streamlet.errors import DeliveryError, TaskMigratedError
+from streamlet.errors import DeliveryError, TaskMigratedError, UnreachableError
 from streamlet.group.commands import CommitOutcome
 from streamlet.group.messages import Committed
 from streamlet.runtime.activation import Activation
@@ -106,9 +106,11 @@ class Owner:
             self.sink,
             admin,
             clock,
-            open_source=lambda: MemorySource(world.log, headers=True),
+            open_source=self._open_source,
             flush_timeout_ms=100,
         )
+        #: So many times a changelog cannot be read again.
+        self.unreadable = 0
         self.activation = Activation(
             world.topology,
             directory=StateDirectory(world.host(), "app"),
@@ -124,6 +126,12 @@ class Owner:
 
     def alive(self) -> bool:
         return True
+
+    def _open_source(self) -> MemorySource:
+        if self.unreadable:
+            self.unreadable -= 1
+            raise UnreachableError("away")
+        return MemorySource(self.world.log, headers=True)
 
     def commit(
         self,
@@ -249,11 +257,15 @@ def test_a_group_without_commits_takes_the_whole_changelog_and_says_so(tmp_path:
         world.committed = Committed(10, world.committed.metadata)
 
 
-def test_what_a_stranger_wrote_below_our_first_record_does_not_count_later(tmp_path: Path) -> None:
+@pytest.mark.parametrize("outages", [0, 2])
+def test_what_a_stranger_wrote_below_our_first_record_does_not_count_later(
+    tmp_path: Path, outages: int
+) -> None:
     """A zombie's flush arrives between our restore and our first flush, with keys we never touch.
 
     Its records lie below ours and bear the number after the last commit. Once we have committed,
-    a later owner would take them for part of that, if we had not written their keys again.
+    a later owner would take them for part of that, if we had not written their keys again. Also
+    when the broker is away at the moment in which we want to read what they are.
     """
     world = World(tmp_path, random.Random(1))
     world.log.create("words")
@@ -277,6 +289,11 @@ def test_what_a_stranger_wrote_below_our_first_record_does_not_count_later(tmp_p
     list(owner.steps())
     world.log.append(CHANGELOG, [b"b"], [late[0].value])
     owner.work(1)
+    owner.unreadable = outages
+    for _ in range(outages):
+        with pytest.raises(UnreachableError):
+            owner.commit_port.begin([owner.active])
+        assert not owner.sent
     list(owner.steps())
     assert world.committed.offset == 4
     owner.die()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from streamlet.errors import UnreachableError
 from streamlet.runtime.dormant import dormant_copies
 from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
-from streamlet.types import StateNumber, TaskId
+from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.unit.state.support import Spec, changelog
 
 
@@ -45,3 +47,20 @@ def test_state_without_its_changelog_and_damaged_state_are_worth_nothing(tmp_pat
     (tmp_path / "app" / "0_0" / "db" / "CURRENT").write_text("nonsense")
     assert dormant_copies(directory, MemoryAdmin(log)) == {}
     assert dormant_copies(StateDirectory(tmp_path, "new"), MemoryAdmin(log)) == {}
+
+
+class Restarting(MemoryAdmin):
+    """Lists topics, and is away when it is asked where they end."""
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        raise UnreachableError("away")
+
+
+def test_state_is_offered_also_when_nobody_says_what_it_lacks(tmp_path: Path) -> None:
+    """It is told of once, when a worker starts: left out, it would be of no use for good."""
+    log = MemoryLog()
+    log.create(changelog("s", 0).topic, 1)
+    directory = StateDirectory(tmp_path, "app")
+    written(directory, TaskId(0, 0), 0)
+    written(directory, TaskId(0, 1), 0)
+    assert dormant_copies(directory, Restarting(log)) == {TaskId(0, 0): None}

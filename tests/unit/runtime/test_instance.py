@@ -15,11 +15,17 @@ from streamlet.runtime.instance import Instance, RestartPolicy
 
 #: Plays a worker: says that it is up, obeys orders, or does what its first order says.
 WORKER = """
-import json, os, sys, time
+import json, os, subprocess, sys, time
 fd = int(sys.argv[sys.argv.index("--events-fd") + 1])
 say = lambda **event: os.write(fd, json.dumps(event).encode() + b"\\n")
 orders = json.loads(sys.stdin.readline())
 say(up=os.getpid())
+if orders.get("leaves_a_child"):
+    late = "import os, select, sys; select.select([sys.stdin], [], [], 20); "
+    late += "os.write(int(sys.argv[1]), b'{\\"late\\": 1}\\\\n')"
+    subprocess.Popen(
+        [sys.executable, "-c", late, str(fd)], pass_fds=(fd,), stderr=subprocess.DEVNULL
+    )
 if orders.get("outage"):
     say(passing=True)
     sys.exit(1)
@@ -232,3 +238,10 @@ def test_workers_that_had_left_come_back_when_the_instance_is_to_stay(reaped: bo
     events.react = react
     assert running.run() == 0
     assert len(events.ups()) == 3
+
+
+def test_the_end_of_a_worker_is_seen_also_when_a_child_of_its_lives_on() -> None:
+    """The child has the pipe that the events came through, and says something much later."""
+    events = Events()
+    assert instance(events, exit=2, leaves_a_child=True).run() == 2
+    assert [event for _, event in events.seen if "late" in event] == []

@@ -12,6 +12,7 @@ from streamlet.group.commands import CommitOutcome
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import HandoverRules, Stage
 from streamlet.group.session import Assigned, CommitDone, Lost
+from streamlet.group.session_events import JoinSoon
 from streamlet.group.values import Assignment
 from streamlet.runtime.board import Board
 from streamlet.runtime.commit import Settled
@@ -73,6 +74,7 @@ class Scene:
             clock=clock,
             settled=lambda settled: None,
             meters=Meters(clock),
+            handover_timeout_ms=10_000,
         )
         self.assign(1, "a")
         self.orders.take()
@@ -133,3 +135,24 @@ def test_without_a_loss_it_goes_on_as_claimed() -> None:
     scene.assign(2, "a")
     scene.orders.take()
     assert (scene.stage, scene.claimed, scene.commit.forgot) == (Stage.RUNNING, True, False)
+
+
+def test_a_join_that_is_due_does_not_wait_for_further_commits() -> None:
+    """It may wait for the tasks that they go before, and the whole group waits for it."""
+    scene = Scene()
+    scene.board.offer(Assigned(2, "a", Assignment(revoke=frozenset({T}))))
+    scene.orders.take()
+    assert (scene.orders.waiting, scene.orders.precopy.over) == (True, False)
+    scene.board.offer(JoinSoon(-1, 2))
+    scene.orders.take()
+    assert (scene.orders.waiting, scene.orders.precopy.over) == (True, True)
+
+
+def test_an_order_that_is_replaced_asks_for_no_further_commits() -> None:
+    scene = Scene()
+    scene.board.offer(Assigned(2, "a", Assignment(revoke=frozenset({T}))))
+    scene.orders.take()
+    assert (scene.orders.waiting, scene.orders.precopy.due(0)) == (True, True)
+    scene.assign(3, "a")
+    scene.orders.take()
+    assert (scene.orders.waiting, scene.orders.precopy.due(0)) == (False, False)

@@ -1,13 +1,21 @@
 """Restoring tasks from a log in memory: what counts, what is believed, what is told."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from streamlet.clock import ManualClock
-from streamlet.errors import BrokerError, MissingTopicError, TaskCorruptedError
+from streamlet.errors import (
+    BrokerError,
+    MissingTopicError,
+    OutOfRangeError,
+    TaskCorruptedError,
+    UnreachableError,
+)
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.restore import PREFERRED_RECORDS, RestoreJob, RestoreProgress, Restorer
+from streamlet.runtime.restore import PREFERRED_RECORDS, Restorer
+from streamlet.runtime.restore_job import RestoreJob, RestoreProgress
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import TaskState
@@ -274,13 +282,53 @@ class SmallPolls(MemorySource):
     def __init__(self, log: MemoryLog) -> None:
         super().__init__(log, headers=True)
 
-    def poll(self, max_records: int, timeout_ms: int) -> list[PartitionBatch]:
+    def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
         return super().poll(2, timeout_ms)
+
+
+class SaysItOnce(SmallPolls):
+    """As librdkafka: it tells of an offset that is gone, and reads that partition no further."""
+
+    def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
+        try:
+            return super().poll(max_records, timeout_ms)
+        except OutOfRangeError as error:
+            self.pause([error.partition])
+            raise
+
+
+def test_a_log_cut_off_while_the_broker_goes_away_is_begun_again_when_it_is_back(
+    world: World,
+) -> None:
+    class Restarting(MemoryAdmin):
+        away = 0
+
+        def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+            if self.away:
+                self.away -= 1
+                raise UnreachableError("away")
+            return super().start_offsets(partitions)
+
+    for i in range(1, 30):
+        world.flush(1, i, a=i, b=i)
+    state, admin = world.state(), Restarting(world.log)
+    restorer = Restorer(SaysItOnce(world.log), admin, world.clock)
+    restorer.add(world.job(state, (1, 29)))
+    restorer.step(0)
+    world.log.raise_start(S0, 57)
+    admin.away = 2
+    for _ in range(2):
+        with pytest.raises(UnreachableError):
+            restorer.step(0)
+    steps = [restorer.step(0) for _ in range(5)]
+    assert [T0] in steps
+    assert world.entries(state) == {"b": 29}
+    state.close()
 
 
 def test_an_error_of_the_broker_that_is_not_a_cut_off_log_is_raised(world: World) -> None:
     class Broken(SmallPolls):
-        def poll(self, max_records: int, timeout_ms: int) -> list[PartitionBatch]:
+        def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
             raise BrokerError("not authorised")
 
     world.flush(1, 1, a=1)

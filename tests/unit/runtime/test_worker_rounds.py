@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from streamlet.clock import ManualClock
-from streamlet.errors import OutOfRangeError
+from streamlet.clock import ManualClock, SystemClock
+from streamlet.errors import BrokerError, OutOfRangeError, TaskMigratedError, TimedOutError
 from streamlet.group.handover_values import AskHold, CommitLast
 from streamlet.runtime.ahead import Ahead
-from streamlet.runtime.worker import HOLD_OFF_MS, Worker
+from streamlet.runtime.closing import Closer
+from streamlet.runtime.opening import OpenTask
+from streamlet.runtime.postponed import Postponed
+from streamlet.runtime.worker import CLOSE_LATER_MS, HOLD_OFF_MS, Worker
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import Group, wait_for
+from tests.unit.runtime.test_closing import LONG_MS, SOON_S, Stores
 
 
 @pytest.fixture
@@ -77,7 +82,7 @@ def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
 def test_a_last_commit_waits_for_no_other(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     """An order that was replaced may have left the wish for a commit before its hold."""
     went_on: list[bool] = []
-    worker._orders.flush_first = True
+    worker._orders.precopy.begin(0)
     worker._orders._last = CommitLast(3, (), {}, 1)
     monkeypatch.setattr(worker, "_commit", Commits(0))
     monkeypatch.setattr(worker._orders, "go_on", lambda: went_on.append(True))
@@ -105,6 +110,17 @@ def test_input_that_is_gone_under_a_running_task_is_an_error(worker: Worker) -> 
     worker._source.assign({partition: 1})
     with pytest.raises(OutOfRangeError, match="words-1"):
         worker._poll()
+
+
+def test_topics_that_are_not_ready_in_time_are_looked_at_again(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def look(now: int) -> bool:
+        raise TimedOutError("topics without a leader after creation: ['app-counts-changelog']")
+
+    monkeypatch.setattr(worker._catalog, "look", look)
+    worker._look_at_topics(0)
+    assert "looking at topics: topics without a leader" in caplog.text
 
 
 def test_what_was_read_ahead_is_let_go_with_a_round_that_failed(worker: Worker) -> None:
@@ -166,3 +182,50 @@ def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
     worker._orders.awaited = False
     worker._commit_step()
     assert commits.begun == 2
+
+
+def test_stores_that_were_lost_are_closed_at_once(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group may give us the tasks back as soon as we have joined anew."""
+    closer, stores = Closer(SystemClock(), LONG_MS), Stores()
+    monkeypatch.setattr(worker, "_closer", closer)
+    closer.close(cast(OpenTask, stores))
+    worker._lose(TaskMigratedError("expired"))
+    assert stores.closed.wait(SOON_S)
+    closer.finish()
+
+
+@pytest.mark.parametrize(("mode", "pause_ms"), [("incremental", CLOSE_LATER_MS), ("eager", 0)])
+def test_what_is_opened_again_after_each_join_is_closed_before_it(
+    tmp_path: Path, mode: str, pause_ms: int
+) -> None:
+    group = Group(tmp_path, stream_rebalancing_mode=mode)
+    with group.cluster:
+        made = group.idle_member("a").worker
+        made._close()
+    assert made._closer._pause_ms == pause_ms
+
+
+class Refusing(Commits):
+    """A commit port that the broker refuses, after all was delivered."""
+
+    def begin(self, *_: object, at_once: bool = False) -> None:
+        """As when a changelog was deleted in that moment."""
+        self.begun += 1
+        raise BrokerError("offsets of a changelog: no such topic")
+
+
+def test_a_commit_that_is_refused_for_good_ends_the_worker(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that starts anew makes the changelog again; one that tries on never would."""
+    commits, clock = Refusing(1), ManualClock()
+    monkeypatch.setattr(worker, "_commit", commits)
+    monkeypatch.setattr(worker, "_postponed", Postponed(clock, 1_000))
+    worker._commit_step()
+    worker._commit_step()
+    assert commits.begun == 1, "it is not tried again at once"
+    clock.advance(1_000)
+    with pytest.raises(BrokerError, match="no such topic"):
+        worker._commit_step()

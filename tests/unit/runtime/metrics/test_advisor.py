@@ -41,7 +41,7 @@ class Coordinator:
             raise UnreachableError("the broker restarts")
         return done(GroupDescription(group, "Stable", "stream", "streamlet", (MEMBER,)))
 
-    def send(self, request: Request, connection: str, timeout_ms: int) -> Future[Answer]:
+    def ask(self, request: Request, timeout_ms: int) -> Future[Answer]:
         assert isinstance(request, OffsetFetch)
         return done(OffsetFetchAnswer(0, {}))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import urllib.error
@@ -62,6 +63,8 @@ def test_names_follow_prometheus() -> None:
     for metric in METRICS.values():
         assert re.fullmatch(r"streamlet_[a-z0-9_]+", metric.name)
         assert metric.name.endswith("_total") == (metric.kind == "counter")
+        # Those are series of a histogram; promtool objects to anything else that is called so.
+        assert not metric.name.endswith(("_count", "_sum", "_bucket"))
         if metric.kind == "histogram":
             assert metric.name.endswith("_seconds")
 
@@ -204,6 +207,18 @@ def get(url: str) -> tuple[int, bytes]:
 def document(url: str) -> tuple[int, Any]:
     status, body = get(url)
     return status, json.loads(body)
+
+
+def test_a_probe_without_a_body_is_answered_as_one_with_it() -> None:
+    one = exposition(ManualClock())
+    with MetricsServer(one, 0, "127.0.0.1") as server:
+        for path, status in (("/metrics", 200), ("/health", 200), ("/nothing", 404)):
+            link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+            link.request("HEAD", path)
+            answer = link.getresponse()
+            assert (answer.status, answer.read()) == (status, b"")
+            assert answer.getheader("Content-Type")
+            link.close()
 
 
 def test_three_paths_are_served() -> None:

@@ -1,0 +1,404 @@
+"""Puts a worker together in this process: clients, membership, state folder, loop.
+
+The one place that knows which implementation stands behind each port.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+
+import attrs
+
+from streamlet.assignor.assign import assign
+from streamlet.assignor.values import Copy, GroupState, Leaving, Plan
+from streamlet.clock import Clock, SystemClock
+from streamlet.config import Settings
+from streamlet.control.agreement import planning_settings
+from streamlet.control.values import Endpoint
+from streamlet.group.custom_assignor import CustomAssignor
+from streamlet.group.envelope import Envelope
+from streamlet.group.handover import Handover
+from streamlet.group.handover_values import HandoverRules
+from streamlet.group.leader import Assignor
+from streamlet.group.look import Look
+from streamlet.group.member_config import MembershipConfig
+from streamlet.group.session import GroupSession, SessionEvent
+from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
+from streamlet.group.transport import Transport
+from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.kafka.limits import Limits
+from streamlet.local import (
+    MemberIdentity,
+    admin_for,
+    check_supported,
+    open_clients,
+    open_control,
+)
+from streamlet.runtime.activation import Activation
+from streamlet.runtime.board import Board
+from streamlet.runtime.catalog import Catalog
+from streamlet.runtime.cleanup import Cleanup
+from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.control_link import ControlLink
+from streamlet.runtime.copies import Copies
+from streamlet.runtime.dormant import dormant_copies
+from streamlet.runtime.metrics.advisor import Advisor
+from streamlet.runtime.metrics.meters import Meters
+from streamlet.runtime.metrics.values import Snapshot
+from streamlet.runtime.outside import Observer
+from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.purge import Purge
+from streamlet.runtime.reporting import Reporter
+from streamlet.runtime.restore import Restorer
+from streamlet.runtime.restore_job import RestoreProgress
+from streamlet.runtime.worker import Worker
+from streamlet.state.directory import INSTANCE_LOCK, StateDirectory, fields_of
+from streamlet.topology.graph import Topology
+from streamlet.types import TaskId
+
+log = logging.getLogger(__name__)
+
+
+def open_worker(
+    topology: Topology,
+    settings: Settings,
+    member: MemberIdentity,
+    *,
+    assignor: Assignor | None = None,
+    policy: ErrorPolicy,
+    observer: Observer,
+    measured: Callable[[Snapshot], None] | None = None,
+    endpoint: tuple[str, int] | None = None,
+    clock: Clock | None = None,
+    on_leaving: Callable[[Leaving | None], None] = lambda leaving: None,
+) -> Worker:
+    """A worker that is ready to run; topics are checked, and created where they are ours.
+
+    ``measured`` is given what the worker measures, once a second, on the worker's thread; others
+    find that at ``endpoint``, host and port. ``on_leaving`` is told, on some thread, when the
+    instance is marked to leave, and when it is not any more.
+
+    Raises:
+        ConfigError: settings that cannot be carried out.
+        BrokerError: the broker does not answer, or lacks a topic.
+        TopologyError: the topology does not fit the topics.
+    """
+    check_supported(settings)
+    clock = clock or SystemClock()
+    restoring = (meters := Meters(clock)).telling(observer.restoring)
+    admin = admin_for(settings)
+    (catalog := Catalog(topology, admin, settings)).prepare()
+    board = Board(Handover(HandoverRules.from_settings(settings)))
+    with ExitStack() as undo:
+        link = _link(topology.application, settings, member, board, clock, on_leaving)
+        _publish(link, member, endpoint)
+        undo.callback(link.close)
+        directory = StateDirectory(settings.state_dir, topology.application)
+        board.add_dormant(dormant_copies(directory, admin))
+        session = _session(topology, settings, member, catalog, board, link, assignor, clock)
+        undo.callback(session.close)
+        copies = _copies(topology, settings, session, board, directory, clock)
+        name = f"{topology.application}-{member.member}"
+        catalog.learn_limits(policy.topic)
+        sink = _sink(topology, settings, name, catalog.limits)
+        worker = Worker(
+            settings,
+            group=session,
+            board=board,
+            source=_source(settings, name, topics=catalog.inputs),
+            sink=sink,
+            activation=_activation(
+                topology, settings, session, copies, catalog, policy, clock, restoring
+            ),
+            copies=copies,
+            commit=_commit(topology.application, settings, session, sink, admin, clock),
+            catalog=catalog,
+            purge=Purge(admin, topology.repartition_topics),
+            clock=clock,
+            policy=policy,
+            observer=observer,
+            meters=meters,
+            measured=measured,
+            advisor=None if measured is None else _advisor(topology.application, settings, link),
+            cleanup=_cleanup(settings, member, directory, board, link, clock),
+            link=link,
+            reporter=_reporter(settings, member, board, link, session, clock, meters),
+            siblings=member.members > 1,
+        )
+        undo.pop_all()
+    return worker
+
+
+def _commit(
+    application: str,
+    settings: Settings,
+    session: GroupSession,
+    sink: KafkaSink,
+    admin: KafkaAdmin,
+    clock: Clock,
+) -> AtLeastOnceCommit:
+    return AtLeastOnceCommit(
+        session,
+        sink,
+        admin,
+        clock,
+        open_source=lambda: _source(settings, f"{application}-check", headers=True),
+        flush_timeout_ms=settings.session_timeout_ms,
+    )
+
+
+def _cleanup(
+    settings: Settings,
+    member: MemberIdentity,
+    directory: StateDirectory,
+    board: Board,
+    link: ControlLink,
+    clock: Clock,
+) -> Cleanup:
+    return Cleanup(
+        directory,
+        member.instance,
+        delay_ms=settings.state_cleanup_delay_ms,
+        needed=1 + settings.num_standby_replicas,
+        view=lambda: link.view,
+        forget=board.forget_dormant,
+        clock=clock,
+    )
+
+
+def _publish(link: ControlLink, member: MemberIdentity, endpoint: tuple[str, int] | None) -> None:
+    if endpoint is not None:
+        link.publish(Endpoint(member.instance, member.number, member.member, *endpoint))
+
+
+def _reporter(
+    settings: Settings,
+    member: MemberIdentity,
+    board: Board,
+    link: ControlLink,
+    session: GroupSession,
+    clock: Clock,
+    meters: Meters,
+) -> Reporter:
+    return Reporter(
+        member.key,
+        member.member,
+        board,
+        publish=link.publish,
+        member_id=lambda: session.member_id,
+        clock=clock,
+        busy=meters.busy,
+        plans_by=planning_settings(settings),
+    )
+
+
+def _advisor(application: str, settings: Settings, link: ControlLink) -> Advisor:
+    """Looks at our own group from outside, while our member leads it."""
+
+    @contextmanager
+    def opened() -> Iterator[Look]:
+        with open_clients(settings, f"{application}-advice") as (transport, admin):
+            yield Look(transport, admin, application, control=lambda: link.view, history=deque())
+
+    return Advisor(opened, lambda: link.leads)
+
+
+def _sink(topology: Topology, settings: Settings, name: str, limits: Limits) -> KafkaSink:
+    """A producer that knows its topics already."""
+    sink = KafkaSink(
+        settings.bootstrap_servers,
+        settings.client_config("producer"),
+        delivery_timeout_ms=settings.session_timeout_ms,
+        limits=limits,
+        name=name,
+    )
+    outputs = {node.topic for part in topology.subtopologies for node in part.sinks}
+    sink.introduce(outputs | set(_changelogs(topology)))
+    return sink
+
+
+def _link(
+    application: str,
+    settings: Settings,
+    member: MemberIdentity,
+    board: Board,
+    clock: Clock,
+    on_leaving: Callable[[Leaving | None], None],
+) -> ControlLink:
+    """Our end of the control topic; it reads while the rest is put together."""
+
+    def leaving_changed(leaving: Leaving | None) -> None:
+        board.set_leaving(leaving)
+        on_leaving(leaving)
+
+    folder = StateDirectory(settings.state_dir, application).path
+    link = ControlLink(
+        member.key,
+        member.name,
+        lambda: open_control(application, settings, clock),
+        clock,
+        leave_timeout_ms=settings.scale_down_timeout_ms,
+        on_leaving=leaving_changed,
+        reset=str(fields_of(folder / INSTANCE_LOCK).get("reset", "")),
+    )
+    link.start()
+    return link
+
+
+def _source(
+    settings: Settings, name: str, *, headers: bool = False, topics: Iterable[str] = ()
+) -> KafkaSource:
+    """A consumer that knows its topics already: what it is assigned later flows at once."""
+    config = settings.client_config("consumer")
+    source = KafkaSource(settings.bootstrap_servers, config, name=name, headers=headers)
+    source.introduce(topics)
+    return source
+
+
+def _changelogs(topology: Topology) -> list[str]:
+    """Every topic that stores are restored from."""
+    found = {
+        topic
+        for part in topology.subtopologies
+        for spec in part.stores
+        if (topic := part.changelog_topic(spec.name)) is not None
+    }
+    return sorted(found)
+
+
+def _changelog_source(topology: Topology, settings: Settings, purpose: str) -> KafkaSource:
+    """A consumer that reads what stores are restored from."""
+    name = f"{topology.application}-{purpose}"
+    return _source(settings, name, headers=True, topics=_changelogs(topology))
+
+
+def _session(
+    topology: Topology,
+    settings: Settings,
+    member: MemberIdentity,
+    catalog: Catalog,
+    board: Board,
+    link: ControlLink,
+    assignor: Assignor | None,
+    clock: Clock,
+) -> GroupSession:
+    config = MembershipConfig.from_settings(
+        topology.application,
+        settings,
+        member=member.number,
+        first_nonce=clock.wall_ms(),
+        jitter=member.number,
+    )
+    config = attrs.evolve(
+        config,
+        announce_joins=HandoverRules.from_settings(settings).announced_joins,
+        protocol_types=types_for(settings.stream_rebalancing_mode),
+    )
+    identity = Identity(
+        instance=member.instance,
+        name=member.name,
+        number=member.number,
+        instance_members=member.members,
+        capacity=settings.instance_capacity or float(member.members),
+        subtopologies=tuple(part.hash for part in topology.subtopologies),
+        stateful=frozenset(part.id for part in topology.subtopologies if part.stateful),
+        instance_id=config.instance_id,
+        tags=dict(settings.instance_tags),
+        learners=settings.stream_rebalancing_mode != "eager",
+        mode=settings.stream_rebalancing_mode,
+        imbalance=settings.stream_imbalance_percentage,
+        started_ms=clock.wall_ms(),
+    )
+
+    plan = assign if assignor is None else CustomAssignor(assignor)
+
+    def planned(state: GroupState) -> Plan:
+        link.planned(state)
+        return plan(state)
+
+    protocol = TasksProtocol(
+        identity,
+        rules_from(settings, learners=True),
+        planned,
+        tasks=catalog.tasks,
+        wall_ms=clock.wall_ms,
+        rejoin=lambda reason: session.rejoin(reason),
+        envelope=Envelope(
+            {part.id: tuple(sorted(part.input_topics)) for part in topology.subtopologies}
+        ),
+        flip_timeout_ms=settings.rebalance_timeout_ms,
+    )
+    transport = Transport(
+        settings.bootstrap_servers, settings.client_config("group"), client_id=member.name
+    )
+
+    def describe() -> Mapping[TaskId, Copy]:
+        copies = board.describe()
+        protocol.leaving = board.said_leaving
+        return copies
+
+    offer = _noting(link, board)
+    session = GroupSession(config, protocol, transport, clock, offer, describe=describe)
+    return session
+
+
+def _noting(link: ControlLink, board: Board) -> Callable[[SessionEvent], None]:
+    """Events for the board, of which the control topic's link notes who leads."""
+
+    def offer(event: SessionEvent) -> None:
+        link.take(event)
+        board.offer(event)
+
+    return offer
+
+
+def _activation(
+    topology: Topology,
+    settings: Settings,
+    session: GroupSession,
+    copies: Copies,
+    catalog: Catalog,
+    policy: ErrorPolicy,
+    clock: Clock,
+    restoring: Callable[[RestoreProgress], None],
+) -> Activation:
+    admin = admin_for(settings)
+    source = _changelog_source(topology, settings, "restore")
+    return Activation(
+        topology,
+        directory=StateDirectory(settings.state_dir, topology.application),
+        restorer=Restorer(source, admin, clock, restoring, positions=source.positions),
+        copies=copies,
+        positions=session,
+        admin=admin,
+        settings=settings,
+        counts=catalog.counts,
+        limits=catalog.limits.by_topic,
+        policy=policy,
+        clock=clock,
+    )
+
+
+def _copies(
+    topology: Topology,
+    settings: Settings,
+    session: GroupSession,
+    board: Board,
+    directory: StateDirectory,
+    clock: Clock,
+) -> Copies:
+    admin = admin_for(settings)
+    source = _changelog_source(topology, settings, "copies")
+    return Copies(
+        topology,
+        directory=directory,
+        restorer=Restorer(source, admin, clock, positions=source.positions),
+        positions=session,
+        admin=admin,
+        settings=settings,
+        clock=clock,
+        wake=board.wake,
+    )

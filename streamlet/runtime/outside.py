@@ -1,0 +1,60 @@
+"""What a worker knows of the outside: its group, who watches it, and what it counts for them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import attrs
+
+from streamlet.runtime.commit import CommitGroup
+from streamlet.runtime.metrics.measure import Standing
+from streamlet.runtime.orders import OrdersGroup
+from streamlet.runtime.restore_job import RestoreProgress
+from streamlet.runtime.task import Output
+from streamlet.types import TaskId
+
+
+class WorkerGroup(CommitGroup, OrdersGroup, Standing, Protocol):
+    """What the worker asks of its membership (``group.session``)."""
+
+    def start(self) -> None:
+        """Join."""
+        ...
+
+    def progress(self) -> None:
+        """The loop went round, and takes all events now."""
+        ...
+
+    def leave(self, reason: str, timeout_ms: int, *, quietly: bool | None = None) -> bool:
+        """Leave for good; False if that took longer."""
+        ...
+
+    def close(self) -> None:
+        """End the control thread."""
+        ...
+
+
+class Observer(Protocol):
+    """Who wants to know what a worker does (the supervisor's pipe, a notebook, a test)."""
+
+    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
+        """The worker's state (Kafka Streams' names) or the set of running tasks changed."""
+        ...
+
+    def restoring(self, progress: RestoreProgress) -> None:
+        """A store is being restored."""
+        ...
+
+    def produced(self, outputs: list[Output]) -> None:
+        """These were handed to the producer."""
+        ...
+
+
+@attrs.define
+class WorkerCounters:
+    """What a worker counted since it started."""
+
+    records: int = 0
+    dropped: int = 0  # by rule: null keys, negative timestamps
+    skipped: int = 0  # by error policy, dead letters included
+    dead_lettered: int = 0

@@ -1,0 +1,115 @@
+"""How a worker's loop waits: for records, for news, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from streamlet.kafka.ports import PartitionBatch, RecordSource
+from streamlet.runtime.active import ActiveTask
+from streamlet.runtime.board import Board
+from streamlet.runtime.worker import (
+    IDLE_MS,
+    POLL_BUSY_RECORDS,
+    POLL_MS,
+    POLL_RECORDS,
+    QUIET_MS,
+    Worker,
+)
+from streamlet.types import TopicPartition
+from tests.unit.runtime.members import Group
+from tests.unit.runtime.test_worker_rounds import Commits
+
+WORDS = TopicPartition("words", 0)
+
+
+class Played:
+    """A source and a board that note what they were asked, in order."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, ...] | int] = []
+        self.there = 0
+
+    def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
+        """So many records as are there."""
+        self.asked.append((max_records, timeout_ms, idle_ms))
+        n = min(self.there, max_records)
+        if not n:
+            return []
+        return [PartitionBatch("words", 0, range(n), [None] * n, [None] * n, [0] * n)]
+
+    def wait(self, timeout_ms: int) -> None:
+        """As for news."""
+        self.asked.append(timeout_ms)
+
+
+@pytest.fixture
+def played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Worker, Played, Commits]]:
+    """A worker that runs a task, as far as it knows."""
+    group = Group(tmp_path)
+    with group.cluster:
+        worker = group.idle_member("a").worker
+        source, commits = Played(), Commits(0)
+        with monkeypatch.context() as patch:
+            patch.setattr(worker, "_source", cast(RecordSource, source))
+            patch.setattr(worker, "_board", cast(Board, source))
+            patch.setattr(worker, "_commit", commits)
+            patch.setattr(worker.holdings, "by_partition", {WORDS: cast(ActiveTask, None)})
+            yield worker, source, commits
+        worker._close()
+
+
+def test_a_quiet_worker_waits_longer_for_the_first_record_than_for_the_last(
+    played: tuple[Worker, Played, Commits],
+) -> None:
+    worker, source, _ = played
+    worker._poll()
+    assert source.asked == [(POLL_RECORDS, POLL_MS, QUIET_MS)]
+
+
+def test_a_commit_that_is_prepared_and_records_that_wait_are_gone_on_with(
+    played: tuple[Worker, Played, Commits],
+) -> None:
+    worker, source, commits = played
+    commits.left = 1
+    worker._poll()
+    commits.left, worker._waiting = 0, True
+    worker._poll()
+    assert source.asked == [(POLL_RECORDS, POLL_MS, 0)] * 2
+
+
+def test_who_is_waited_for_waits_for_news(played: tuple[Worker, Played, Commits]) -> None:
+    worker, source, _ = played
+    worker._orders.busy = True
+    worker._poll()
+    assert source.asked == [POLL_MS, (POLL_BUSY_RECORDS, 0, 0)]
+
+
+def test_a_backlog_is_worked_off_without_a_wait_also_then(
+    played: tuple[Worker, Played, Commits],
+) -> None:
+    worker, source, _ = played
+    worker._orders.busy = True
+    source.there = POLL_BUSY_RECORDS
+    worker._poll()
+    source.there = POLL_BUSY_RECORDS - 1
+    worker._poll()
+    worker._poll()
+    poll = (POLL_BUSY_RECORDS, 0, 0)
+    assert source.asked == [POLL_MS, poll, poll, POLL_MS, poll]
+
+
+@pytest.mark.parametrize(("busy", "wait_ms"), [(True, POLL_MS), (False, IDLE_MS)])
+def test_a_worker_that_runs_nothing_waits_for_news_only(
+    played: tuple[Worker, Played, Commits], busy: bool, wait_ms: int
+) -> None:
+    worker, source, _ = played
+    worker.holdings.by_partition.clear()
+    worker._orders.busy = busy
+    worker._poll()
+    assert source.asked == [wait_ms, (POLL_RECORDS, 0, 0)]
