@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 import attrs
 
@@ -29,7 +29,7 @@ from streamlet.group.look import describe, fetch_positions
 from streamlet.group.tasks import rules_from
 from streamlet.group.transport import Transport
 from streamlet.kafka.ports import Admin
-from streamlet.local import admin_for, open_control
+from streamlet.local import open_clients, open_control
 from streamlet.scaling.present import Instance, instances, owners, present
 from streamlet.scaling.sizes import (
     RECORD_BYTES,
@@ -194,14 +194,8 @@ def _names(part: Subtopology) -> list[str]:
 def opened(application: Application, stopped: threading.Event) -> Iterator[Cluster]:
     """The application's cluster, as long as the block lasts."""
     settings = application.settings
-    with ExitStack() as stack:
-        transport = Transport(
-            settings.bootstrap_servers,
-            settings.client_config("group"),
-            client_id=f"streamlet-operator-{os.getpid()}",
-        )
-        stack.callback(transport.close)
-        admin = admin_for(settings)
-        stack.callback(admin.close)
-        control = stack.enter_context(open_control(application.name, settings))
+    with (
+        open_clients(settings, f"streamlet-operator-{os.getpid()}") as (transport, admin),
+        open_control(application.name, settings) as control,
+    ):
         yield Cluster(application, transport, admin, control, stopped)

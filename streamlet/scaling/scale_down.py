@@ -212,6 +212,8 @@ def cancel(cluster: Cluster, names: Sequence[str]) -> tuple[Result, tuple[Instan
         BrokerError: the broker does not answer, or refuses.
         DeliveryError: the topic did not take it.
     """
+    # Before anything is written: a broker may make a topic for whatever name is written to.
+    find(cluster.situation().everybody, names)
     with our_turn(cluster.control, cluster.clock, "cancelling a scale-down", cluster.stopped):
         situation = cluster.situation()
         meant = find(situation.everybody, names) if names else situation.everybody

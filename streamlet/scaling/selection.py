@@ -49,8 +49,8 @@ def find(everybody: Sequence[Instance], names: Iterable[str]) -> tuple[Instance,
     if unknown:
         there = ", ".join(in_order(one.name for one in everybody)) or "none"
         raise NotFoundError(
-            f"no instance is called {' or '.join(unknown)}; those that run are: {there}. "
-            "Nothing was marked"
+            f"no instance is called {' or '.join(name or repr('') for name in unknown)}; "
+            f"those that run are: {there}. Nothing was changed"
         )
     return tuple(found.values())
 

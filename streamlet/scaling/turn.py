@@ -7,6 +7,7 @@ must be short: the operator is asked before it.
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from streamlet.control.records import place_of
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Command
 from streamlet.errors import BrokerError, DeliveryError, RefusedError
+
+log = logging.getLogger(__name__)
 
 #: After so long without an end a command counts as dead.
 DEAD_MS = 30_000
@@ -30,6 +33,8 @@ def our_turn(
     control: ControlTopic, clock: Clock, what: str, stopped: threading.Event
 ) -> Iterator[None]:
     """Let the block run while no other command's does; the topic has been read when it begins.
+
+    What the block queued and could not deliver is not delivered any more when it has ended.
 
     Raises:
         RefusedError: others took too long, or we were told to stop.
@@ -49,9 +54,21 @@ def our_turn(
         control.read()
         _wait(control, clock, ours, stopped)
         yield
+    except DeliveryError:
+        control.forget_unwritten()  # we are about to say that it was not delivered
+        raise
     finally:
+        _give_back(control, ours)
+
+
+def _give_back(control: ControlTopic, ours: Command) -> None:
+    """End our turn. What was done in it stands, also if the others do not hear of its end."""
+    try:
         control.remove(place_of(ours))
         control.flush()
+    except DeliveryError as error:
+        control.forget_unwritten()
+        log.warning("other commands wait for %d s: %s", DEAD_MS // 1000, error)
 
 
 def _wait(control: ControlTopic, clock: Clock, ours: Command, stopped: threading.Event) -> None:

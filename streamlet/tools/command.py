@@ -30,7 +30,7 @@ import typer
 from streamlet.errors import StreamletError
 from streamlet.tools.log import set_up_logging
 from streamlet.tools.output import Output, exit_code_of
-from streamlet.tools.settings import read_settings
+from streamlet.tools.settings import check_servers, read_settings
 
 log = logging.getLogger(__name__)
 
@@ -199,7 +199,7 @@ def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, 
     try:
         set_up_logging(options["log_level"].value, options["log_json"])
         settings = read_settings(options["config"], options["set_"] or [])
-        servers = options["bootstrap_servers"] or settings.get("bootstrap.servers")
+        servers = check_servers(options["bootstrap_servers"] or settings.get("bootstrap.servers"))
         function(common=Common(servers, settings, output), **own)
     except BrokenPipeError as error:
         # Whoever read our output has gone; Python would complain once more while it shuts down.

@@ -30,6 +30,20 @@ class Engine(StrEnum):
     SPARK = "spark"
 
 
+class Written(StrEnum):
+    """What is written."""
+
+    UPDATES = "updates"
+    LATEST = "latest"
+
+
+class Aggregations(StrEnum):
+    """What does the aggregations."""
+
+    SQL = "sql"
+    TASKS = "tasks"
+
+
 _SPARK = "With --engine spark"
 
 Checkpoint = Annotated[
@@ -54,6 +68,23 @@ Master = Annotated[
     typer.Option(
         metavar="URL",
         help="Where Spark runs, as spark://host:7077. [default: local[*]]",
+        rich_help_panel=_SPARK,
+    ),
+]
+SparkOutput = Annotated[
+    Written | None,
+    typer.Option(
+        "--output",
+        help="Every update, or the latest per key and micro-batch. [default: updates]",
+        rich_help_panel=_SPARK,
+    ),
+]
+SparkAggregations = Annotated[
+    Aggregations | None,
+    typer.Option(
+        "--aggregations",
+        help="What does the aggregations. [default: with --output latest Spark SQL where the "
+        "result is the same, else the tasks]",
         rich_help_panel=_SPARK,
     ),
 ]
@@ -114,6 +145,8 @@ def run(
     checkpoint: Checkpoint = None,
     trigger: Trigger = None,
     master: Master = None,
+    output: SparkOutput = None,
+    aggregations: SparkAggregations = None,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "0.0.0.0",
 ) -> None:
@@ -137,7 +170,8 @@ def run(
         "--tag": tag,
         "--drain-on-sigterm": drain_on_sigterm,
     }
-    spark = {"checkpoint": checkpoint, "trigger": trigger, "master": master}
+    spark: dict[str, Any] = {"checkpoint": checkpoint, "trigger": trigger, "master": master}
+    spark |= {"output": output, "aggregations": aggregations}
     _check_engine(engine, native, {f"--{option}": value for option, value in spark.items()})
     key_values(tag or [], "--tag")
     given = {
@@ -208,6 +242,7 @@ def _run(
         forget_instance,
         prepare_instance,
     )
+    from streamlet.runtime.background import lower_priority
     from streamlet.runtime.metrics.server import serving
     from streamlet.state.directory import StateDirectory
     from streamlet.state.instances import InstanceRecord
@@ -239,6 +274,7 @@ def _run(
             else:
                 code = _run_here(app, settings, orders, progress, exposition, drain_on_sigterm)
             if progress.drained:
+                lower_priority()  # others may still be at their hand-overs
                 forget_instance(app.name, settings, process_id)
             ended = "failed" if code else "drained" if progress.drained else "stopped"
         finally:
@@ -289,8 +325,10 @@ def _run_here(
     exposition: Exposition | None,
     drain_on_sigterm: bool,
 ) -> int:
+
+    from streamlet.assembly import open_worker
     from streamlet.clock import SystemClock
-    from streamlet.local import MemberIdentity, open_worker
+    from streamlet.local import MemberIdentity
     from streamlet.runtime.signals import GracefulStop
     from streamlet.tools.run_progress import ended_event, leaving_event
 

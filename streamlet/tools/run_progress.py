@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 
 from streamlet.assignor.values import Leaving
-from streamlet.runtime.restore import RestoreProgress
+from streamlet.runtime.outside import WorkerCounters
+from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.task import Output as TaskOutput
-from streamlet.runtime.worker import WorkerCounters
 from streamlet.tools.output import Output
 from streamlet.types import TaskId
 

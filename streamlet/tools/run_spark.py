@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from streamlet.app import App
     from streamlet.config import Settings
     from streamlet.spark.metrics import QueryMetrics
+    from streamlet.spark.prepare import Aggregations, OutputKind
     from streamlet.spark.progress import BatchProgress
 
 
@@ -27,6 +28,9 @@ class SparkOptions:
     checkpoint: str | None = None
     trigger: str = "1s"
     master: str = "local[*]"
+    output: OutputKind = "updates"
+    #: None: Spark SQL where the result is the same.
+    aggregations: Aggregations | None = None
     #: None: no metrics are served.
     metrics_port: int | None = None
     metrics_host: str = "0.0.0.0"
@@ -122,14 +126,18 @@ def _query(
         jars = _jars(told.output, app)
         session = on_spark.session(reference, master=options.master, jars=jars)
         stack.callback(on_spark.stop, session)
-        # Behind the session, which takes Ctrl-C for itself.
-        stop = stack.enter_context(GracefulStop())
+        # Behind the session, which takes Ctrl-C for itself. One that breaks into a call of Java
+        # leaves nothing to stop the query with.
+        stop = stack.enter_context(GracefulStop(breakable=False))
         query = on_spark.start(
             reference,
             session,
             checkpoint=checkpoint,
             trigger=options.trigger,
             settings=settings,
+            output=options.output,
+            aggregations=options.aggregations,
+            told=told.output.note,
         )
         stack.callback(query.stop)
         told.metrics.running = True
@@ -162,6 +170,8 @@ def _until_asked(stop: Any, output: Output, query: Any) -> Callable[[], bool]:
             said = True
             busy = query.status["isTriggerActive"]
             output.note("stopping" + (" after this batch; Ctrl-C again stops now" if busy else ""))
+        if stop.now.is_set():
+            raise KeyboardInterrupt
         return not stop.asked.is_set()
 
     return keep_going

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from streamlet.config.sources import file_entries
+from streamlet.config.values import servers
 from streamlet.errors import ConfigError
 
 
@@ -20,6 +21,18 @@ def read_settings(file: Path | None, assignments: Sequence[str]) -> dict[str, st
     if problems:
         raise ConfigError(problems)
     return {**given, **key_values(assignments, "--set")}
+
+
+def check_servers(given: str | None) -> str | None:
+    """Brokers' addresses as given, if there are any.
+
+    Raises:
+        ConfigError: they can be none.
+    """
+    try:
+        return None if given is None else servers().parse(given)
+    except ValueError as error:
+        raise ConfigError([f"--bootstrap-servers {given}: {error}"]) from error
 
 
 def key_values(texts: Iterable[str], where: str) -> dict[str, str]:

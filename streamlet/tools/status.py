@@ -69,20 +69,15 @@ def _opened(common: Common, app: str) -> Iterator[Look]:
     from streamlet.app import load_app
     from streamlet.group.look import Look
     from streamlet.group.tasks import rules_from
-    from streamlet.group.transport import Transport
-    from streamlet.kafka.client import KafkaAdmin
-    from streamlet.local import open_control
+    from streamlet.local import open_clients, open_control
 
     application, settings = named(common, app)
     servers = common.given_servers or settings.bootstrap_servers
     settings = attrs.evolve(settings, bootstrap_servers=servers)
-    with contextlib.ExitStack() as stack:
-        client = f"streamlet-status-{os.getpid()}"
-        transport = Transport(servers, settings.client_config("group"), client_id=client)
-        stack.callback(transport.close)
-        admin = KafkaAdmin(servers, settings.client_config("admin"))
-        stack.callback(admin.close)
-        control = stack.enter_context(open_control(application, settings))
+    with (
+        open_clients(settings, f"streamlet-status-{os.getpid()}") as (transport, admin),
+        open_control(application, settings) as control,
+    ):
         rules = rules_from(settings, learners=True)
         read = Following(control)
         custom = ":" in app and load_app(app).assignor is not None

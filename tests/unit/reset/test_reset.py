@@ -78,6 +78,9 @@ class Coordinator:
         return done([GroupListing(name, "stream", "Stable") for name in self.groups])
 
     def send(self, request: Request, connection: str, timeout_ms: int) -> Future[Answer]:
+        return self.ask(request, timeout_ms)
+
+    def ask(self, request: Request, timeout_ms: int) -> Future[Answer]:
         if isinstance(request, OffsetFetch):
             found = {
                 tp: Committed(*self.positions.get(tp, (-1, "")), 0) for tp in request.partitions

@@ -56,7 +56,7 @@ class Coordinator:
             GroupDescription(group, self.state, self.kind, "streamlet-v1", members, self.error)
         )
 
-    def send(self, request: Request, connection: str, timeout_ms: int) -> Future[Answer]:
+    def ask(self, request: Request, timeout_ms: int) -> Future[Answer]:
         assert isinstance(request, OffsetFetch)
         text = '{"v":1,"epoch":1,"by":"id-h1-0","gen":7,"ends":{"changes":{"0":4}},"state":[1,1]}'
         found = {TopicPartition("in", 0): Committed(5, text, 0)}
@@ -165,6 +165,14 @@ def test_nothing_runs_nothing_is_marked(scene: Scene) -> None:
             scene.run(Wanted(50))
         assert told.value.exit_code == 3
     assert scene.marks() == {}
+
+
+def test_calling_back_where_nothing_runs_writes_nothing(scene: Scene) -> None:
+    """Brokers may make a topic for whatever name is written to, and it would not be compacted."""
+    scene.coordinator.state = "Dead"
+    with pytest.raises(NotFoundError, match="no application"):
+        cancel(scene.cluster(), ())
+    assert scene.log.end(TopicPartition("flights-streamlet-control", 0)) == 0
 
 
 def test_a_broker_that_refuses_or_is_too_old_is_told_with_its_exit_code(scene: Scene) -> None:

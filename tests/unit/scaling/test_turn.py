@@ -9,8 +9,8 @@ import pytest
 from streamlet.clock import ManualClock
 from streamlet.control.records import place_of
 from streamlet.control.topic import ControlTopic, prepare_control
-from streamlet.control.values import Command
-from streamlet.errors import RefusedError
+from streamlet.control.values import Command, Mark
+from streamlet.errors import DeliveryError, RefusedError
 from streamlet.scaling.turn import DEAD_MS, our_turn
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 
@@ -100,3 +100,44 @@ def test_a_command_that_died_in_its_turn_is_passed_over(log: MemoryLog) -> None:
         pass
     assert commands(log) == []
     assert place_of(dead) == (Command, "dead")
+
+
+def opened(log: MemoryLog) -> tuple[ControlTopic, MemorySink, ManualClock]:
+    """A topic over a producer whose records wait until they are flushed."""
+    clock, sink = Clocked(), MemorySink(log, hold=True)
+    return ControlTopic("flights", MemorySource(log), sink, MemoryAdmin(log), clock), sink, clock
+
+
+def test_what_could_not_be_delivered_in_a_turn_is_not_delivered_after_it(log: MemoryLog) -> None:
+    """The operator is told that it was not."""
+    control, sink, clock = opened(log)
+
+    def flush(timeout_ms: int) -> None:
+        sink.flush = deliver  # type: ignore[method-assign]
+        raise DeliveryError("1 records still undelivered after 15000 ms")
+
+    deliver = sink.flush
+
+    def marking() -> None:
+        with our_turn(control, clock, "scale-down", threading.Event()):
+            control.write(Mark("h1", 1))
+            sink.flush = flush  # type: ignore[method-assign]
+            control.flush()
+
+    with pytest.raises(DeliveryError, match="still undelivered"):
+        marking()
+    view = topic(log, ManualClock()).read()
+    assert (dict(view.marks), dict(view.commands)) == ({}, {})
+
+
+def test_what_was_done_in_a_turn_stands_though_its_end_cannot_be_told(
+    log: MemoryLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    control, sink, clock = opened(log)
+    with our_turn(control, clock, "scale-down", threading.Event()):
+        control.write(Mark("h1", 1))
+        control.flush()
+        sink.fail("the broker is away")
+    assert "other commands wait for 30 s: the broker is away" in caplog.text
+    assert commands(log) == ["scale-down"]
+    assert topic(log, ManualClock()).read().marks.keys() == {"h1"}

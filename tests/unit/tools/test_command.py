@@ -214,6 +214,13 @@ def test_a_topic_that_kafka_would_not_take_is_bad_input(name: str) -> None:
     assert "topics create: " in result.stderr
 
 
+@pytest.mark.parametrize("words", [("status", "a"), ("topics", "list"), ("members", "list", "a")])
+def test_an_address_that_cannot_be_is_bad_input(words: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(build(), [*words, "--bootstrap-servers", "kafka:high"])
+    assert result.exit_code == 2
+    assert "--bootstrap-servers kafka:high: expected host:port" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

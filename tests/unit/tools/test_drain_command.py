@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -127,6 +128,26 @@ def test_the_command_says_by_its_exit_code_that_nothing_runs_here(tmp_path: Path
     assert json.loads(found.stdout)["error"]["type"] == "NotFoundError"
     wrong = ["drain", "--state-dir", str(tmp_path), "--timeout", "soon"]
     assert runner.invoke(build(), wrong).exit_code == 2
+
+
+def test_an_instance_goes_on_when_its_record_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A disk that is full for a while; what was not written is written later."""
+    _, lock = StateDirectory(tmp_path, "app").lock_instance()
+    file = tmp_path / "app" / INSTANCE_LOCK
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with lock:
+        record = InstanceRecord(lock, "h1")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", full)
+            record.say(tasks=3)
+        assert "No space left on device" in caplog.text
+        record.say(tasks=3)
+        assert InstanceFolder.read(file).tasks == 3
 
 
 def test_the_record_of_an_instance_shrinks_and_stays_readable(tmp_path: Path) -> None:

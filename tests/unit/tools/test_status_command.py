@@ -65,7 +65,7 @@ class Coordinator:
         more = len(self.descriptions) > 1
         return done(self.descriptions.pop(0) if more else self.descriptions[0])
 
-    def send(self, request: Request, connection: str, timeout_ms: int) -> Future[Answer]:
+    def ask(self, request: Request, timeout_ms: int) -> Future[Answer]:
         assert isinstance(request, OffsetFetch)
         assert not request.require_stable
         found = {tp: self.committed.get(tp, Committed(-1, "")) for tp in request.partitions}
@@ -244,12 +244,12 @@ class Growing(Coordinator):
 
     log: MemoryLog = attrs.field(factory=MemoryLog)
 
-    def send(self, request: Request, connection: str, timeout_ms: int) -> Future[Answer]:
+    def ask(self, request: Request, timeout_ms: int) -> Future[Answer]:
         tp = TopicPartition("flights", 0)
         self.log.append(tp, [b"k"] * 300, [b"v"] * 300)
         before = self.committed.get(tp, Committed(0, "")).offset
         self.committed[tp] = Committed(before + 100, "")
-        return super().send(request, connection, timeout_ms)
+        return super().ask(request, timeout_ms)
 
 
 def test_advice_is_made_of_two_looks_and_shown_with_its_reasons() -> None:
