@@ -22,6 +22,7 @@ import streamlet as sl
 from examples.flights import data, expected
 from examples.flights.app import app
 from examples.flights.records import Events, ResultReader, Undelivered, create_topics
+from streamlet.errors import StreamletError
 from streamlet.spark.progress import batches
 from streamlet.testing import KafkaBroker
 
@@ -30,13 +31,16 @@ _STALLED_S = 120.0
 
 
 def main() -> int:
-    """0 if the results match pandas, 1 if not, 130 after Ctrl-C."""
+    """0 if the results match pandas, 1 if not, 130 after Ctrl-C; else what the error says."""
     options = _parse()
     try:
         return _perform(options.flights, options.seconds)
     except Undelivered as error:
         print(error, file=sys.stderr)
         return 1
+    except StreamletError as error:  # no jars to be had, no broker, no Java
+        print(error, file=sys.stderr)
+        return error.exit_code
     except KeyboardInterrupt:
         return 130
 

@@ -2,12 +2,13 @@
 
 Tasks find their state by groups that follow from the topology and the partition counts. If either
 changes, a task would find nothing, or keys would be looked for in another task, and counting would
-begin anew without a word.
+begin anew without a word. Nor can a task go on with what Spark SQL aggregated, or the other way.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamlet.errors import StateError
@@ -17,38 +18,47 @@ from streamlet.topology.graph import Topology
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from streamlet.spark.prepare import Aggregations
+
 _FILE = "streamlet.json"
 
 
-def described(topology: Topology, laid_out: Plan) -> dict[str, Any]:
-    """What must stay as it is while a checkpoint lives."""
+def described(
+    topology: Topology, laid_out: Plan, aggregations: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What must stay as it is while a checkpoint lives; ``aggregations`` are Spark SQL's."""
     return {
         "application": topology.application,
         "subtopologies": {str(part.id): part.hash.hex() for part in topology.subtopologies},
         "partitions": dict(sorted(laid_out.counts.items())),
+        "aggregations": dict(aggregations or {}),
     }
 
 
-def check(spark: SparkSession, checkpoint: str, topology: Topology, laid_out: Plan) -> None:
+def begun(spark: SparkSession, checkpoint: str) -> Aggregations | None:
+    """Who does the aggregations in a checkpoint; None if it is a new one."""
+    was = _read(spark, checkpoint)
+    return None if was is None else "sql" if was.get("aggregations") else "tasks"
+
+
+def check(spark: SparkSession, checkpoint: str, now: dict[str, Any], reason: str = "") -> None:
     """Compare with what the checkpoint is of; say it if it is new.
 
+    Args:
+        spark: its session.
+        checkpoint: folder or URL.
+        now: as ``described``.
+        reason: why the tasks do the aggregations now.
+
     Raises:
-        StateError: it is of another application, another version of the topology, or topics with
-            other partition counts; the message says which.
+        StateError: it is of another application, another version of the topology, topics with
+            other partition counts, or aggregations that others did; the message says which.
     """
-    now = described(topology, laid_out)
-    jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path(checkpoint, _FILE)
-    session: Any = spark._jsparkSession
-    files = path.getFileSystem(session.sessionState().newHadoopConf())
-    if files.exists(path):
-        stream = files.open(path)
-        try:
-            text = bytes(stream.readAllBytes()).decode()
-        finally:
-            stream.close()
-        compare(json.loads(text), now, checkpoint)
+    was = _read(spark, checkpoint)
+    if was is not None:
+        compare(was, now, checkpoint, reason)
         return
+    path, files = _file(spark, checkpoint)
     stream = files.create(path)
     try:
         stream.write(json.dumps(now, indent=1).encode())
@@ -56,8 +66,34 @@ def check(spark: SparkSession, checkpoint: str, topology: Topology, laid_out: Pl
         stream.close()
 
 
-def compare(was: dict[str, Any], now: dict[str, Any], checkpoint: str) -> None:
+def _read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
+    path, files = _file(spark, checkpoint)
+    if not files.exists(path):
+        return None
+    stream = files.open(path)
+    try:
+        found: dict[str, Any] = json.loads(bytes(stream.readAllBytes()))
+    finally:
+        stream.close()
+    return found
+
+
+def _file(spark: SparkSession, checkpoint: str) -> tuple[Any, Any]:
+    """Its path, and the file system it is of."""
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(checkpoint, _FILE)
+    session: Any = spark._jsparkSession
+    return path, path.getFileSystem(session.sessionState().newHadoopConf())
+
+
+def compare(was: dict[str, Any], now: dict[str, Any], checkpoint: str, reason: str = "") -> None:
     """Refuse what has changed.
+
+    Args:
+        was: as ``described``; one of an older version may have no aggregations by Spark SQL.
+        now: as ``described``.
+        checkpoint: its name.
+        reason: why the tasks do the aggregations now.
 
     Raises:
         StateError: naming it.
@@ -72,8 +108,21 @@ def compare(was: dict[str, Any], now: dict[str, Any], checkpoint: str) -> None:
                 changes.append(f"{name} had {before or 'no'} partitions and has {after or 'none'}")
             elif before != after:
                 changes.append(f"subtopology {name} has changed")
+    changes += _aggregations(was.get("aggregations", {}), now["aggregations"], reason)
     if changes:
         raise StateError(
             f"checkpoint {checkpoint}: {'; '.join(changes)}. Its state does not fit: take a new "
             "checkpoint, or go back"
         )
+
+
+def _aggregations(was: dict[str, str], now: dict[str, str], reason: str) -> list[str]:
+    if was and not now:
+        return [f"Spark SQL did its aggregations, and now the tasks would ({reason})"]
+    if now and not was:
+        return ["the tasks did its aggregations, and now Spark SQL would"]
+    return [
+        f"{name} was {was.get(name)!r} and is {now.get(name)!r}"
+        for name in sorted(was.keys() | now.keys())
+        if was.get(name) != now.get(name)
+    ]

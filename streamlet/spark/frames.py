@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from streamlet.spark.folds import Fold
 from streamlet.spark.plan import Plan
 
 if TYPE_CHECKING:
@@ -55,3 +57,24 @@ def unpacked(packed: DataFrame, columns: tuple[str, ...]) -> DataFrame:
     from streamlet.spark.tasks import Unpack
 
     return packed.mapInArrow(Unpack(columns), output_schema(columns))
+
+
+def partials(plan: Plan, folds: Sequence[Fold], source: DataFrame) -> DataFrame:
+    """Partial aggregates of a source that has a row for each record."""
+    from streamlet.spark.aggregate_rows import partial_schema
+    from streamlet.spark.columns import source_columns
+    from streamlet.spark.folding import FoldRows
+
+    return source_columns(source).mapInArrow(FoldRows(plan), partial_schema(folds))
+
+
+def folded(
+    plan: Plan, folds: Sequence[Fold], rows: DataFrame, columns: tuple[str, ...] | None
+) -> DataFrame:
+    """What Spark SQL makes of partial aggregates; columns as of ``aggregate_rows.Results``."""
+    from streamlet.spark.aggregate_rows import Results, aggregated
+    from streamlet.spark.columns import output_schema
+    from streamlet.spark.packing import PACKED_SCHEMA
+
+    schema = PACKED_SCHEMA if columns is None else output_schema(columns)
+    return aggregated(rows, folds).mapInArrow(Results(plan, columns), schema)

@@ -14,11 +14,11 @@ from zlib import crc32
 
 import attrs
 
-from streamlet.errors import TopologyError
+from streamlet.errors import StateError, TopologyError
 from streamlet.spark.placement import groups
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
-from streamlet.types import TaskId
+from streamlet.types import TaskId, TopicPartition
 
 #: Groups of what a stage only hands on: several, so that it is spread.
 _PASSING = 8
@@ -73,6 +73,19 @@ class Plan:
                 return group
         # All of a sender's in one: they stay in order.
         return to.passing[crc32(sender.encode()) % len(to.passing)]
+
+    def check(self, where: TopicPartition) -> None:
+        """Refuse a partition that came later: it has no task, and keys lie elsewhere since then.
+
+        Raises:
+            StateError: it did.
+        """
+        count = self.counts[where.topic]
+        if where.partition >= count:
+            raise StateError(
+                f"{where.topic} had {count} partitions when the query was planned and now has a "
+                f"partition {where.partition}: the query must begin anew, with a new checkpoint"
+            )
 
 
 def plan(

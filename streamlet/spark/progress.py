@@ -74,7 +74,7 @@ def follow(
         query: one that runs.
         on_batch: called once for each batch, in order, soon after it.
         keep_going: asked between looks at the query; when it says no, the micro-batch under way is
-            finished and the query stopped.
+            finished and the query stopped. It is asked meanwhile too; what it raises ends this.
         every_s: how often Spark is asked, seconds.
 
     Raises:
@@ -97,7 +97,7 @@ def follow(
         for one in new:
             shown = one.batch
             on_batch(one)
-        if not last and not keep_going():
+        if not keep_going() and not last:
             last, every_s = True, _LAST_LOOKS_S
 
 

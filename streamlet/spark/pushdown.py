@@ -23,9 +23,8 @@ import attrs
 from streamlet.dsl.expressions import Binary, Column, Constant, Expression, Unary
 from streamlet.dsl.inference import without_none
 from streamlet.dsl.stateless import Filter
-from streamlet.errors import SerdeError
 from streamlet.serdes import Serde
-from streamlet.serdes import serde as serde_of
+from streamlet.spark.folds import is_ours
 from streamlet.topology.graph import Topology
 from streamlet.topology.nodes import ProcessorNode, SourceNode
 from streamlet.topology.subtopologies import Subtopology
@@ -138,26 +137,17 @@ def _reader(serde: Serde[Any], column: str, value_type: Any) -> _Reader | None:
     from pyspark.sql import functions as f
 
     raw = f.col(column)
-    if _is(serde, bytes):
+    if is_ours(serde, bytes):
         return _Reader(f.lit(True), _Typed(raw, bytes), {})
     text = raw.cast("string")
     valid = raw.isNull() | f.is_valid_utf8(text)
-    if _is(serde, str):
+    if is_ours(serde, str):
         return _Reader(valid, _Typed(text, str), {})
     fields = plain_fields(value_type)
-    if not fields or not _is(serde, value_type):
+    if not fields or not is_ours(serde, value_type):
         return None
     matches = raw.isNull() | (f.is_valid_utf8(text) & text.rlike(record_pattern(fields)))
     return _Reader(matches, None, {name: _field(text, name, of) for name, of in fields.items()})
-
-
-def _is(serde: Serde[Any], of: Any) -> bool:
-    """Whether it is our own serde of this type."""
-    try:
-        ours = serde_of(of)
-    except SerdeError:
-        return False
-    return ours.name == serde.name and bool(ours.accepts) and ours.accepts == serde.accepts
 
 
 def plain_fields(of: Any) -> dict[str, tuple[Any, bool]]:

@@ -1,4 +1,4 @@
-"""Kafka for Spark by our own client: a source whose rows are packed, and a sink that unpacks them.
+"""Kafka for Spark by our own client: a source whose rows are packed; the sink is ``python_sink``.
 
 Spark's cost is per row, and Java's connector makes every record a row twice. Here a row is some
 thousands of records, from the client that reads them to the client that writes them. It needs
@@ -22,10 +22,8 @@ import attrs
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     InputPartition,
-    WriterCommitMessage,
 )
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -35,19 +33,19 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from streamlet.errors import StateError
-from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
-from streamlet.spark.blobs import unpack
+from streamlet.kafka.client import KafkaAdmin, KafkaSource
+from streamlet.kafka.ports import PartitionBatch
+from streamlet.spark.aggregate_rows import folded_rows
 from streamlet.spark.collector import without_gc
 from streamlet.spark.columns import columns_as_read, read_rows
 from streamlet.spark.packing import READ_SCHEMA
 from streamlet.spark.plan import Plan
+from streamlet.spark.python_sink import BatchWriter, Writer
 from streamlet.spark.ranges import Ends, capped, in_range
 from streamlet.spark.tasks import Packer
 from streamlet.types import TopicPartition
 
 FORMAT = "streamlet-kafka"
-
-_FLUSH_MS = 60_000
 
 #: What is fetched behind a range's end is fetched in vain: another worker may read on from there.
 _CONSUMER = {"queued.max.messages.kbytes": 4_096}
@@ -56,7 +54,6 @@ _CONSUMER = {"queued.max.messages.kbytes": 4_096}
 #: while they are in use: whatever goes wrong, the next one to ask gets a new one.
 _ADMINS: dict[str, KafkaAdmin] = {}
 _SOURCES: dict[str, KafkaSource] = {}
-_SINKS: dict[str, KafkaSink] = {}
 
 
 class PythonKafka(DataSource):
@@ -69,7 +66,7 @@ class PythonKafka(DataSource):
 
     def schema(self) -> str:
         """Of what is read."""
-        return READ_SCHEMA
+        return str(self.options.get("columns", READ_SCHEMA))
 
     def streamReader(self, schema: Any) -> Reader:
         """The source."""
@@ -78,6 +75,10 @@ class PythonKafka(DataSource):
     def streamWriter(self, schema: Any, overwrite: bool) -> Writer:
         """The sink."""
         return Writer(dict(self.options))
+
+    def writer(self, schema: Any, overwrite: bool) -> BatchWriter:
+        """The sink for one batch: what Spark gives no stream of updates to."""
+        return BatchWriter(dict(self.options))
 
 
 @attrs.frozen
@@ -95,6 +96,7 @@ def reading(
     plan: Plan,
     starts: Mapping[str, Mapping[str, int]],
     max_records: int | None = None,
+    aggregates: str | None = None,
 ) -> dict[str, str]:
     """Options of the source.
 
@@ -103,8 +105,11 @@ def reading(
         plan: of the query: which records go where.
         starts: where to begin each partition of each topic; -2 is the beginning, -1 the end.
         max_records: in one micro-batch; None for all there are.
+        aggregates: schema of partial aggregates, where the rows are to be such; None: packed.
     """
     found = {
+        "columns": READ_SCHEMA if aggregates is None else f"{aggregates}, read bigint",
+        "aggregates": "" if aggregates is None else "yes",
         "bootstrap": clients.bootstrap_servers,
         "consumer": json.dumps({**_CONSUMER, **clients.consumer}),
         "admin": json.dumps(dict(clients.admin)),
@@ -203,15 +208,15 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if source is None:
             source = KafkaSource(bootstrap, json.loads(consumer))
         # Made on the driver by ``reading``; Spark hands on options, and has no types for them.
-        packer = Packer(pickle.loads(base64.b64decode(self._given["plan"])))
+        plan: Plan = pickle.loads(base64.b64decode(self._given["plan"]))
         where = TopicPartition(partition.topic, partition.partition)
-        maps = packer.maps(where.topic)
         source.assign({where: partition.begin})
+        batches = in_range(source, where, partition.begin, partition.end)
         with without_gc():
-            for batch in in_range(source, where, partition.begin, partition.end):
-                rows = columns_as_read(batch) if not maps else None
-                packed = packer.mapped(batch) if rows is None else packer.as_read(where, rows)
-                yield read_rows(len(batch), list(packed))
+            if self._given["aggregates"]:
+                yield from folded_rows(plan, batches)
+            else:
+                yield from _packed_rows(plan, where, batches)
         source.unassign([where])
         _SOURCES[bootstrap + consumer] = source
 
@@ -237,37 +242,12 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
 
-class Writer(DataSourceStreamArrowWriter):
-    """Writes what is packed in rows of ``packing.PACKED_SCHEMA``."""
-
-    def __init__(self, given: dict[str, str]) -> None:
-        self._given = {name.lower(): text for name, text in given.items()}
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Send everything, and wait until it is delivered.
-
-        Raises:
-            DeliveryError: something is not.
-        """
-        bootstrap, producer = self._given["bootstrap"], self._given["producer"]
-        sink = _SINKS.pop(bootstrap + producer, None)
-        if sink is None:
-            sink = KafkaSink(bootstrap, json.loads(producer))
-        with without_gc():
-            for rows in iterator:
-                for topic, packed in zip(rows["topic"], rows["records"], strict=True):
-                    _send(sink, topic.as_py(), packed.as_py())
-        sink.flush(_FLUSH_MS)
-        _SINKS[bootstrap + producer] = sink
-        return WriterCommitMessage()
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """All is delivered already."""
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """What was delivered stays, and comes again."""
-
-
-def _send(sink: KafkaSink, topic: str, packed: bytes) -> None:
-    found = unpack(packed)
-    sink.send(topic, found.keys, found.values, found.timestamps, found.partitions, found.headers)
+def _packed_rows(
+    plan: Plan, where: TopicPartition, batches: Iterator[PartitionBatch]
+) -> Iterator[pa.RecordBatch]:
+    packer = Packer(plan)
+    maps = packer.maps(where.topic)
+    for batch in batches:
+        rows = columns_as_read(batch) if not maps else None
+        packed = packer.mapped(batch) if rows is None else packer.as_read(where, rows)
+        yield read_rows(len(batch), list(packed))

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import attrs
+from typing import TYPE_CHECKING, Any
 
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
 from streamlet.spark import checkpoint as checkpoints
 from streamlet.spark import frames, topics
 from streamlet.spark.placement import shuffle_partitions as shuffle_partitions_for
-from streamlet.spark.plan import Plan, mapped_by, plan
-from streamlet.spark.pushdown import filters, pushed
-from streamlet.spark.reference import Application, reference_of, resolve
-from streamlet.spark.security import check_clients, java_settings
-from streamlet.spark.session import PROVIDER_SETTING, ROCKSDB_PROVIDER, require_pyspark
-from streamlet.topology.graph import Topology
+from streamlet.spark.prepare import (
+    Aggregations,
+    Connector,
+    OutputKind,
+    Prepared,
+    Where,
+    Wish,
+    prepare,
+)
+from streamlet.spark.pushdown import pushed
+from streamlet.spark.reference import Application
+from streamlet.spark.session import require_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,27 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from streamlet.spark.processor import Options
-    from streamlet.spark.python_kafka import Clients
 
 _SHUFFLE_SETTING = "spark.sql.shuffle.partitions"
 
-OutputKind = Literal["updates", "latest"]
-Connector = Literal["java", "python"]
-
-
-@attrs.frozen
-class _Prepared:
-    """An application that was found fit for Spark, over topics whose partitions are known."""
-
-    topology: Topology
-    plan: Plan
-    settings: Settings
-    #: Settings of the Java client.
-    client: Mapping[str, str]
-    #: Our own clients, where they take the place of Java's.
-    clients: Clients | None
-    #: Whether dead letters are written.
-    letters: bool
+log = logging.getLogger(__name__)
 
 
 def to_dataframe(
@@ -61,6 +49,7 @@ def to_dataframe(
     kafka: Mapping[str, str] | None = None,
     max_records_per_batch: int | None = None,
     output: OutputKind = "updates",
+    aggregations: Aggregations | None = None,
     connector: Connector | None = None,
     options: Options | None = None,
 ) -> DataFrame:
@@ -68,8 +57,9 @@ def to_dataframe(
 
     The tasks, operators and stores are those of a native run; Spark keeps their state. Rows have
     ``key``, ``value``, ``topic``, ``partition`` (null: the key decides), ``timestamp`` (ms since
-    the epoch) and ``headers``. A query over it must use the output mode ``update`` or ``append``,
-    and a checkpoint of its own; with another topology or other partition counts it needs a new one.
+    the epoch) and ``headers``. A query over it must use the output mode ``update``, or ``append``
+    where Spark SQL aggregates nothing, and a checkpoint of its own; with another topology, other
+    partition counts or aggregations done otherwise it needs a new one.
     Within a batch, records that meet in a task come in the order of their times; a batch comes
     after the one before it, whatever the times.
 
@@ -86,18 +76,22 @@ def to_dataframe(
         max_records_per_batch: read from Kafka's streams; None for all there are.
         output: ``updates`` for every record, as natively; ``latest`` for the last per topic, key
             and micro-batch of each task, which is enough where a topic is read as a table.
+        aggregations: ``sql`` to have Spark SQL do them, which needs the output ``latest``, or
+            ``tasks``; None for Spark SQL if it ends with the same value per key, see docs/spark.md.
         connector: who reads Kafka, Java's connector or our own, see ``start``.
-        options: how stages run, for tests; overrides ``output``.
+        options: how stages run, for tests; overrides ``output``, and leaves all to the tasks.
 
     Raises:
         AppNotFoundError: workers cannot import the application.
         ConfigError: settings that Spark cannot carry out.
-        TopologyError: a topology that cannot be one query.
+        TopologyError: a topology that cannot be one query, or whose aggregations Spark SQL must
+            do and cannot; the message says why.
         MissingTopicError: a topic read or written does not exist.
         BrokerError: the broker does not answer.
     """
-    where = (bootstrap_servers, settings, kafka, connector)
-    ready = _prepare(app, spark, source, partitions, *where)
+    where = Where(bootstrap_servers, settings, kafka, connector)
+    wish = Wish(output, aggregations if options is None else "tasks")
+    ready = prepare(app, spark, where, wish, source, partitions)
     from streamlet.spark.columns import OUTPUT_COLUMNS
 
     return _frame(ready, spark, source, max_records_per_batch, output, options, OUTPUT_COLUMNS)
@@ -114,9 +108,11 @@ def start(
     kafka: Mapping[str, str] | None = None,
     max_records_per_batch: int | None = None,
     output: OutputKind = "updates",
+    aggregations: Aggregations | None = None,
     connector: Connector | None = None,
     name: str | None = None,
     shuffle_partitions: int | None = None,
+    told: Callable[[str], None] = log.info,
 ) -> StreamingQuery:
     """Run an application as a Structured Streaming query from Kafka to Kafka.
 
@@ -135,30 +131,38 @@ def start(
         kafka: as of ``to_dataframe``.
         max_records_per_batch: read from Kafka's streams; None for all there are.
         output: see ``to_dataframe``.
+        aggregations: as of ``to_dataframe``; None goes on as the checkpoint was begun.
         connector: who reads and writes Kafka, Java's connector or our own client. None for our
-            own, unless the session has Java's and there are settings for it (``kafka``) or a filter
-            that SQL may judge before Python sees the records.
+            own, unless the session has Java's and there are settings for it (``kafka``), or a
+            filter that SQL may judge before a task sees the records.
         name: of the query; unique in the session.
         shuffle_partitions: over which the tasks of a stage are dealt out; a checkpoint keeps its
             first number. None: as many as there are cores, at most one per task.
+        told: gets a line that says which aggregations Spark SQL does, or why it does none; the log
+            if not given.
 
     Raises:
         StateError: the checkpoint is of something else.
         StreamletError: as ``to_dataframe``.
     """
     rhythm = _trigger(trigger)
-    where = (bootstrap_servers, settings, kafka, connector)
-    ready = _prepare(app, spark, None, None, *where)
+    require_pyspark()
+    topics.require_classic(spark)
+    where = Where(bootstrap_servers, settings, kafka, connector)
+    wish = Wish(output, aggregations, checkpoints.begun(spark, str(checkpoint)))
+    ready = prepare(app, spark, where, wish)
     frame = _frame(ready, spark, None, max_records_per_batch, output, None, _sunk(ready))
-    checkpoints.check(spark, str(checkpoint), ready.topology, ready.plan)
+    now = checkpoints.described(ready.topology, ready.plan, ready.aggregations)
+    checkpoints.check(spark, str(checkpoint), now, ready.reason)
+    told(ready.told)
     writer = _sink(frame, ready).option("checkpointLocation", str(checkpoint))
     if name is not None:
         writer = writer.queryName(name)
-    with _shuffling(spark, ready.plan, shuffle_partitions):
+    with _shuffling(spark, ready, shuffle_partitions):
         return writer.trigger(**rhythm).start()
 
 
-def _sunk(ready: _Prepared) -> tuple[str, ...] | None:
+def _sunk(ready: Prepared) -> tuple[str, ...] | None:
     """What Java's sink needs to be told of each record: every column costs time for every record.
 
     None for our own sink, which takes rows packed. Headers only dead letters have, partitions only
@@ -173,11 +177,14 @@ def _sunk(ready: _Prepared) -> tuple[str, ...] | None:
     return ("key", "value", "topic", *partition, *(("headers",) if ready.letters else ()))
 
 
-def _sink(frame: DataFrame, ready: _Prepared) -> DataStreamWriter:
+def _sink(frame: DataFrame, ready: Prepared) -> DataStreamWriter:
     if ready.clients is not None:
         from streamlet.spark.python_kafka import FORMAT, writing
 
         chosen = writing(ready.clients)
+        if ready.folds:
+            # Spark gives a sink in Python appended rows only, and these are updates.
+            return frame.writeStream.outputMode("update").foreachBatch(_to_kafka(chosen))
         return frame.writeStream.format(FORMAT).options(**chosen).outputMode("append")
     writer = frame.writeStream.format("kafka").outputMode("update")
     for key, value in sorted(ready.client.items()):
@@ -185,72 +192,17 @@ def _sink(frame: DataFrame, ready: _Prepared) -> DataStreamWriter:
     return writer
 
 
-def _prepare(
-    app: Application | str,
-    spark: SparkSession,
-    source: DataFrame | None,
-    partitions: Mapping[str, int] | None,
-    bootstrap_servers: str | None,
-    settings: Settings | None,
-    kafka: Mapping[str, str] | None,
-    connector: Connector | None,
-) -> _Prepared:
-    require_pyspark()
-    reference = reference_of(app)
-    found = resolve(reference)
-    topology, chosen = found.topology(), settings or found.settings
-    _check_settings(chosen)
-    client = {"bootstrap.servers": bootstrap_servers or chosen.bootstrap_servers}
-    clients = None
-    if source is None:
-        if (connector or _connector(spark, topology, chosen, kafka)) == "java":
-            client |= _java_settings(chosen) if kafka is None else kafka
-        elif kafka:
-            raise ConfigError(["kafka: Java's settings, and streamlet's own client reads here"])
-        else:
-            from streamlet.spark.python_kafka import Clients
+def _to_kafka(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
+    from streamlet.spark.python_kafka import FORMAT
 
-            kinds = (chosen.client_config(kind) for kind in ("consumer", "producer", "admin"))
-            clients = Clients(client["bootstrap.servers"], *kinds)
-    if partitions is None:
-        if source is not None:
-            raise ConfigError(["partitions: needed where the records do not come from Kafka"])
-        wanted = {*topology.source_topics, *_written(topology)}
-        if found.policy.topic is not None:
-            wanted.add(found.policy.topic)
-        if clients is None:
-            partitions = topics.partition_counts(spark, wanted, client)
-        else:
-            partitions = topics.counts_by_client(wanted, clients.bootstrap_servers, clients.admin)
-    laid_out = plan(reference, topology, partitions, partitions)
-    if laid_out.stages:
-        _check_state_store(spark)
-    letters = found.policy.topic is not None
-    return _Prepared(topology, laid_out, chosen, client, clients, letters)
+    def write(batch: DataFrame, number: int) -> None:
+        batch.write.format(FORMAT).options(**options).mode("append").save()
 
-
-def _connector(
-    spark: SparkSession,
-    topology: Topology,
-    settings: Settings,
-    kafka: Mapping[str, str] | None,
-) -> Connector:
-    """Our own, which costs less, unless Java's is there and has something to do that it cannot."""
-    if not topics.has_connector(spark):
-        return "python"
-    if kafka is not None:
-        return "java"
-    sql = filters(topology, mapped_by(topology)) and not settings.clients
-    return "java" if sql else "python"
-
-
-def _java_settings(settings: Settings) -> dict[str, str]:
-    check_clients(settings.clients)
-    return java_settings(settings.security)
+    return write
 
 
 def _frame(
-    ready: _Prepared,
+    ready: Prepared,
     spark: SparkSession,
     source: DataFrame | None,
     max_records: int | None,
@@ -259,68 +211,49 @@ def _frame(
     columns: tuple[str, ...] | None,
 ) -> DataFrame:
     """What is written, as rows with these columns; None: packed, from and for our own client."""
+    from streamlet.spark.aggregate_rows import partial_schema
     from streamlet.spark.processor import Options
 
     chosen = options or Options(last_only=output == "latest")
-    reset = ready.settings.auto_offset_reset
+    reset, folds = ready.settings.auto_offset_reset, ready.folds
     if source is None and ready.clients is not None:
         where = (ready.topology, ready.plan, ready.clients)
-        packed = topics.packed_source(spark, *where, reset=reset, max_records=max_records)
-        staged = frames.staged(ready.plan, packed, chosen)
+        rows = topics.packed_source(
+            spark,
+            *where,
+            reset=reset,
+            max_records=max_records,
+            aggregates=partial_schema(folds) if folds else None,
+        )
+        if folds:
+            return frames.folded(ready.plan, folds, rows, columns)
+        staged = frames.staged(ready.plan, rows, chosen)
         return staged if columns is None else frames.unpacked(staged, columns)
     if source is None:
         where_java = (ready.topology, ready.plan.counts, ready.client)
         source = topics.source(spark, *where_java, reset=reset, max_records=max_records)
     assert columns is not None
+    if folds:
+        parts = frozenset(part.id for part in ready.topology.subtopologies)
+        rows = frames.partials(ready.plan, folds, pushed(source, ready.topology, parts))
+        return frames.folded(ready.plan, folds, rows, columns)
     source = pushed(source, ready.topology, ready.plan.mapped)
     return frames.assemble(ready.plan, source, chosen, columns)
 
 
 @contextmanager
-def _shuffling(spark: SparkSession, laid_out: Plan, given: int | None) -> Iterator[None]:
+def _shuffling(spark: SparkSession, ready: Prepared, given: int | None) -> Iterator[None]:
     """Start a query with a number of its own; it copies the session's settings when it starts."""
-    tasks = max((len(stage.tasks) for stage in laid_out.stages), default=1)
-    number = given or shuffle_partitions_for(tasks, spark.sparkContext.defaultParallelism)
+    cores = spark.sparkContext.defaultParallelism
+    tasks = max((len(stage.tasks) for stage in ready.plan.stages), default=1)
+    # Spark SQL's state lies by key, over as many as there are cores.
+    number = given or (cores if ready.folds else shuffle_partitions_for(tasks, cores))
     before = spark.conf.get(_SHUFFLE_SETTING)
     spark.conf.set(_SHUFFLE_SETTING, str(number))
     try:
         yield
     finally:
         spark.conf.set(_SHUFFLE_SETTING, before or "200")
-
-
-def _written(topology: Topology) -> set[str]:
-    """Topics written that others read."""
-    written = {topic for part in topology.subtopologies for topic in part.output_topics}
-    return written - set(topology.repartition_topics)
-
-
-def _check_settings(settings: Settings) -> None:
-    problems = []
-    guarantee = settings.processing_guarantee
-    if guarantee != "at_least_once":
-        problems.append(
-            f"processing.guarantee: Spark's Kafka sink cannot do {guarantee}; --engine native "
-            "can, or use at_least_once: state is exact in either case"
-        )
-    if settings.auto_offset_reset == "none":
-        problems.append(
-            "auto.offset.reset: on Spark a query without a checkpoint begins somewhere; use "
-            "earliest or latest"
-        )
-    if problems:
-        raise ConfigError(problems)
-
-
-def _check_state_store(spark: SparkSession) -> None:
-    provider = spark.conf.get(PROVIDER_SETTING, "")
-    if provider != ROCKSDB_PROVIDER:
-        raise ConfigError(
-            [
-                f"{PROVIDER_SETTING}: tasks with state need {ROCKSDB_PROVIDER}, "
-                f"not {provider or 'the default'}"
-            ]
-        )
 
 
 def _trigger(text: str) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from streamlet.errors import StateError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.task import Output, Task
 from streamlet.spark.packing import Packed, Sender, pack_raw
@@ -103,7 +102,7 @@ class Packer:
             StateError: the topic has more partitions than it had.
         """
         where = TopicPartition(raw.topic, raw.partition)
-        self._check(where)
+        self._plan.check(where)
         name = str(TaskId(self._plan.readers[where.topic], where.partition))
         return Sender(self._plan, 0, name).rows(self._tasks.process(raw), raw.offsets[0])
 
@@ -113,17 +112,8 @@ class Packer:
         Raises:
             StateError: the topic has more partitions than it had.
         """
-        self._check(where)
+        self._plan.check(where)
         return pack_raw(self._plan, where, rows)
-
-    def _check(self, where: TopicPartition) -> None:
-        """A partition that came later has no task, and keys lie elsewhere since it is there."""
-        count = self._plan.counts[where.topic]
-        if where.partition >= count:
-            raise StateError(
-                f"{where.topic} had {count} partitions when the query was planned and now has a "
-                f"partition {where.partition}: the query must begin anew, with a new checkpoint"
-            )
 
 
 @attrs.frozen

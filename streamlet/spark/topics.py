@@ -62,10 +62,12 @@ def packed_source(
     *,
     reset: str,
     max_records: int | None,
+    aggregates: str | None = None,
 ) -> DataFrame:
     """The same by our own client: rows of ``packing.PACKED_SCHEMA``, on their way to the tasks.
 
-    How many records they were made of, Spark is told as an observed metric.
+    Or rows of partial aggregates, where ``aggregates`` is their schema. How many records they were
+    made of, Spark is told as an observed metric.
     """
     from pyspark.sql import functions as f
 
@@ -73,11 +75,14 @@ def packed_source(
 
     spark.dataSource.register(PythonKafka)
     rows = _union(
-        spark.readStream.format(FORMAT).options(**reading(clients, plan, starts, limit)).load()
+        spark.readStream.format(FORMAT)
+        .options(**reading(clients, plan, starts, limit, aggregates))
+        .load()
         for starts, limit in _reads(topology, plan.counts, reset, max_records)
     )
     counted = rows.observe(OBSERVED + topology.application, f.sum("read").alias("records"))
-    return counted.where("records is not null").drop("read")
+    made = "records" if aggregates is None else "key"
+    return counted.where(f"{made} is not null").drop("read")
 
 
 def _reads(

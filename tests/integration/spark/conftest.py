@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import streamlet.spark
+from tests.integration.spark.words import SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,8 +25,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(ignored)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def short_lived() -> Iterator[None]:
+    """Every JVM of Spark's that a test starts, also by a program of its own, is to start soon."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
+            patch.setenv(name, SHORT_LIVED)
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(short_lived: None) -> Iterator[SparkSession]:
     """A session on two cores; skips where the extra ``spark`` is missing."""
     pytest.importorskip("pyspark")
     session = streamlet.spark.session(

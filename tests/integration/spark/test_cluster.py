@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +16,12 @@ import psutil
 import pytest
 
 from streamlet.spark.java import java_home
+from tests.integration.chaos.support import wait_for
 from tests.integration.spark import words
+from tests.integration.spark.programs import LINES, ROOT, counting, running
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from streamlet.spark.prepare import OutputKind
 
 pytestmark = [
     pytest.mark.spark,
@@ -28,32 +29,6 @@ pytestmark = [
     pytest.mark.chaos,
     pytest.mark.timeout(600),
 ]
-
-ROOT = Path(__file__).resolve().parents[3]
-LINES = [f"w{n % 37} w{n % 11} w{n % 5} all" for n in range(5_000)]
-
-
-@contextmanager
-def running(command: list[str], log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a group of its own, all of which is gone at the end."""
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=os.environ | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    try:
-        yield process
-    finally:
-        family = [process.pid, *(p.pid for p in psutil.Process(process.pid).children(True))]
-        for pid in family:
-            with suppress(psutil.NoSuchProcess):
-                psutil.Process(pid).kill()
-        process.wait(30)
 
 
 @contextmanager
@@ -88,13 +63,6 @@ def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]
         yield master, workers
 
 
-def wait_for(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
-
-
 def executors(workers: list[subprocess.Popen[bytes]]) -> list[psutil.Process]:
     found = []
     for worker in workers:
@@ -105,16 +73,16 @@ def executors(workers: list[subprocess.Popen[bytes]]) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.parametrize("output", ["updates", "latest"])
 def test_killed_executors_lose_nothing_and_count_nothing_twice(
-    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+    bootstrap_servers: str, tmp_path: Path, output: OutputKind
 ) -> None:
     dice, checkpoint, log = random.Random(4), tmp_path / "checkpoint", tmp_path / "driver.log"
     words.create_topics(bootstrap_servers)
     words.produce(bootstrap_servers, LINES)
     try:
         with cluster(tmp_path) as (master, workers):
-            program = [sys.executable, "-m", "tests.integration.spark.words"]
-            command = [*program, bootstrap_servers, str(checkpoint), master]
+            command = counting(bootstrap_servers, checkpoint, output, master, "available-now")
             with running(command, log, SPARK_LOCAL_IP="127.0.0.1") as driver:
                 for _ in range(2):
                     before = words.batches(checkpoint)
@@ -122,14 +90,14 @@ def test_killed_executors_lose_nothing_and_count_nothing_twice(
                         lambda before=before: (  # type: ignore[misc]
                             words.batches(checkpoint) > before or driver.poll() is not None
                         ),
+                        "a batch",
                         200,
                     )
-                    assert driver.poll() is None, log.read_text()
                     time.sleep(dice.uniform(0, 0.8))  # any moment of a batch
+                    assert driver.poll() is None, log.read_text()
                     dice.choice(executors(workers)).kill()
-                before = words.batches(checkpoint)
-                wait_for(lambda: words.batches(checkpoint) > before, 200)
-        words.finish(spark, bootstrap_servers, checkpoint)
-        words.check_exact(words.consume(bootstrap_servers), LINES)
+                wait_for(lambda: driver.poll() is not None, "the driver ends", 200)
+                assert driver.returncode == 0, log.read_text()
+        words.check(bootstrap_servers, checkpoint, LINES, output)
     finally:
         words.delete_topics(bootstrap_servers)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
-from streamlet.spark.query import Connector
+from streamlet.spark.prepare import Connector, OutputKind
+from tests.integration.chaos.support import wait_for
 from tests.integration.spark import words
+from tests.integration.spark.programs import LINES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,8 +28,8 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-ROOT = Path(__file__).resolve().parents[3]
-LINES = [f"w{n % 37} w{n % 11} w{n % 5} all" for n in range(5_000)]
+#: Every update is written by tasks, and the latest per batch by Spark SQL.
+by_tasks_and_by_sql = pytest.mark.parametrize("output", ["updates", "latest"])
 
 
 @pytest.fixture
@@ -41,13 +39,6 @@ def broker(bootstrap_servers: str) -> Iterator[str]:
     words.produce(bootstrap_servers, LINES)
     yield bootstrap_servers
     words.delete_topics(bootstrap_servers)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def python_workers() -> list[psutil.Process]:
@@ -65,30 +56,32 @@ def command(process: psutil.Process) -> list[str]:
         return []
 
 
+@by_tasks_and_by_sql
 @pytest.mark.parametrize("connector", ["java", "python"])
 def test_stopping_in_the_middle_of_batches_commits_none_in_part(
-    spark: SparkSession, broker: str, tmp_path: Path, connector: Connector
+    spark: SparkSession, broker: str, tmp_path: Path, connector: Connector, output: OutputKind
 ) -> None:
     dice = random.Random(1)
     for _ in range(3):
         before = words.batches(tmp_path)
-        query = words.begin(spark, broker, tmp_path, connector=connector)
-        wait_for(lambda before=before: words.batches(tmp_path) > before, 60)  # type: ignore[misc]
+        query = words.begin(spark, broker, tmp_path, connector=connector, output=output)
+        wait_for(lambda before=before: words.batches(tmp_path) > before, "a batch", 200)  # type: ignore[misc]
         time.sleep(dice.uniform(0, 0.8))  # any moment of a batch
         query.stop()
-    words.finish(spark, broker, tmp_path, connector=connector)
-    words.check_exact(words.consume(broker), LINES)
+    words.finish(spark, broker, tmp_path, connector=connector, output=output)
+    words.check(broker, tmp_path, LINES, output)
 
 
+@by_tasks_and_by_sql
 def test_killed_python_workers_lose_nothing_and_count_nothing_twice(
-    spark: SparkSession, broker: str, tmp_path: Path
+    spark: SparkSession, broker: str, tmp_path: Path, output: OutputKind
 ) -> None:
     dice = random.Random(2)
-    query: StreamingQuery = words.begin(spark, broker, tmp_path)
+    query: StreamingQuery = words.begin(spark, broker, tmp_path, output=output)
     try:
         for _ in range(5):
             before = words.batches(tmp_path)
-            wait_for(lambda before=before: words.batches(tmp_path) > before, 60)  # type: ignore[misc]
+            wait_for(lambda before=before: words.batches(tmp_path) > before, "a batch", 200)  # type: ignore[misc]
             time.sleep(dice.uniform(0, 0.5))
             victims = python_workers()
             if victims:
@@ -96,40 +89,5 @@ def test_killed_python_workers_lose_nothing_and_count_nothing_twice(
                     dice.choice(victims).kill()
     finally:
         query.stop()
-    words.finish(spark, broker, tmp_path)
-    words.check_exact(words.consume(broker), LINES)
-
-
-@contextmanager
-def driver(broker: str, checkpoint: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A driver of its own, in a process group of its own."""
-    command = [sys.executable, "-m", "tests.integration.spark.words", broker, str(checkpoint)]
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True
-        )
-    try:
-        yield process
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(30)
-
-
-def test_a_killed_driver_goes_on_where_it_was(
-    spark: SparkSession, broker: str, tmp_path: Path
-) -> None:
-    """Driver, JVM and workers die at once, as with the machine; the checkpoint is what is left."""
-    dice, checkpoint, log = random.Random(3), tmp_path / "checkpoint", tmp_path / "log"
-    for _ in range(2):
-        before = words.batches(checkpoint)
-        with driver(broker, checkpoint, log) as process:
-            wait_for(
-                lambda before=before, process=process: (  # type: ignore[misc]
-                    words.batches(checkpoint) > before or process.poll() is not None
-                ),
-                120,
-            )
-            assert process.poll() is None, log.read_text()
-            time.sleep(dice.uniform(0, 0.8))
-    words.finish(spark, broker, checkpoint)
-    words.check_exact(words.consume(broker), LINES)
+    words.finish(spark, broker, tmp_path, output=output)
+    words.check(broker, tmp_path, LINES, output)

@@ -82,7 +82,7 @@ def test_a_checkpoint_of_something_else_is_refused(spark: SparkSession, tmp_path
     topology = WORDS.topology()
     for partitions in (2, 2):
         laid_out = plan("examples.wordcount:app", topology, {"lines": partitions})
-        checkpoint.check(spark, str(tmp_path), topology, laid_out)
+        checkpoint.check(spark, str(tmp_path), checkpoint.described(topology, laid_out))
     laid_out = plan("examples.wordcount:app", topology, {"lines": 3})
     with pytest.raises(StateError, match="lines had 2 partitions and has 3"):
-        checkpoint.check(spark, str(tmp_path), topology, laid_out)
+        checkpoint.check(spark, str(tmp_path), checkpoint.described(topology, laid_out))

@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from tests.integration.chaos.support import wait_for
 from tests.integration.spark import words
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
@@ -38,10 +38,13 @@ def test_ctrl_c_twice_ends_now_and_the_next_run_goes_on_without_a_gap(
     environment = os.environ | {"GATE": str(gate)}
     try:
         with running(command, environment) as (process, said):
-            wait_for(lambda: gate.with_suffix(".waiting").exists() or process.poll() is not None)
+            waits = gate.with_suffix(".waiting")
+            wait_for(lambda: waits.exists() or process.poll() is not None, "a batch waits", 120)
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
             wait_for(
-                lambda: "Ctrl-C again stops now" in "".join(said) or process.poll() is not None
+                lambda: "Ctrl-C again stops now" in "".join(said) or process.poll() is not None,
+                "Ctrl-C is answered",
+                120,
             )
             os.killpg(process.pid, signal.SIGINT)
             assert process.wait(60) == 130, "".join(said)
@@ -82,13 +85,6 @@ def running(
         process.stderr.close()
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
-
-
 def test_ctrl_c_finishes_the_batch_and_the_answer_is_one_document(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:
@@ -121,6 +117,6 @@ def test_ctrl_c_finishes_the_batch_and_the_answer_is_one_document(
     assert answer["engine"] == "spark"
     assert (answer["records"], answer["lag"], answer["error"]) == (len(LINES), 0, None)
     words.check_exact(words_left, LINES)
-    ours = ("starting Spark", "query runs", "batch ", "stopping", "fetch", "getting")
+    ours = ("starting Spark", "query runs", "batch ", "stopping", "fetch", "getting", "wordcount: ")
     lines = [one for one in [*said, *rest.splitlines()] if not one.startswith(ours)]
     assert lines == []  # nothing of Spark's own

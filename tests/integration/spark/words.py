@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 import examples.wordcount
 import streamlet as sl
@@ -19,9 +21,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from streamlet.spark.query import Connector
+    from streamlet.spark.query import Connector, OutputKind
 
 APP = examples.wordcount.app
+
+#: Of JVMs that end soon: half of their time would go into compiling what they hardly use.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def counting(name: str, **how: Any) -> sl.App:
@@ -42,6 +47,8 @@ def counting(name: str, **how: Any) -> sl.App:
 CAREFUL = counting("careful", on_error=("dead_letter", "letters"))
 #: Run natively as well.
 AGREEING = counting("agreeing")
+#: Records of a batch while something is killed, so that there are many batches, and afterwards.
+FEW, MANY = 500, 2_500
 COUNTS = {"lines": 4, "word-counts": 3, "letters": 1}
 
 
@@ -69,16 +76,24 @@ def produce(bootstrap: str, lines: Sequence[str | bytes]) -> None:
 
 def consume(bootstrap: str) -> list[tuple[str, int]]:
     """Word and count of all records written, each partition in order."""
-    found: list[tuple[str, int]] = []
+    return [
+        (message.key().decode(), int.from_bytes(message.value(), "big"))
+        for message in messages(bootstrap, "word-counts")
+    ]
+
+
+def messages(bootstrap: str, topic: str) -> list[Message]:
+    """All records of a topic, each partition in order."""
+    found: list[Message] = []
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
     try:
-        partitions = [TopicPartition("word-counts", p) for p in range(COUNTS["word-counts"])]
+        partitions = [TopicPartition(topic, p) for p in range(COUNTS[topic])]
         ends = [consumer.get_watermark_offsets(p, timeout=10)[1] for p in partitions]
         consumer.assign([TopicPartition(p.topic, p.partition, 0) for p in partitions])
         while len(found) < sum(ends):
             for message in consumer.consume(1_000, 1):
                 assert message.error() is None
-                found.append((message.key().decode(), int.from_bytes(message.value(), "big")))
+                found.append(message)
     finally:
         consumer.close()
     return found
@@ -117,39 +132,102 @@ def check_exact(written: Sequence[tuple[str, int]], lines: Sequence[str]) -> Non
     assert set(written) == {(w, n) for w, count in expected.items() for n in range(1, count + 1)}
 
 
+def check(bootstrap: str, checkpoint: Path, lines: Sequence[str], output: OutputKind) -> None:
+    """All lines are counted and written as they should be, once the query has ended."""
+    written = consume(bootstrap)
+    if output == "updates":
+        check_exact(written, lines)
+    else:
+        check_batches(written, messages(bootstrap, "lines"), checkpoint)
+        assert dict(written) == counted(lines)
+
+
+def check_batches(
+    written: Sequence[tuple[str, int]], lines: Sequence[Message], checkpoint: Path
+) -> None:
+    """Each batch wrote each of its words with the count at its end, and nothing else was written.
+
+    Some may have been written again, but nothing older behind something newer.
+    """
+    ends = batch_ends(checkpoint)
+    read = [Counter[str]() for _ in ends]
+    for line in lines:
+        partition, offset = str(line.partition()), line.offset()
+        batch = next(i for i, end in enumerate(ends) if offset < end[partition])
+        read[batch].update(examples.wordcount.words((line.value() or b"").decode()))
+    expected: set[tuple[str, int]] = set()
+    so_far = Counter[str]()
+    for words in read:
+        so_far += words
+        expected |= {(word, so_far[word]) for word in words}
+    assert set(written) == expected
+    by_word: dict[str, list[int]] = {}
+    for word, count in written:
+        by_word.setdefault(word, []).append(count)
+    fell = {w: found for w, found in by_word.items() if any(a > b for a, b in pairwise(found))}
+    assert not fell
+
+
+def batch_ends(checkpoint: Path) -> list[dict[str, int]]:
+    """Of each batch that was begun the next offset of each partition of the lines."""
+    numbers = sorted(int(one.name) for one in (checkpoint / "offsets").glob("[0-9]*"))
+    assert numbers == list(range(batches(checkpoint))), "a batch was not committed, or is forgotten"
+    found = [
+        json.loads((checkpoint / "offsets" / str(number)).read_text().splitlines()[-1])
+        for number in numbers
+    ]
+    return [end["lines"] for end in found]
+
+
 def begin(
     spark: SparkSession,
     bootstrap: str,
     checkpoint: Path,
     trigger: str = "1ms",
     connector: Connector | None = None,
+    output: OutputKind = "updates",
+    most: int = FEW,
 ) -> StreamingQuery:
+    """Counted by tasks where every update is written, and by Spark SQL where the latest is."""
     return sl.spark.start(
         APP,
         spark,
         checkpoint=checkpoint,
         trigger=trigger,
         bootstrap_servers=bootstrap,
-        max_records_per_batch=500,
+        max_records_per_batch=most,
         connector=connector,
+        output=output,
+        aggregations="sql" if output == "latest" else None,
     )
 
 
 def finish(
-    spark: SparkSession, bootstrap: str, checkpoint: Path, connector: Connector | None = None
+    spark: SparkSession,
+    bootstrap: str,
+    checkpoint: Path,
+    connector: Connector | None = None,
+    output: OutputKind = "updates",
 ) -> None:
     """Process what is left."""
-    query = begin(spark, bootstrap, checkpoint, "available-now", connector)
+    query = begin(spark, bootstrap, checkpoint, "available-now", connector, output, MANY)
     try:
         assert query.awaitTermination(180)
     finally:
         query.stop()
 
 
-def main(bootstrap: str, checkpoint: str, master: str = "local[2]") -> None:
+def main(
+    bootstrap: str,
+    checkpoint: str,
+    output: OutputKind = "updates",
+    master: str = "local[2]",
+    trigger: str = "1ms",
+) -> None:
     config = {
         "spark.driver.memory": "1g",
         "spark.executor.memory": "600m",
+        "spark.executor.extraJavaOptions": SHORT_LIVED,
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.cores.max": "2",
@@ -157,8 +235,8 @@ def main(bootstrap: str, checkpoint: str, master: str = "local[2]") -> None:
     }
     jars = sl.spark.connector_jars()
     spark = sl.spark.session(master=master, jars=jars, config=config)
-    begin(spark, bootstrap, Path(checkpoint)).awaitTermination()
+    begin(spark, bootstrap, Path(checkpoint), trigger, output=output).awaitTermination()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:])  # type: ignore[arg-type]

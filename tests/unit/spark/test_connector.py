@@ -8,7 +8,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.config import Settings
-from streamlet.spark import query, topics
+from streamlet.spark import prepare, topics
 
 plain = sl.App("plain")
 plain.stream("in", key=str, value=str).filter(lambda _, value: value > "b").to("out")
@@ -39,4 +39,4 @@ def test_it_is_our_own_unless_javas_can_do_what_it_cannot(
     monkeypatch.setattr(topics, "has_connector", lambda _: there)
     session: Any = None
     settings = Settings.load(config)
-    assert query._connector(session, app.topology(), settings, kafka) == wanted
+    assert prepare._connector(session, app.topology(), (), settings, kafka) == wanted

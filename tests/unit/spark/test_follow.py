@@ -72,6 +72,20 @@ def test_asked_to_stop_between_batches_it_stops() -> None:
     assert query.stopped
 
 
+def test_who_will_not_wait_for_that_batch_ends_it_by_raising() -> None:
+    query = Scripted((0, True), (None, True), (None, True), (1, True))
+    answers = [True, False]
+
+    def keep_going() -> bool:
+        if not answers:
+            raise KeyboardInterrupt
+        return answers.pop(0)
+
+    with pytest.raises(KeyboardInterrupt):
+        follow(query, keep_going=keep_going)
+    assert not query.stopped, "that is for who raised it"
+
+
 def test_of_a_failure_our_own_error_is_told() -> None:
     message = "trace\norg.apache...\nstreamlet.errors.ProcessingError: a record failed at t-0\n"
     with pytest.raises(StreamletError, match=r"query failed: a record failed at t-0$"):

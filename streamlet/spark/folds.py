@@ -1,0 +1,205 @@
+"""Finds the aggregations that Spark SQL may do, because it ends with the same value per key.
+
+All of a topology or nothing: what goes around an aggregation would have to be read a second time.
+Count, sum, smallest and largest do not depend on the order of the records, as long as the values
+are whole numbers (or, of the last two, text or bytes). What stands in front is run by Python as
+ever, so records that fail meet the error policy; behind, nothing may see more than the last value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import attrs
+
+from streamlet.dsl.aggregates import Aggregation, MadeOf
+from streamlet.dsl.aggregations import Aggregate, Count
+from streamlet.dsl.expressions import Function, compiled
+from streamlet.dsl.nulls import SkipNulls
+from streamlet.errors import SerdeError
+from streamlet.runtime.policy import ErrorPolicy
+from streamlet.serdes import Serde
+from streamlet.serdes import serde as serde_of
+from streamlet.topology.graph import Topology
+from streamlet.topology.nodes import ProcessorNode, SinkNode
+from streamlet.topology.subtopologies import Subtopology
+
+_AGGREGATE = "KSTREAM-AGGREGATE-"
+_TO_STREAM = "KTABLE-TOSTREAM-"
+
+#: Of what an aggregation may be. Floats are not: their sum depends on the order, and NaN and the
+#: two zeros make the smallest and largest depend on it, too.
+_FIT: Mapping[str, tuple[type, ...]] = {
+    "sum": (int, bool),
+    "min": (int, str, bytes),
+    "max": (int, str, bytes),
+}
+
+
+@attrs.frozen(eq=False)
+class Slot:
+    """One number, or smallest or largest value, per key."""
+
+    kind: Literal["count", "sum", "min", "max"]
+    #: Type of its values.
+    values: type = int
+    of: Function | None = None
+
+    @property
+    def told(self) -> str:
+        """What it is."""
+        return self.kind if self.of is None else f"{self.kind} {self.values.__name__}"
+
+    @property
+    def result(self) -> type:
+        """The type of its result."""
+        return int if self.kind in ("count", "sum") else self.values
+
+
+@attrs.frozen(eq=False)
+class Fold:
+    """One aggregation with all that it takes to do it."""
+
+    part: Subtopology
+    node: ProcessorNode
+    slots: tuple[Slot, ...]
+    #: Of the results in a dict; None where the result is one value.
+    names: tuple[str, ...] | None
+    key: Serde[Any]
+    value: Serde[Any]
+    sinks: tuple[SinkNode, ...]
+
+    @property
+    def told(self) -> str:
+        """What it is, in a line; a checkpoint keeps it."""
+        kinds = [one.told for one in self]
+        if self.names is None:
+            return kinds[0]
+        return ", ".join(f"{name}: {kind}" for name, kind in zip(self.names, kinds, strict=True))
+
+    def __iter__(self) -> Iterator[Slot]:
+        return iter(self.slots)
+
+
+class Unfit(Exception):
+    """Spark SQL would not be equal; the message names the operator and says why."""
+
+
+def folds(topology: Topology, policy: ErrorPolicy) -> tuple[Fold, ...]:
+    """The aggregations of a topology, if all that is stateful in it may be done by Spark SQL.
+
+    Raises:
+        Unfit: it may not.
+    """
+    parts = topology.subtopologies
+    stateful = [(part, node) for part in parts for node in part.processors if node.stores]
+    found = tuple(_fold(part, node) for part, node in stateful)
+    if not found:
+        raise Unfit("there is no aggregation")
+    if policy.topic is not None:
+        raise Unfit(f"dead letters go to {policy.topic}, around the aggregation")
+    results = [sink.topic for fold in found for sink in fold.sinks]
+    ours = {sink.name for fold in found for sink in fold.sinks}
+    for part in topology.subtopologies:
+        for sink in part.sinks:
+            if sink.name not in ours and sink.topic not in topology.repartition_topics:
+                raise Unfit(f"{sink.name} writes {sink.topic} and is no aggregation's result")
+    read = {topic for part in topology.subtopologies for topic in part.input_topics}
+    for topic in results:
+        if results.count(topic) > 1:
+            raise Unfit(f"{topic} is written more than once, and the order would be another")
+        if topic in read:
+            raise Unfit(f"{topic} is read again, and would have fewer records")
+    return found
+
+
+def _fold(part: Subtopology, node: ProcessorNode) -> Fold:
+    if not node.name.startswith(_AGGREGATE):
+        raise Unfit(f"{node.name} keeps state and is not count(), nor an aggregate of expressions")
+    for other in part.processors:
+        if other.name != node.name and set(other.stores) & set(node.stores):
+            raise Unfit(f"{other.name} uses the store of {node.name}")
+    context: Any = Storeless()
+    operator = node.factory(context)
+    inner = operator.inner if isinstance(operator, SkipNulls) else operator
+    spec = part.store(node.stores[0])
+    if isinstance(inner, Count):
+        names: tuple[str, ...] | None = None
+        slots: tuple[Slot, ...] = (Slot("count"),)
+    else:
+        made = getattr(inner.aggregator, "made_of", None) if isinstance(inner, Aggregate) else None
+        if not isinstance(made, MadeOf):
+            raise Unfit(f"{node.name} is given as a function, not as expressions")
+        names, slots = _slots(node, made)
+    if names is not None and any(slot.result is bytes for slot in slots):
+        raise Unfit(f"{node.name}: bytes in a dict, which JSON does not have")
+    written = dict if names is not None else slots[0].result
+    if not is_ours(spec.value, written):
+        raise Unfit(f"{node.name} keeps its {written.__name__} as {spec.value.name}")
+    return Fold(part, node, slots, names, spec.key, spec.value, _sinks(part, node, spec.key))
+
+
+def _slots(node: ProcessorNode, made: MadeOf) -> tuple[tuple[str, ...] | None, tuple[Slot, ...]]:
+    wanted = made.wanted
+    single = isinstance(wanted, Aggregation)
+    parts = {"": wanted} if isinstance(wanted, Aggregation) else wanted
+    slots = tuple(_slot(node, one, made) for one in parts.values())
+    return None if single else tuple(parts), slots
+
+
+def _slot(node: ProcessorNode, one: Aggregation, made: MadeOf) -> Slot:
+    if one.of is None:
+        return Slot("count")
+    of = one.type_of(made.key_type, made.value_type)
+    fit = _FIT[one.kind]
+    if not any(of is known for known in fit):
+        names = ", ".join(known.__name__ for known in fit)
+        what = getattr(of, "__name__", "an unknown type") if isinstance(of, type) else "any type"
+        raise Unfit(f"{node.name}: a {one.kind} of {what}; equal are those of {names}")
+    return Slot(one.kind, of, compiled(one.of, made.value_type))
+
+
+def _sinks(part: Subtopology, node: ProcessorNode, key: Serde[Any]) -> tuple[SinkNode, ...]:
+    """What writes its results, and nothing may be between that sees every update."""
+    found: list[SinkNode] = []
+    waiting = list(part.children(node.name))
+    while waiting:
+        below = part.node(waiting.pop(0))
+        if isinstance(below, SinkNode):
+            found.append(_fit_sink(part, below, key))
+        elif below.name.startswith(_TO_STREAM):
+            waiting += part.children(below.name)
+        else:
+            raise Unfit(f"{below.name} behind {node.name} sees every update")
+    return tuple(found)
+
+
+def _fit_sink(part: Subtopology, sink: SinkNode, key: Serde[Any]) -> SinkNode:
+    if sink.partitioner is not None:
+        raise Unfit(f"{sink.name} has a partitioner")
+    alike = bool(key.accepts) and (sink.key.name, sink.key.accepts) == (key.name, key.accepts)
+    if sink.key is not key and not alike:
+        raise Unfit(f"{sink.name} writes keys as {sink.key.name}, and they are kept as {key.name}")
+    return sink
+
+
+def is_ours(serde: Serde[Any], of: Any) -> bool:
+    """Whether it is our own serde of this type."""
+    try:
+        ours = serde_of(of)
+    except SerdeError:
+        return False
+    return ours.name == serde.name and bool(ours.accepts) and ours.accepts == serde.accepts
+
+
+class Storeless:
+    """A task without stores, for an operator that is only looked at."""
+
+    application = ""
+
+    def store(self, name: str) -> None:
+        """There is none."""
+
+    def dropped(self, operator: str, count: int) -> None:
+        """Nothing runs."""

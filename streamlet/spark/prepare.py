@@ -1,0 +1,223 @@
+"""Finds out whether and how an application can be a Spark query, before there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from streamlet.config import Settings
+from streamlet.errors import ConfigError, TopologyError
+from streamlet.spark import topics
+from streamlet.spark.folding import folds_of
+from streamlet.spark.folds import Fold, Unfit
+from streamlet.spark.plan import Plan, mapped_by, plan
+from streamlet.spark.pushdown import filters
+from streamlet.spark.reference import Application, reference_of, resolve
+from streamlet.spark.security import check_clients, java_settings
+from streamlet.spark.session import PROVIDER_SETTING, ROCKSDB_PROVIDER, require_pyspark
+from streamlet.topology.graph import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from streamlet.spark.python_kafka import Clients
+
+OutputKind = Literal["updates", "latest"]
+Connector = Literal["java", "python"]
+Aggregations = Literal["sql", "tasks"]
+
+
+@attrs.frozen
+class Wish:
+    """What is to come out, and how."""
+
+    output: OutputKind = "updates"
+    aggregations: Aggregations | None = None
+    #: How the checkpoint was begun, if it was.
+    begun: Aggregations | None = None
+
+
+@attrs.frozen
+class Prepared:
+    """An application that was found fit for Spark, over topics whose partitions are known."""
+
+    topology: Topology
+    plan: Plan
+    settings: Settings
+    #: Settings of the Java client.
+    client: Mapping[str, str]
+    #: Our own clients, where they take the place of Java's.
+    clients: Clients | None
+    #: Whether dead letters are written.
+    letters: bool
+    #: Aggregations that Spark SQL does; without any, tasks do them all.
+    folds: tuple[Fold, ...] = ()
+    #: Why it does none.
+    reason: str = ""
+
+    @property
+    def aggregations(self) -> dict[str, str]:
+        """What Spark SQL aggregates, by operator."""
+        return {fold.node.name: fold.told for fold in self.folds}
+
+    @property
+    def told(self) -> str:
+        """Who does the aggregations, in a line."""
+        name = self.topology.application
+        if not self.folds:
+            return f"{name}: Spark SQL aggregates nothing, all is done by tasks: {self.reason}"
+        found = "; ".join(f"{node} ({what})" for node, what in self.aggregations.items())
+        return f"{name}: Spark SQL aggregates {found}"
+
+
+@attrs.frozen
+class Where:
+    """What was said about Kafka beside the application's settings."""
+
+    bootstrap_servers: str | None = None
+    settings: Settings | None = None
+    kafka: Mapping[str, str] | None = None
+    connector: Connector | None = None
+
+
+def prepare(
+    app: Application | str,
+    spark: SparkSession,
+    where: Where,
+    wish: Wish,
+    source: DataFrame | None = None,
+    partitions: Mapping[str, int] | None = None,
+) -> Prepared:
+    """Look at everything that must be right before a query is made.
+
+    Raises:
+        StreamletError: something is not; see ``query.to_dataframe``.
+    """
+    require_pyspark()
+    reference = reference_of(app)
+    found = resolve(reference)
+    topology, chosen = found.topology(), where.settings or found.settings
+    _check_settings(chosen)
+    folds, reason = _folds(found, wish)
+    client = {"bootstrap.servers": where.bootstrap_servers or chosen.bootstrap_servers}
+    clients = None
+    if source is None:
+        connector = where.connector or _connector(spark, topology, folds, chosen, where.kafka)
+        if connector == "java":
+            client |= _java_settings(chosen) if where.kafka is None else where.kafka
+        elif where.kafka:
+            raise ConfigError(["kafka: Java's settings, and streamlet's own client reads here"])
+        else:
+            from streamlet.spark.python_kafka import Clients
+
+            kinds = (chosen.client_config(kind) for kind in ("consumer", "producer", "admin"))
+            clients = Clients(client["bootstrap.servers"], *kinds)
+    if partitions is None:
+        if source is not None:
+            raise ConfigError(["partitions: needed where the records do not come from Kafka"])
+        wanted = {*topology.source_topics, *_written(topology)}
+        if found.policy.topic is not None:
+            wanted.add(found.policy.topic)
+        if clients is None:
+            partitions = topics.partition_counts(spark, wanted, client)
+        else:
+            partitions = topics.counts_by_client(wanted, clients.bootstrap_servers, clients.admin)
+    laid_out = plan(reference, topology, partitions, partitions)
+    if laid_out.stages and not folds:
+        _check_state_store(spark)
+    letters = found.policy.topic is not None
+    return Prepared(topology, laid_out, chosen, client, clients, letters, folds, reason)
+
+
+def _folds(app: Application, wish: Wish) -> tuple[tuple[Fold, ...], str]:
+    """The aggregations that Spark SQL is to do, or why it is to do none.
+
+    Raises:
+        TopologyError: it must, and would not be equal.
+        ConfigError: it must, and every update is asked for.
+    """
+    asked = wish.aggregations
+    if asked == "tasks":
+        return (), "so it was asked for"
+    try:
+        found = folds_of(app)
+    except Unfit as unfit:
+        if asked == "sql":
+            raise TopologyError(
+                f"{app.name}: Spark SQL cannot do its aggregations with the same result: {unfit}; "
+                "aggregations='tasks' can"
+            ) from None
+        return (), str(unfit)
+    if wish.output == "latest" and (asked == "sql" or wish.begun != "tasks"):
+        return found, ""
+    if asked == "sql":
+        raise ConfigError(
+            [
+                "aggregations='sql': Spark SQL gives the last value per key and batch, not every "
+                "update; it needs output='latest'"
+            ]
+        )
+    if wish.begun == "tasks":
+        return (), "the checkpoint was begun so"
+    return (), "every update is asked for; output='latest' would let Spark SQL do it"
+
+
+def _connector(
+    spark: SparkSession,
+    topology: Topology,
+    folds: Sequence[Fold],
+    settings: Settings,
+    kafka: Mapping[str, str] | None,
+) -> Connector:
+    """Our own, which costs less, unless Java's is there and has something to do that it cannot.
+
+    A filter is not worth it where Spark SQL aggregates: only partial aggregates reach it anyway.
+    """
+    if not topics.has_connector(spark):
+        return "python"
+    if kafka is not None:
+        return "java"
+    if folds or settings.clients:
+        return "python"
+    return "java" if filters(topology, mapped_by(topology)) else "python"
+
+
+def _java_settings(settings: Settings) -> dict[str, str]:
+    check_clients(settings.clients)
+    return java_settings(settings.security)
+
+
+def _written(topology: Topology) -> set[str]:
+    """Topics written that others read."""
+    written = {topic for part in topology.subtopologies for topic in part.output_topics}
+    return written - set(topology.repartition_topics)
+
+
+def _check_settings(settings: Settings) -> None:
+    problems = []
+    guarantee = settings.processing_guarantee
+    if guarantee != "at_least_once":
+        problems.append(
+            f"processing.guarantee: Spark's Kafka sink cannot do {guarantee}; --engine native "
+            "can, or use at_least_once: state is exact in either case"
+        )
+    if settings.auto_offset_reset == "none":
+        problems.append(
+            "auto.offset.reset: on Spark a query without a checkpoint begins somewhere; use "
+            "earliest or latest"
+        )
+    if problems:
+        raise ConfigError(problems)
+
+
+def _check_state_store(spark: SparkSession) -> None:
+    provider = spark.conf.get(PROVIDER_SETTING, "")
+    if provider != ROCKSDB_PROVIDER:
+        raise ConfigError(
+            [
+                f"{PROVIDER_SETTING}: tasks with state need {ROCKSDB_PROVIDER}, "
+                f"not {provider or 'the default'}"
+            ]
+        )

@@ -1,0 +1,45 @@
+"""Programs with a Spark session of their own, which tests kill."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[3]
+LINES = [f"w{n % 37} w{n % 11} w{n % 5} all" for n in range(5_000)]
+
+
+def counting(broker: str, checkpoint: Path, output: str, *more: str) -> list[str]:
+    """Word count of the lines; ``more``: where it runs, and when batches begin."""
+    program = [sys.executable, "-m", "tests.integration.spark.words"]
+    return [*program, broker, str(checkpoint), output, *more]
+
+
+@contextmanager
+def running(command: list[str], log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a group of its own, all of which is gone at the end."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=os.environ | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            ours = psutil.Process(process.pid)
+            for one in [ours, *ours.children(recursive=True)]:
+                with suppress(psutil.NoSuchProcess):
+                    one.kill()
+            process.wait(30)
