@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import streamlet as sl
+
+
+@dataclass(frozen=True)
+class Record:
+    word: str
+    n: int
+    ts: int
+    pad: str
 
 
 def wordcount(name: str, source: str, output: str, config: Mapping[str, object]) -> sl.App:
@@ -13,6 +22,16 @@ def wordcount(name: str, source: str, output: str, config: Mapping[str, object])
     counts = app.stream(source, key=str, value=dict).group_by_key().count(store="counts")
     updates = counts.to_stream().map_values(lambda word, count: {"word": word, "count": count})
     updates.to(output)
+    return app
+
+
+def by_expressions(name: str, source: str, output: str, config: Mapping[str, object]) -> sl.App:
+    """Number of records, their sum and the newest per word, without a function."""
+    app = sl.App(name, config=config)
+    records = app.stream(source, key=str, value=Record).filter(sl.col("n") >= 0)
+    wanted = {"count": sl.count(), "sum": sl.sum_(sl.col("n")), "newest": sl.max_(sl.col("ts"))}
+    words = records.group_by(sl.col("word")).aggregate(wanted, store="words")
+    words.to_stream().to(output)
     return app
 
 

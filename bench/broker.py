@@ -8,8 +8,9 @@ from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
+from streamlet.kafka.client import KafkaAdmin
+from streamlet.kafka.ports import NewTopic
 from streamlet.testing import KafkaBroker
 
 #: Partitions of every topic of a benchmark.
@@ -43,9 +44,8 @@ class Topics:
     def create(self, name: str, config: dict[str, str] | None = None) -> None:
         """Make a topic that is not there yet; records are kept for good."""
         settings = {"retention.ms": "-1", **(config or {})}
-        wanted = NewTopic(name, self._partitions, 1, config=settings)
-        for made in self._admin.create_topics([wanted], request_timeout=_TIMEOUT_S).values():
-            made.result()
+        wanted = NewTopic(name, self._partitions, 1, tuple(settings.items()))
+        KafkaAdmin(self._bootstrap).create_topics([wanted])  # waits until brokers know it, too
 
     def delete(self, chosen: Callable[[str], bool]) -> None:
         """Remove the topics whose name is chosen."""

@@ -93,6 +93,7 @@ def _judge(stage: Stage, sent: int, since_ms: int) -> dict[str, Any]:
         "others_gap_ms": summary([one.gap for one in others]),
         "silence_ms": summary([one.longest for one in moved]),
         "others_silence_ms": summary([one.longest for one in others]),
+        "machine_stall_ms": summary([stage.stalls.longest(move.window) for move in moves]),
         "ready_to_active_s": round(percentile(waits, 99), 3) if waits else None,
         "lost": tally.lost,
         "duplicates": tally.duplicates,

@@ -22,7 +22,7 @@ _NOTE = re.compile(r"^\S+-0 ([A-Z_]+) tasks: (.*)$")
 _PID = re.compile(r"worker 0 started \(pid (\d+)\)")
 _GENERATION = re.compile(r"generation (\d+): ")
 _READY = "rejoining: a learner is ready"
-_STOP_S = 60.0
+_STOP_S = 180.0  # a changelog that was never compacted is long
 
 
 def now_ms() -> int:

@@ -21,6 +21,7 @@ from bench.handover_instances import Instances, wait_until
 from bench.handover_load import BEAT_MS, key
 from bench.processes import MeasurementError
 from bench.rounds import tell
+from bench.stalls import Stalls, watching
 
 #: How long nothing happens before the load begins.
 _SETTLE_S = 2.0
@@ -37,6 +38,7 @@ class Stage:
     topics: Topics
     keys: int
     partitions: int
+    stalls: Stalls
 
     def finish(self) -> int:
         """End the load and wait until all of it was processed; records sent."""
@@ -79,7 +81,7 @@ def loaded(
     topics = Topics(bootstrap, partitions)
     topics.create(source)
     topics.create(output, {"message.timestamp.type": "LogAppendTime"})
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, watching() as stalls:
         all_of_them = Instances(bootstrap, application, Path(folder), partitions, config)
         command = [sys.executable, "-m", "bench.handover_load", "--bootstrap", bootstrap]
         command += ["--topic", source, "--keys", str(keys), "--rate", str(rate)]
@@ -94,7 +96,7 @@ def loaded(
             assert load.stdin is not None
             load.stdin.write("go\n")
             load.stdin.flush()
-            yield Stage(bootstrap, application, all_of_them, load, topics, keys, partitions)
+            yield Stage(bootstrap, application, all_of_them, load, topics, keys, partitions, stalls)
         finally:
             all_of_them.end()
             load.kill()

@@ -17,10 +17,11 @@ import attrs
 import streamlet as sl
 from bench import apps
 from bench.span import Span, say
-from streamlet.local import MemberIdentity, open_worker
-from streamlet.runtime.restore import RestoreProgress
+from streamlet.assembly import open_worker
+from streamlet.local import MemberIdentity
+from streamlet.runtime.outside import WorkerCounters
+from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.task import Output
-from streamlet.runtime.worker import WorkerCounters
 from streamlet.types import TaskId
 
 _SAY_EVERY_S = 0.02

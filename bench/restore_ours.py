@@ -20,7 +20,8 @@ from bench.span import Span
 from streamlet.clock import SystemClock
 from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.restore import RestoreJob, Restorer
+from streamlet.runtime.restore import Restorer
+from streamlet.runtime.restore_job import RestoreJob
 from streamlet.runtime.worker import RESTORE_ALONE_MS
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition

@@ -3,8 +3,8 @@
 Eight instances with one worker each share 32 stateful tasks; ``streamlet scale-down --percent 50``
 has four of them leave. How long each task that moves stands still is read from the output topic
 afterwards, as in ``bench handover``, and compared with the tasks that stay. Each run is an
-application of its own. One more than asked for is made first and does not count: a broker that has
-just been started compiles itself on the processors that everybody shares.
+application of its own. Four more than asked for are made first and do not count: a broker that
+has just been started compiles itself on the processors that everybody shares.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ BEAT_MS = 20
 _STEADY_S = 4.0
 _AFTER_S = 1.5
 _COMMAND_S = 150
+#: Runs that do not count: until then a third of a processor goes to the broker's compiler.
+WARM_RUNS = 4
 #: All are there before tasks are given, so that the beginning moves none.
 _CONFIG = {"initial.assignment.delay.ms": "9000"}
 #: What a member says that takes a task over without a copy of its state.
@@ -46,10 +48,14 @@ _COLD = "is restored without its copy"
 
 @attrs.frozen
 class Run:
-    """One scale-down: silences of tasks that moved and of others, and what went wrong."""
+    """One scale-down: silences of tasks that moved and of others, and what went wrong.
+
+    ``stalls`` has the machine's longest in the window of each move, ms.
+    """
 
     moved: list[Silence]
     others: list[Silence]
+    stalls: list[int]
     seconds: float
     shares: list[int]
     lost: int
@@ -61,19 +67,24 @@ def run(*, runs: int, rate: int, keys: int) -> dict[str, Any]:
     """The result as the benchmark prints it."""
     found = []
     with serving() as bootstrap:
-        for number in range(runs + 1):
-            found.append(_scaled(bootstrap, rate, keys))
+        for number in range(WARM_RUNS + runs):
+            one = _scaled(bootstrap, rate, keys)
+            found.append(one)
             moved, others = (
-                summary([one.gap for one in silences])
-                for silences in (found[-1].moved, found[-1].others)
+                summary([silence.gap for silence in silences])
+                for silences in (one.moved, one.others)
             )
-            tell(f"{number} of {runs}: {found[-1].seconds:.1f} s, {moved}, others {others}")
+            counted = number - WARM_RUNS + 1
+            tell(
+                f"{counted} of {runs}: {one.seconds:.1f} s, {moved}, others {others}, "
+                f"machine {max(one.stalls, default=0)}"
+            )
     return result_of(found, rate)
 
 
 def result_of(all_of_them: Sequence[Run], rate: int) -> dict[str, Any]:
-    """All runs as one, the first left out of the figures."""
-    runs = all_of_them[1:]
+    """All runs as one, the first ones left out of the figures."""
+    runs = all_of_them[WARM_RUNS:]
     moved = [one for run in runs for one in run.moved]
     others = [one for run in runs for one in run.others]
     wrong = [text for run in all_of_them for text in run.wrong]
@@ -92,6 +103,7 @@ def result_of(all_of_them: Sequence[Run], rate: int) -> dict[str, Any]:
         "others_gap_ms": summary([one.gap for one in others]),
         "silence_ms": summary([one.longest for one in moved]),
         "others_silence_ms": summary([one.longest for one in others]),
+        "machine_stall_ms": summary([stall for run in runs for stall in run.stalls]),
         "seconds": {
             "p50": round(percentile([run.seconds for run in runs], 50), 1),
             "max": round(max(run.seconds for run in runs), 1),
@@ -169,6 +181,7 @@ def _judged(
     return Run(
         moved,
         others,
+        [stage.stalls.longest(move.window) for move in moves],
         seconds,
         [len(one.tasks) for one in stage.instances.live],
         tally.lost,

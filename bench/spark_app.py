@@ -1,4 +1,4 @@
-"""The word count of ``bench/apps.py`` under names by which Spark's workers can import it."""
+"""The applications of ``bench/apps.py`` under names by which Spark's workers can import it."""
 
 from __future__ import annotations
 
@@ -7,5 +7,8 @@ import os
 from bench import apps
 from bench.spark_topics import LIVE, OUTPUT, SOURCE_VARIABLE
 
-app = apps.wordcount("bench-spark", os.environ[SOURCE_VARIABLE], OUTPUT, {})
+_PLACES = (os.environ[SOURCE_VARIABLE], OUTPUT, {})
+
+app = apps.wordcount("bench-spark", *_PLACES)
+expressions = apps.by_expressions("bench-spark-expressions", *_PLACES)
 live = apps.wordcount("bench-spark-live", LIVE, OUTPUT, {})

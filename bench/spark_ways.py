@@ -2,7 +2,8 @@
 
 All read the same topic and write the same one. ``tws_per_key`` is what one would write by hand: a
 ``transformWithState`` with a state per word. It and Spark's own count write one update per word and
-batch, streamlet one per record.
+batch, streamlet's word count one per record. The last two are one application of expressions, which
+writes the latest per word and batch: its aggregation done by tasks, and by Spark SQL.
 """
 
 from __future__ import annotations
@@ -81,21 +82,28 @@ def _of(build: Callable[[DataFrame], DataFrame], mode: str) -> Start:
     return start
 
 
-def tasks(spark: SparkSession, bootstrap: str, checkpoint: str, most: int) -> StreamingQuery:
-    """The word count of streamlet, as a user starts it."""
-    return sl.spark.start(
-        "bench.spark_app:app",
-        spark,
-        checkpoint=checkpoint,
-        trigger="available-now",
-        bootstrap_servers=bootstrap,
-        max_records_per_batch=most,
-    )
+def _app(name: str, **how: Any) -> Start:
+    def start(spark: SparkSession, bootstrap: str, checkpoint: str, most: int) -> StreamingQuery:
+        return sl.spark.start(
+            f"bench.spark_app:{name}",
+            spark,
+            checkpoint=checkpoint,
+            trigger="available-now",
+            bootstrap_servers=bootstrap,
+            max_records_per_batch=most,
+            **how,
+        )
 
+    return start
+
+
+_LATEST = {"output": "latest", "connector": "python"}
 
 WAYS: Mapping[str, Start] = {
     "passthrough": _of(passthrough, "append"),
     "native_count": _of(native_count, "update"),
     "tws_per_key": _of(tws_per_key, "update"),
-    "tasks": tasks,
+    "tasks": _app("app"),
+    "latest_by_tasks": _app("expressions", **_LATEST, aggregations="tasks"),
+    "latest_by_sql": _app("expressions", **_LATEST, aggregations="sql"),
 }

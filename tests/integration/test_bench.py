@@ -49,14 +49,3 @@ def test_two_workers_share_the_input(bootstrap_servers: str) -> None:
     assert found["workers"] == 2
     assert set(found["one_worker"]) == MEASURED
     assert found["speedup"] > 0
-
-
-@pytest.mark.spark
-def test_the_ways_to_count_in_spark_are_measured_and_right(bootstrap_servers: str) -> None:
-    pytest.importorskip("pyspark")
-    options = ["--records", "20000", "--keys", "500", "--seconds", "0"]
-    found = bench(bootstrap_servers, "spark", *options)
-    rates = [found[way] for way in ("passthrough", "native_count", "tws_per_key", "tasks")]
-    assert min(rates) > 0
-    assert found["latency_ms"] == {"p50": None, "p99": None}
-    assert found["right"] is True
