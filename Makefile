@@ -31,7 +31,8 @@ demo-spark: $(VENV)/.setup-spark
 	$(BIN)/python -m examples.flights.demo_spark
 
 # Side by side: most of a broker test is waiting for time-outs. See tests/conftest.py for the order.
-WORKERS ?= 3
+# Not more than processors: each brings brokers and JVMs of its own, and what starves is no test.
+WORKERS ?= 2
 test: $(VENV)/.setup-all
 	@$(BIN)/python -m pytest -ra --durations=15 -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 

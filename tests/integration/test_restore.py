@@ -13,7 +13,8 @@ import pytest
 from streamlet.clock import SystemClock
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.kafka.ports import NewTopic
-from streamlet.runtime.restore import RestoreJob, Restorer
+from streamlet.runtime.restore import Restorer
+from streamlet.runtime.restore_job import RestoreJob
 from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition

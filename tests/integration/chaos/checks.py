@@ -44,7 +44,7 @@ def counts_of(copies: dict[TaskId, Copy], store: str) -> dict[str, int]:
 def assert_counts_exact(cluster: Cluster, copies: dict[TaskId, Copy], true: Counter[str]) -> None:
     """State, and the last output of each key, are the true counts; every count was put out."""
     found = counts_of(copies, "counts")
-    assert found == true, _difference(cluster, found, true)
+    assert found == true, _difference(cluster, copies, found, true)
     records = read_all(cluster.servers, cluster.topic("counts"), range(cluster.partition_count))
     assert last_numbers(records) == true
     seen: dict[bytes, set[int]] = {}
@@ -54,16 +54,40 @@ def assert_counts_exact(cluster: Cluster, copies: dict[TaskId, Copy], true: Coun
         assert numbers == set(range(1, true[key.decode()] + 1)), f"updates of {key!r} are missing"
 
 
-def _difference(cluster: Cluster, found: dict[str, int], true: Counter[str]) -> str:
-    """The keys that differ, and what the input holds of them: was it lost before it came in?"""
+def _difference(
+    cluster: Cluster, copies: dict[TaskId, Copy], found: dict[str, int], true: Counter[str]
+) -> str:
+    """The keys that differ, and where: is it in the input, once, and is it in the last commit?"""
     source = read_all(cluster.servers, cluster.topic("in"), range(cluster.partition_count))
     there = Counter(record.key.decode() for record in source)
+    twice = len(source) - len({record.number for record in source})
     keys = sorted(key for key in {*found, *true} if found.get(key, 0) != true[key])
     some = {key: (found.get(key, 0), true[key], there[key]) for key in keys[:9]}
+    starts = {r.partition: r.offset for r in reversed(source)}
     return (
         f"{len(keys)} of {len(true)} keys (found, true, in the input): {some}; "
-        f"{sum(found.values())}, {sum(true.values())}, {len(source)} in all"
+        f"{sum(found.values())}, {sum(true.values())}, {len(source)} in all, {twice} twice; "
+        f"copies older than the task's commit: {_stale(cluster, copies)}; "
+        f"the input begins at {starts}, lacks and has around that: {_around_gaps(source)}"
     )
+
+
+def _around_gaps(source: list[Record]) -> dict[int, list[Record]]:
+    """Numbers that are not in the input though later ones are, with what was produced around."""
+    by_number = {record.number: record for record in source}
+    gaps = sorted(set(range(max(by_number, default=-1) + 1)) - by_number.keys())[:9]
+    return {gap: [by_number[n] for n in range(gap - 4, gap + 5) if n in by_number] for gap in gaps}
+
+
+def _stale(cluster: Cluster, copies: dict[TaskId, Copy]) -> dict[str, str]:
+    """Tasks whose newest copy is not as of their commit: the state there is in the changelog."""
+    committed = cluster.committed()
+    commits = {task: cluster.of_task(task, committed).metadata for task in copies}
+    return {
+        str(task): f"{copies[task].state}, not {commit.state}"
+        for task, commit in commits.items()
+        if commit is not None and commit.state != copies[task].state
+    }
 
 
 def assert_complete_and_in_order(records: list[Record], true: Counter[str]) -> None:

@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from streamlet.clock import SystemClock
+from streamlet.errors import StreamletError
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.committed import fetch_committed
 from streamlet.group.transport import Transport
@@ -37,14 +38,24 @@ T = TypeVar("T")
 
 
 def wait_for(found: Callable[[], T], what: str | Callable[[], str], timeout_s: float = 90.0) -> T:
-    """The first answer that is true; ``what`` is said when there is none in time."""
+    """The first answer that is true; ``what`` is said when there is none in time.
+
+    Trouble that may pass is no answer: a broker on a machine that is full may take long for one.
+    """
     deadline = time.monotonic() + timeout_s
-    while not (answer := found()):
+    while True:
+        trouble = ""
+        try:
+            if answer := found():
+                return answer
+        except StreamletError as error:
+            if not error.passing:
+                raise
+            trouble = f" ({error})"
         if time.monotonic() > deadline:
             said = what if isinstance(what, str) else what()
-            pytest.fail(f"not in {timeout_s:.0f} s: {said}")
+            pytest.fail(f"not in {timeout_s:.0f} s: {said}{trouble}")
         time.sleep(0.05)
-    return answer
 
 
 @attrs.frozen

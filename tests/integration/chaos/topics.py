@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
 import attrs
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as RawPartition
 
 from streamlet.kafka.client import KafkaAdmin
@@ -57,6 +59,7 @@ class Load:
         self._random = random.Random(seed)
         self._number = 0
         self._failed: list[str] = []
+        self._delivered: dict[tuple[int, int], int] = {}
         self._ended = threading.Event()
         self._producer = Producer(
             {
@@ -65,7 +68,7 @@ class Load:
                 "message.timeout.ms": 300_000,
                 "linger.ms": 5,
                 "partitioner": "murmur2_random",
-                "on_delivery": lambda error, _: self._failed.append(str(error)) if error else None,
+                "on_delivery": self._told,
                 "logger": _quiet(),
             }
         )
@@ -92,8 +95,16 @@ class Load:
         self._producer.poll(0)
 
     def flush(self) -> None:
-        """Wait until everything produced is in the topic."""
-        assert self._producer.flush(120) == 0
+        """Wait until everything produced is in the topic.
+
+        A broker that goes away may say last that nobody leads a partition, and librdkafka then not
+        look again for minutes; asked for metadata it does.
+        """
+        deadline = time.monotonic() + 120
+        while left := self._producer.flush(5):
+            assert time.monotonic() < deadline, f"{left} records are not delivered"
+            with contextlib.suppress(KafkaException):  # the broker is not back yet
+                self._producer.list_topics(self._topic, timeout=5)
         assert self._failed == []
 
     def finish(self) -> Counter[str]:
@@ -103,6 +114,20 @@ class Load:
             self._thread.join()
         self.flush()
         return self.produced
+
+    def _told(self, error: KafkaError | None, message: Message) -> None:
+        """What became of a record; each has an offset of its own, where the broker knew it."""
+        value = message.value()
+        assert value is not None
+        number = int.from_bytes(value, "big", signed=True)
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        if error is not None:
+            self._failed.append(f"{number}: {error}")
+        elif offset is not None:
+            other = self._delivered.setdefault((partition, offset), number)
+            if other != number:
+                self._failed.append(f"{other} and {number} have offset {partition}-{offset}")
 
     def _run(self) -> None:
         while not self._ended.wait(_BEAT_S):

@@ -1,4 +1,4 @@
-"""A proxy between an instance and its broker that can keep one request back as long as it likes.
+"""A proxy between a client and its broker: it can keep one request back, or put others in place.
 
 The broker tells clients where it listens, so its answers are rewritten to lead back here; host and
 port are as long as before. A request that is kept back stays on its connection: the client gives
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-OFFSET_COMMIT = 8
+PRODUCE, LIST_OFFSETS, OFFSET_COMMIT = 0, 2, 8
 _HOST = "127.0.0.1"
 
 
@@ -49,6 +49,9 @@ class Proxy:
         self._ours = host.encode() + struct.pack(">i", self._listener.getsockname()[1])
         self._sockets: list[socket.socket] = []
         self._held: Held | None = None
+        #: What goes to the broker for each request, with its length in front; maybe nothing. An
+        #: ``OSError`` breaks the connection.
+        self.alter: Callable[[bytes], bytes] = lambda frame: frame
 
     @property
     def servers(self) -> str:
@@ -91,12 +94,12 @@ class Proxy:
         with contextlib.suppress(OSError):
             while (frame := _frame(client)) is not None:
                 held = self._held
-                if held is not None and _api(frame) == OFFSET_COMMIT and held.wanted(frame):
+                if held is not None and api(frame) == OFFSET_COMMIT and held.wanted(frame):
                     self._held = None
                     held.caught.set()
                     held.wait()
                     late.append(held)
-                broker.sendall(frame)
+                broker.sendall(self.alter(frame))
         if not late:
             with contextlib.suppress(OSError):
                 broker.shutdown(socket.SHUT_RDWR)
@@ -112,7 +115,7 @@ class Proxy:
             client.shutdown(socket.SHUT_RDWR)
 
 
-def _api(frame: bytes) -> int:
+def api(frame: bytes) -> int:
     """The kind of a request: a number behind its length."""
     return int(struct.unpack_from(">h", frame, 4)[0])
 

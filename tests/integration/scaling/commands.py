@@ -13,7 +13,7 @@ import attrs
 from typer.testing import CliRunner
 
 from streamlet.config import Settings
-from streamlet.errors import NotFoundError, TimedOutError
+from streamlet.errors import NotFoundError
 from streamlet.group.look import Look
 from streamlet.group.tasks import rules_from
 from streamlet.group.transport import Transport
@@ -129,7 +129,7 @@ def await_band(cluster: Cluster, instances: Sequence[Instance], timeout_s: float
     def so() -> bool:
         try:
             found = look(cluster)
-        except (NotFoundError, TimedOutError):  # nobody has joined yet, or somebody just does
+        except NotFoundError:  # nobody has joined yet
             return False
         seen.update(found)
         shares = loads(found)
@@ -173,7 +173,7 @@ def await_periods(cluster: Cluster, wanted: set[str]) -> dict[TaskId, Period]:
     def theirs() -> bool:
         try:
             found = look(cluster)
-        except (NotFoundError, TimedOutError):
+        except NotFoundError:
             return False
         seen.clear()
         seen.update(periods(cluster))

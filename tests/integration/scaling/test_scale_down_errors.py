@@ -42,8 +42,9 @@ def test_what_cannot_be_marks_nobody(make_cluster: Callable[..., Cluster]) -> No
     assert (found.code, found.document["leaving"], found.document["done"]) == (0, [], True)
     found = operate(cluster, "replace", cluster.name, *SWAP, "--join-timeout", "1s", "--yes")
     assert (found.code, "c did not join" in found.error) == (4, True)
-    found = operate(cluster, "scale-down", "no-such-application", "--percent", "50")
-    assert (found.code, "there is no application" in found.error) == (3, True)
+    for words in (("--percent", "50"), ("--cancel",)):
+        found = operate(cluster, "scale-down", "no-such-application", *words)
+        assert (found.code, "there is no application" in found.error) == (3, True), words
     assert marks(cluster) == []
 
     found = scale_down(cluster, "--name", "a", "--name", "b", "--yes", "--yes", "--wait")
@@ -59,6 +60,8 @@ REFUSED = (
     (("--name", "a", "--name", "b", "--yes"), 5, "nobody would go on"),
     (("--percent", "0", "--yes"), 2, "above 0 and up to 100"),
     (("--percent", "101", "--yes"), 2, "above 0 and up to 100"),
+    (("--percent", "NaN", "--yes"), 2, "above 0 and up to 100"),
+    (("--name", "", "--yes"), 3, "no instance is called ''"),
     (("--yes",), 2, "say either"),
     (("--percent", "50", "--name", "a", "--yes"), 2, "say either"),
     (("--name", "a", "--timeout", "soon", "--yes"), 2, "--timeout soon"),
