@@ -36,6 +36,7 @@ from examples.flights.records import (
     create_topics,
 )
 from examples.flights.screen import Screen, View
+from streamlet.errors import StreamletError
 from streamlet.testing import KafkaBroker
 
 _TICK_S = 0.1
@@ -195,7 +196,7 @@ class Demo:
 
 
 def main() -> int:
-    """0 if the results match pandas, 1 if not, 130 after Ctrl-C."""
+    """0 if the results match pandas, 1 if not, 130 after Ctrl-C; else what the error says."""
     options = _parse()
     signal.signal(signal.SIGTERM, _terminate)
     try:
@@ -203,6 +204,9 @@ def main() -> int:
     except (InstanceFailed, Undelivered) as error:
         print(error, file=sys.stderr)
         return 1
+    except StreamletError as error:  # no jars to be had, no broker, no Java
+        print(error, file=sys.stderr)
+        return error.exit_code
     except KeyboardInterrupt:
         return 130
 
