@@ -65,10 +65,26 @@ class KafkaAdmin:
         self._timeout = timeout_ms / 1000
         self._timeout_ms = timeout_ms
         self._clock = clock or SystemClock()
-        self._client = AdminClient(
-            quiet({"bootstrap.servers": bootstrap_servers, **(config or {})}, name)
-        )
-        self._knows_brokers = False
+        self._config = quiet({"bootstrap.servers": bootstrap_servers, **(config or {})}, name)
+        self._open()
+
+    def _open(self) -> None:
+        """A client, which may lose all its brokers for good (see ``kafka.source``)."""
+        self._alone = self._knows_brokers = False
+
+        def on_error(error: KafkaError) -> None:
+            self._alone = self._alone or error.code() == KafkaError._ALL_BROKERS_DOWN
+
+        config: dict[str, Any] = {**self._config, "error_cb": on_error}
+        self._opened = AdminClient(config)
+
+    @property
+    def _client(self) -> AdminClient:
+        """The client for the next request: another one if it lost its brokers since the last."""
+        self._opened.poll(0)
+        if self._alone:
+            self._open()
+        return self._opened
 
     def topics(self) -> dict[str, TopicInfo]:
         """All topics by name, without ids (see ``topic_ids``)."""

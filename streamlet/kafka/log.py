@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any
 
+#: What tells a client from one before it of the same name.
+_NUMBER = re.compile(r"#(?:producer|consumer)-\d+")
+
 
 class Repeats(logging.Filter):
-    """Lets librdkafka say once that it cannot connect, not at each of twenty attempts a second."""
+    """Lets librdkafka say once that it cannot connect, not at each of twenty attempts a second.
+
+    Nor does a client say it again that took the place of one that lost its brokers.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._last: dict[str, str] = {}  # by client
+        self._last: dict[str, str] = {}  # by client and thread
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is not what the client said last."""
-        client, _, text = record.getMessage().partition("]")
-        if not client.startswith("FAIL ["):
+        """Whether it is not what was said there last."""
+        who, _, text = record.getMessage().partition("]: ")
+        if not who.startswith("FAIL ["):
             return True
-        text, _, _ = text.partition("(after ")
-        repeated = self._last.get(client) == text
-        self._last[client] = text
+        who, (text, _, _) = _NUMBER.sub("", who), text.partition("(after ")
+        repeated = self._last.get(who) == text
+        self._last[who] = text
         return not repeated
 
 
@@ -62,18 +69,11 @@ log = logging.getLogger("streamlet.kafka.client")
 log.addFilter(Repeats())
 
 
-#: How often a client looks anew where its partitions lie, ms. It should look by itself when it lost
-#: its brokers, but does not always; left alone it then reads nothing until its next look, which
-#: librdkafka takes every five minutes.
-REFRESH_MS = 10_000
-
-
 def quiet(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Settings every client has: librdkafka's own log goes to ours, not to standard error."""
     return {
         "client.id": name,
         "logger": log,
         "log.connection.close": False,
-        "topic.metadata.refresh.interval.ms": REFRESH_MS,
         **config,
     }

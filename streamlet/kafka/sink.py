@@ -77,9 +77,16 @@ class KafkaSink:
             if error is not None:
                 failed.append((str(message.topic()), error))
 
+        #: Whether it has lost all its brokers, perhaps for good (see ``kafka.source``).
+        self._alone: bool = False
+
+        def on_error(error: KafkaError) -> None:
+            self._alone = self._alone or error.code() == KafkaError._ALL_BROKERS_DOWN
+
         self._failed = failed
         self._fatal: KafkaError | None = None
-        self._producer = Producer({**self._config, **heard, "on_delivery": on_failure})
+        callbacks = {"on_delivery": on_failure, "error_cb": on_error}
+        self._producer = Producer({**self._config, **heard, **callbacks})
         self._produce = self._producer.produce
 
     def introduce(self, topics: Iterable[str]) -> None:
@@ -120,6 +127,7 @@ class KafkaSink:
         headers: Sequence[Headers | None] | None,
     ) -> None:
         self._topics.add(topic)
+        self._renew()
         times: Iterable[int] = repeat(0) if timestamps is None else timestamps
         if timestamps is not None and not all(timestamps):
             times = [time or EARLIEST_MS for time in timestamps]
@@ -199,6 +207,16 @@ class KafkaSink:
         with contextlib.suppress(DeliveryError):
             self._serve(self._producer.poll, 0)
         self._failed.clear()
+
+    def _renew(self) -> None:
+        """Have another producer go on from one that lost its brokers, if that lacks no delivery.
+
+        What is still queued there gets through, or is told to have failed in time.
+        """
+        self._serve(self._producer.poll, 0)
+        if self._alone and not len(self._producer):
+            self._check()
+            self.reset()
 
     def _wait_for_room(self) -> None:
         self._serve(self._producer.poll, 0.05)

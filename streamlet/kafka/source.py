@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as RawPartition
 
+from streamlet.clock import Clock, SystemClock
 from streamlet.errors import BrokerError, OutOfRangeError
 from streamlet.kafka.codes import HARMLESS, OUT_OF_RANGE, broker_error
-from streamlet.kafka.log import quiet
+from streamlet.kafka.log import log, quiet
 from streamlet.kafka.metadata import look_up
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.kafka.split import split
@@ -30,6 +31,14 @@ _timestamp = Message.timestamp
 _headers = Message.headers
 
 
+#: How long a client that lost all its brokers may read nothing before another takes its place, ms.
+#:
+#: A broker that goes down last answers that there is no broker at all. librdkafka, up to 2.16 at
+#: least, then forgets the last one it knew, and with bad luck never begins anew with the bootstrap
+#: servers (its issue 5301).
+ALONE_MS = 5_000
+
+
 class KafkaSource:
     """A ``RecordSource``: manual assignment, no offset ever committed through it.
 
@@ -38,6 +47,7 @@ class KafkaSource:
         config: more librdkafka settings, last word.
         headers: whether to read record headers (a call and a list per record).
         isolation: ``read_uncommitted`` or ``read_committed``.
+        clock: the time.
     """
 
     def __init__(
@@ -48,31 +58,47 @@ class KafkaSource:
         headers: bool = False,
         isolation: str = "read_uncommitted",
         name: str = "streamlet",
+        clock: Clock | None = None,
     ) -> None:
-        self._consumer = Consumer(
-            quiet(
-                {
-                    "bootstrap.servers": bootstrap_servers,
-                    "group.id": f"{name}-unused",  # asked for by librdkafka, never joined
-                    "enable.auto.commit": False,
-                    "enable.auto.offset.store": False,
-                    "auto.offset.reset": "error",
-                    "isolation.level": isolation,
-                    "fetch.queue.backoff.ms": 5,
-                    # A partition added later waits for the fetch under way.
-                    "fetch.wait.max.ms": 20,
-                    "queued.max.messages.kbytes": 32_768,
-                    **(config or {}),
-                },
-                name,
-            )
+        self._config = quiet(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": f"{name}-unused",  # asked for by librdkafka, never joined
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "error",
+                "isolation.level": isolation,
+                "fetch.queue.backoff.ms": 5,
+                # A partition added later waits for the fetch under way.
+                "fetch.wait.max.ms": 20,
+                "queued.max.messages.kbytes": 32_768,
+                **(config or {}),
+            },
+            name,
         )
         self._with_headers = headers
-        self._assigned: dict[TopicPartition, None] = {}
+        self._clock = clock or SystemClock()
+        #: Offsets that partitions were assigned at, and which of them are paused.
+        self._assigned: dict[TopicPartition, int] = {}
+        self._paused: set[TopicPartition] = set()
         self._topics: set[str] = set()
         self._introduced: set[str] = set()
         #: What the last poll met beside the records that it returned.
         self._error: BrokerError | None = None
+        #: Where another client went on; it knows a position only of what it has read itself.
+        self._went_on: dict[TopicPartition, int] = {}
+        self._open()
+
+    def _open(self) -> None:
+        """A client that has nothing assigned."""
+        #: Since when it has known no broker, as it said itself; None since it read something.
+        self._alone_ms: int | None = None
+
+        def on_error(error: KafkaError) -> None:
+            if error.code() == KafkaError._ALL_BROKERS_DOWN and self._alone_ms is None:
+                self._alone_ms = self._clock.now_ms()
+
+        self._consumer = Consumer({**self._config, "error_cb": on_error})
 
     def introduce(self, topics: Iterable[str]) -> None:
         """Have the client learn where topics lie before they are assigned.
@@ -93,9 +119,8 @@ class KafkaSource:
         known = [tp for tp in positions if tp in self._assigned]
         if known:
             self.unassign(known)
-        raw = [RawPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
-        self._call(self._consumer.incremental_assign, raw)
-        self._assigned.update(dict.fromkeys(positions))
+        self._begin(positions)
+        self._assigned.update(positions)
         self._topics = {tp.topic for tp in self._assigned}
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
@@ -107,22 +132,26 @@ class KafkaSource:
         self._call(self._consumer.incremental_unassign, _raw(known))
         for tp in known:
             del self._assigned[tp]
+            self._went_on.pop(tp, None)
         if isinstance(self._error, OutOfRangeError) and self._error.partition in known:
             self._error = None
         self._topics = {tp.topic for tp in self._assigned}
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Fetch no more of these until resumed."""
+        self._paused.update(partitions)
         self._call(self._consumer.pause, _raw(partitions))
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         """Fetch these again."""
+        self._paused.difference_update(partitions)
         self._call(self._consumer.resume, _raw(partitions))
 
     def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Next offset of each that has one, gaps without records included."""
         found = self._consumer.position(_raw(partitions))
-        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+        own = {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+        return {tp: self._went_on[tp] for tp in partitions if tp in self._went_on} | own
 
     def known_end(self, partition: TopicPartition) -> int | None:
         """High watermark as of the last fetch, without asking the broker; None before the first."""
@@ -140,10 +169,12 @@ class KafkaSource:
             error, self._error = self._error, None
             raise error
         messages = self._consume(max_records, timeout_ms / 1000, idle_ms / 1000)
-        if not messages:
-            return []
         if any(map(_error, messages)):
             messages = self._good(messages)
+        if not messages:
+            self._go_on_with_another()
+            return []
+        self._alone_ms = None
         return [
             self._columns(topic, partition, run)
             for topic, partition, run in split(messages, len(self._topics), _topic, _partition)
@@ -152,6 +183,21 @@ class KafkaSource:
     def close(self) -> None:
         """Free the client."""
         self._consumer.close()
+
+    def _go_on_with_another(self) -> None:
+        """Where brokers may never be found again, have another client read on from here."""
+        if self._alone_ms is None or self._clock.now_ms() - self._alone_ms < ALONE_MS:
+            return
+        self._went_on = self.positions(list(self._assigned))
+        log.debug("another client goes on: this one lost all brokers %d ms ago", ALONE_MS)
+        self._consumer.close()
+        self._open()
+        self._begin({**self._assigned, **self._went_on})
+        self.pause([tp for tp in self._assigned if tp in self._paused])
+
+    def _begin(self, positions: Mapping[TopicPartition, int]) -> None:
+        raw = [RawPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
+        self._call(self._consumer.incremental_assign, raw)
 
     def _consume(self, most: int, timeout_s: float, idle_s: float) -> list[Message]:
         """``consume`` waits for all that it may return, also where one would do to begin with."""

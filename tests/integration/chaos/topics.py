@@ -16,12 +16,16 @@ import attrs
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as RawPartition
 
+from streamlet.errors import UnreachableError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.types import TopicPartition
 
 #: Sixty seconds without a record before a topic's end means that the broker is gone.
 SILENCE_S = 60.0
+#: How long a producer that lost all its brokers may deliver nothing before another goes on.
+ALONE_S = 5.0
 _BEAT_S = 0.02
+_PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
 @attrs.frozen
@@ -46,7 +50,7 @@ class Load:
     """Produces records of ``k0`` to ``k<keys-1>`` with values 0, 1, 2, …, from a thread.
 
     ``produced`` is what is in the topic once the load has ended; a broker that is away for a while
-    only delays it.
+    only delays it, also where librdkafka never looks for it again (see ``streamlet.kafka.source``).
     """
 
     def __init__(
@@ -60,18 +64,12 @@ class Load:
         self._number = 0
         self._failed: list[str] = []
         self._delivered: dict[tuple[int, int], int] = {}
+        #: Names by number of what is not known to be in the topic.
+        self._waiting: dict[int, str] = {}
+        self._alone_since: float | None = None
         self._ended = threading.Event()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": servers,
-                "enable.idempotence": True,
-                "message.timeout.ms": 300_000,
-                "linger.ms": 5,
-                "partitioner": "murmur2_random",
-                "on_delivery": self._told,
-                "logger": _quiet(),
-            }
-        )
+        self._servers = servers
+        self._producer = self._open()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     @property
@@ -82,17 +80,58 @@ class Load:
     def send(self, count: int) -> None:
         """Produce so many now."""
         for name in self._random.choices(self._names, k=count):
-            while True:
-                try:
-                    self._producer.produce(
-                        self._topic, self._number.to_bytes(8, "big", signed=True), name.encode()
-                    )
-                    break
-                except BufferError:
-                    self._producer.poll(0.1)
+            self._waiting[self._number] = name
+            self._produce(self._number, name)
             self._number += 1
             self.produced[name] += 1
         self._producer.poll(0)
+        self._go_on_with_another()
+
+    def _open(self) -> Producer:
+        return Producer(
+            {
+                "bootstrap.servers": self._servers,
+                "enable.idempotence": True,
+                "message.timeout.ms": 300_000,
+                "linger.ms": 5,
+                "partitioner": "murmur2_random",
+                "on_delivery": self._told,
+                "error_cb": self._lost,
+                "logger": _quiet(),
+            }
+        )
+
+    def _produce(self, number: int, name: str) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic, number.to_bytes(8, "big", signed=True), name.encode()
+                )
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def _lost(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and self._alone_since is None:
+            self._alone_since = time.monotonic()
+
+    def _go_on_with_another(self) -> None:
+        """Where brokers may never be found again, send what is not in the topic from elsewhere."""
+        if self._alone_since is None or time.monotonic() - self._alone_since < ALONE_S:
+            return
+        self._alone_since = time.monotonic()
+        try:
+            topic = KafkaAdmin(self._servers, timeout_ms=1_000).topics()[self._topic]
+        except UnreachableError:
+            return  # it is away indeed
+        self._producer.purge()
+        self._producer.poll(0)
+        self._alone_since, self._producer = None, self._open()
+        there = read_all(self._servers, self._topic, range(topic.partitions))
+        for record in there:
+            self._waiting.pop(record.number, None)
+        for number, name in sorted(self._waiting.items()):
+            self._produce(number, name)
 
     def flush(self) -> None:
         """Wait until everything produced is in the topic.
@@ -103,9 +142,11 @@ class Load:
         deadline = time.monotonic() + 120
         while left := self._producer.flush(5):
             assert time.monotonic() < deadline, f"{left} records are not delivered"
+            self._go_on_with_another()
             with contextlib.suppress(KafkaException):  # the broker is not back yet
                 self._producer.list_topics(self._topic, timeout=5)
         assert self._failed == []
+        assert not self._waiting
 
     def finish(self) -> Counter[str]:
         """End the load; what the topic holds now, by key."""
@@ -122,6 +163,10 @@ class Load:
         number = int.from_bytes(value, "big", signed=True)
         partition, offset = message.partition(), message.offset()
         assert partition is not None
+        if error is not None and error.code() in _PURGED:
+            return
+        self._waiting.pop(number, None)
+        self._alone_since = None
         if error is not None:
             self._failed.append(f"{number}: {error}")
         elif offset is not None:

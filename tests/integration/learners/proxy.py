@@ -1,4 +1,5 @@
-"""A proxy between a client and its broker: it can keep one request back, or put others in place.
+"""A proxy between a client and its broker: it can keep one request back, or put others in place,
+and it can answer itself.
 
 The broker tells clients where it listens, so its answers are rewritten to lead back here; host and
 port are as long as before. A request that is kept back stays on its connection: the client gives
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-PRODUCE, LIST_OFFSETS, OFFSET_COMMIT = 0, 2, 8
+PRODUCE, LIST_OFFSETS, METADATA, OFFSET_COMMIT = 0, 2, 3, 8
 _HOST = "127.0.0.1"
 
 
@@ -52,6 +53,9 @@ class Proxy:
         #: What goes to the broker for each request, with its length in front; maybe nothing. An
         #: ``OSError`` breaks the connection.
         self.alter: Callable[[bytes], bytes] = lambda frame: frame
+        #: What a request is answered with in the broker's place, and then hung up upon; None: the
+        #: broker answers.
+        self.answer: Callable[[bytes], bytes | None] = lambda frame: None
 
     @property
     def servers(self) -> str:
@@ -99,6 +103,10 @@ class Proxy:
                     held.caught.set()
                     held.wait()
                     late.append(held)
+                if (answer := self.answer(frame)) is not None:
+                    client.sendall(answer)
+                    client.shutdown(socket.SHUT_RDWR)
+                    break
                 broker.sendall(self.alter(frame))
         if not late:
             with contextlib.suppress(OSError):

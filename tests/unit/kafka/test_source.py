@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
+from streamlet.clock import ManualClock
 from streamlet.errors import UnreachableError
 from streamlet.kafka import source as module
 from streamlet.kafka.codes import broker_error
@@ -92,3 +93,107 @@ def test_the_first_record_may_be_awaited_longer_than_the_others(
     assert (batch.topic, batch.offsets) == ("old", range(3))
     assert source.poll(10, 5, idle_ms) == []
     assert cast(Waiting, source._consumer).asked == asked
+
+
+class Lonely:
+    """Stands for a client that can be told that it lost its brokers; all of them are noted."""
+
+    made: ClassVar[list[Lonely]] = []
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._error_cb = config["error_cb"]
+        self.offsets: dict[str, int] = {}
+        self.read: dict[str, int] = {}
+        self.paused: list[str] = []
+        self.messages: list[Message] = []
+        self.closed = False
+        self.made.append(self)
+
+    def lose(self, code: int = KafkaError._ALL_BROKERS_DOWN) -> None:
+        self._error_cb(KafkaError(code, "down"))
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        """It is known."""
+
+    def incremental_assign(self, partitions: list[Any]) -> None:
+        self.offsets |= {one.topic: one.offset for one in partitions}
+
+    def incremental_unassign(self, partitions: list[Any]) -> None:
+        for one in partitions:
+            del self.offsets[one.topic]
+
+    def pause(self, partitions: list[Any]) -> None:
+        self.paused += [one.topic for one in partitions]
+
+    def resume(self, partitions: list[Any]) -> None:
+        self.paused = [topic for topic in self.paused if topic not in {p.topic for p in partitions}]
+
+    def position(self, partitions: list[Any]) -> list[Any]:
+        for one in partitions:
+            one.offset = self.read.get(one.topic, -1001)
+        return partitions
+
+    def consume(self, most: int, timeout: float) -> list[Message]:
+        messages, self.messages = self.messages, []
+        return messages
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def lonely(monkeypatch: pytest.MonkeyPatch) -> tuple[KafkaSource, ManualClock, list[Lonely]]:
+    """A source that has read up to 4 of ``old`` and nothing of ``new``, which is paused."""
+    monkeypatch.setattr(Lonely, "made", [])
+    monkeypatch.setattr(module, "Consumer", Lonely)
+    clock = ManualClock()
+    source = KafkaSource("localhost:1", clock=clock)
+    source.assign({OLD: 3, NEW: 7})
+    source.pause([OLD, NEW])
+    source.resume([OLD])
+    Lonely.made[0].read = {"old": 4}
+    return source, clock, Lonely.made
+
+
+def test_another_client_reads_on_for_one_that_lost_its_brokers(
+    lonely: tuple[KafkaSource, ManualClock, list[Lonely]],
+) -> None:
+    source, clock, made = lonely
+    made[0].lose()
+    clock.advance(module.ALONE_MS - 1)
+    made[0].lose()  # says so again and again
+    assert source.poll(10, 0) == []
+    assert len(made) == 1
+    clock.advance(1)
+    assert source.poll(10, 0) == []
+    before, after = made
+    assert before.closed
+    assert (after.offsets, after.paused) == ({"old": 4, "new": 7}, ["new"])
+    assert source.positions([OLD, NEW]) == {OLD: 4}
+    after.read = {"old": 5}
+    assert source.positions([OLD, NEW]) == {OLD: 5}
+    source.unassign([OLD])
+    source.assign({OLD: 1})
+    after.read = {}
+    assert source.positions([OLD]) == {}
+    clock.advance(module.ALONE_MS)
+    assert source.poll(10, 0) == []
+    assert len(made) == 2
+
+
+def test_a_client_that_reads_has_brokers(
+    lonely: tuple[KafkaSource, ManualClock, list[Lonely]],
+) -> None:
+    source, clock, made = lonely
+    made[0].lose(KafkaError._TRANSPORT)
+    clock.advance(module.ALONE_MS)
+    assert source.poll(10, 0) == []
+    made[0].lose()
+    clock.advance(module.ALONE_MS)
+    made[0].messages = [Message(topic="old", partition=0, offset=4)]
+    assert len(source.poll(10, 0)) == 1
+    clock.advance(module.ALONE_MS)
+    assert source.poll(10, 0) == []
+    made[0].lose()
+    assert source.poll(10, 0) == []
+    assert len(made) == 1

@@ -1,0 +1,158 @@
+"""A broker that goes down may answer last that there is none: librdkafka then never asks again."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+
+from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.kafka.ports import NewTopic
+from streamlet.kafka.source import ALONE_MS
+from streamlet.types import TopicPartition
+from tests.integration.learners.proxy import METADATA, Proxy, api
+
+pytestmark = pytest.mark.integration
+
+#: Asks for metadata often, so that it is soon told.
+OFTEN = {"topic.metadata.refresh.interval.ms": 200}
+AGAIN_S = 30
+
+
+class Farewell:
+    """To be a proxy's ``answer``: when told to, the next metadata has no broker in it."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic.encode()
+        self._next = False
+        self.said = threading.Event()
+
+    def ask(self) -> None:
+        """Say it, once."""
+        self.said.clear()
+        self._next = True
+
+    def __call__(self, frame: bytes) -> bytes | None:
+        if not self._next or api(frame) != METADATA:
+            return None
+        self._next = False
+        self.said.set()
+        (version,) = struct.unpack_from(">h", frame, 6)
+        assert 9 <= version <= 13, "those are the versions of which we know the bytes"
+        body = frame[8:12] + self._metadata(version)
+        return struct.pack(">i", len(body)) + body
+
+    def _metadata(self, version: int) -> bytes:
+        """No brokers, cluster or controller, and a topic without partitions or a leader."""
+        unknown = struct.pack(">i", -(2**31))
+        topic = struct.pack(">h", 5) + bytes([len(self._topic) + 1]) + self._topic
+        topic += bytes(16) if version >= 10 else b""
+        body = bytes(5) + b"\x01\x00" + struct.pack(">i", -1)
+        body += b"\x02" + topic + b"\x00\x01" + unknown + b"\x00"
+        body += unknown if version <= 10 else b""
+        body += bytes(2) if version >= 13 else b""
+        return body + b"\x00"
+
+
+class Scene:
+    """A topic of one partition, what writes to it, and a proxy whose broker says farewell."""
+
+    def __init__(self, servers: str, proxy: Proxy) -> None:
+        self.topic = f"farewell-{uuid4().hex[:8]}"
+        self.partition = TopicPartition(self.topic, 0)
+        KafkaAdmin(servers).create_topics([NewTopic(self.topic, 1, 1)])
+        self.servers, self.through = servers, proxy.servers
+        proxy.answer = self._farewell = Farewell(self.topic)
+        self._sink = KafkaSink(servers)
+
+    def write(self, value: bytes) -> None:
+        """A record more in the topic."""
+        self._sink.send(self.topic, [b"k"], [value], None, 0)
+        self._sink.flush(30_000)
+
+    def say_farewell(self, serve: Callable[[], object]) -> None:
+        """Have the client lose its brokers; ``serve`` is what it does meanwhile."""
+        self._farewell.ask()
+        deadline = time.monotonic() + AGAIN_S
+        while not self._farewell.said.is_set():
+            assert time.monotonic() < deadline, "it never asks for metadata"
+            serve()
+
+    def close(self) -> None:
+        """Free the writer."""
+        self._sink.close()
+
+
+@pytest.fixture
+def scene(bootstrap_servers: str) -> Iterator[Scene]:
+    """Everything is closed at the end."""
+    with Proxy(bootstrap_servers) as proxy:
+        found = Scene(bootstrap_servers, proxy)
+        yield found
+        found.close()
+
+
+def read_one(source: KafkaSource) -> bytes | None:
+    """The next record's value."""
+    deadline = time.monotonic() + AGAIN_S
+    while time.monotonic() < deadline:
+        for batch in source.poll(1, 50):
+            return batch.values[0]
+    raise AssertionError("nothing is read any more")
+
+
+def test_a_source_reads_on_where_it_was(scene: Scene) -> None:
+    source = KafkaSource(scene.through, OFTEN)
+    source.assign({scene.partition: 0})
+    try:
+        for value in (b"1", b"2", b"3"):
+            scene.write(value)
+            assert read_one(source) == value
+            scene.say_farewell(lambda: source.poll(1, 20))
+        deadline = time.monotonic() + AGAIN_S
+        while source.known_end(scene.partition) != 3:  # another client has fetched
+            assert time.monotonic() < deadline
+            assert source.poll(1, 20) == []
+        assert source.positions([scene.partition]) == {scene.partition: 3}
+    finally:
+        source.close()
+
+
+def test_a_paused_partition_stays_paused(scene: Scene) -> None:
+    source = KafkaSource(scene.through, OFTEN)
+    source.assign({scene.partition: 0})
+    source.pause([scene.partition])
+    scene.write(b"1")
+    try:
+        scene.say_farewell(lambda: source.poll(1, 20))
+        deadline = time.monotonic() + ALONE_MS / 1000 + 2
+        while time.monotonic() < deadline:
+            assert source.poll(1, 50) == []
+        source.resume([scene.partition])
+        assert read_one(source) == b"1"
+    finally:
+        source.close()
+
+
+def test_a_sink_that_has_delivered_everything_goes_on_at_once(scene: Scene) -> None:
+    sink = KafkaSink(scene.through, OFTEN, delivery_timeout_ms=2_000)
+    try:
+        for value in (b"1", b"2", b"3"):
+            sink.send(scene.topic, [b"k"], [value], None, 0)
+            sink.flush(2_000)
+            scene.say_farewell(lambda: time.sleep(0.01))
+    finally:
+        sink.close()
+    assert KafkaAdmin(scene.servers).end_offsets([scene.partition]) == {scene.partition: 3}
+
+
+def test_an_admin_asks_on(scene: Scene) -> None:
+    admin = KafkaAdmin(scene.through, OFTEN, timeout_ms=2_000)
+    for count in (1, 2, 3):
+        scene.write(b"1")
+        assert admin.end_offsets([scene.partition]) == {scene.partition: count}
+        scene.say_farewell(lambda: time.sleep(0.01))
