@@ -15,6 +15,7 @@ import queue
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from streamlet.app import App, load_app
@@ -22,6 +23,7 @@ from streamlet.assembly import open_worker
 from streamlet.config import Settings
 from streamlet.errors import StreamletError
 from streamlet.local import MemberIdentity
+from streamlet.runtime.background import lower_priority
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.task import Output
@@ -148,6 +150,8 @@ def _work(orders: Orders, observer: PipeObserver) -> None:
         endpoint=tuple(first["endpoint"]) if first.get("endpoint") else None,
         on_leaving=lambda leaving: observer.tell(**leaving_event(leaving)),
     )
+
+    worker.on_drained = partial(lower_priority, of_all=True)
 
     def keep_going() -> bool:
         while not orders.drains.empty():

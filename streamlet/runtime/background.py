@@ -21,14 +21,17 @@ LOOK_NS = 20_000_000
 SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
 
-def lower_priority() -> None:
+def lower_priority(*, of_all: bool = False) -> None:
     """Have the calling thread come behind others from now on, for good: raising takes privileges.
 
     On Linux, where each thread has a nice value of its own; elsewhere it changes nothing.
+    ``of_all``: every thread of the process, and so those that they start.
     """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # a sandbox may forbid even that
-            thread = threading.get_native_id()
+    if sys.platform != "linux":
+        return
+    here = threading.get_native_id()
+    for thread in map(int, os.listdir("/proc/self/task")) if of_all else [here]:
+        with contextlib.suppress(OSError):  # it has ended; or a sandbox forbids even that
             now = os.getpriority(os.PRIO_PROCESS, thread)
             os.setpriority(os.PRIO_PROCESS, thread, min(now + NICER, NICEST))
 

@@ -176,6 +176,8 @@ class Worker:
         #: Asked when it stops: whether for good; if not, a static id waits in the group for its
         #: next process.
         self.leaves: Callable[[], bool] = lambda: False
+        #: Called when it has handed everything over and left: what it still does nobody waits for.
+        self.on_drained: Callable[[], None] = lambda: None
         self._told: tuple[TaskId, ...] = ()
         self._next_commit_ms = self._next_measure_ms = self._collect_by_ms = 0
         self._postponed = Postponed(clock, settings.session_timeout_ms // 2)
@@ -265,6 +267,8 @@ class Worker:
             self._settings.session_timeout_ms,
             quietly=False if self.drained or self.leaves() else None,
         )
+        if self.drained:
+            self.on_drained()
         self._set_state("NOT_RUNNING")
 
     def drain(self, since_ms: int) -> None:

@@ -274,7 +274,7 @@ def _run(
             else:
                 code = _run_here(app, settings, orders, progress, exposition, drain_on_sigterm)
             if progress.drained:
-                lower_priority()  # others may still be at their hand-overs
+                lower_priority(of_all=True)  # others may still be at their hand-overs
                 forget_instance(app.name, settings, process_id)
             ended = "failed" if code else "drained" if progress.drained else "stopped"
         finally:
@@ -329,6 +329,7 @@ def _run_here(
     from streamlet.assembly import open_worker
     from streamlet.clock import SystemClock
     from streamlet.local import MemberIdentity
+    from streamlet.runtime.background import lower_priority
     from streamlet.runtime.signals import GracefulStop
     from streamlet.tools.run_progress import ended_event, leaving_event
 
@@ -346,6 +347,7 @@ def _run_here(
             endpoint=None if exposition is None else exposition.address,
             on_leaving=lambda leaving: progress.event(0, leaving_event(leaving)),
         )
+        worker.on_drained = partial(lower_priority, of_all=True)
 
         def keep_going() -> bool:
             if stop.drain.is_set():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -80,3 +81,33 @@ def test_the_thread_comes_behind_others_and_no_other_does() -> None:
     thread.join()
     assert found == [min(before + NICER, NICEST)]
     assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities on Linux only")
+def test_all_threads_of_a_process_come_behind_others_and_those_they_start() -> None:
+    """In a process of its own: nobody can take it back."""
+    code = """
+import os, threading
+from streamlet.runtime.background import lower_priority
+
+def priority():
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+def wait_and_tell():
+    go.wait()
+    found.append(priority())
+
+found, go = [priority()], threading.Event()
+other = threading.Thread(target=wait_and_tell)
+other.start()
+lower_priority(of_all=True)
+go.set()
+other.join()
+newer = threading.Thread(target=wait_and_tell)
+newer.start()
+newer.join()
+print(*found, priority())
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, *after = map(int, told.stdout.split())
+    assert after == [min(before + NICER, NICEST)] * 3

@@ -229,3 +229,16 @@ def test_a_commit_that_is_refused_for_good_ends_the_worker(
     clock.advance(1_000)
     with pytest.raises(BrokerError, match="no such topic"):
         worker._commit_step()
+
+
+@pytest.mark.parametrize(("leaving", "told"), [(None, 0), ("leaving", 1)])
+def test_nobody_is_told_of_a_drain_but_of_one_that_is_over(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, leaving: str | None, told: int
+) -> None:
+    """What it still does then comes behind everything else: it must have left before."""
+    order: list[str] = []
+    monkeypatch.setattr(worker._orders, "leaving", leaving)
+    monkeypatch.setattr(worker._group, "leave", lambda *_, **__: order.append("left"))
+    worker.on_drained = lambda: order.append("drained")
+    worker.stop()
+    assert order == ["left", *["drained"] * told]
