@@ -30,6 +30,7 @@ from streamlet.errors import (
     TimedOutError,
     UnreachableError,
 )
+from streamlet.kafka.alone import Alone
 from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, NOT_NOW, STALE_LEADER
 from streamlet.kafka.log import quiet
 from streamlet.kafka.ports import NewTopic, TopicInfo
@@ -69,13 +70,9 @@ class KafkaAdmin:
         self._open()
 
     def _open(self) -> None:
-        """A client, which may lose all its brokers for good (see ``kafka.source``)."""
-        self._alone = self._knows_brokers = False
-
-        def on_error(error: KafkaError) -> None:
-            self._alone = self._alone or error.code() == KafkaError._ALL_BROKERS_DOWN
-
-        config: dict[str, Any] = {**self._config, "error_cb": on_error}
+        self._knows_brokers = False
+        self._alone = Alone()
+        config: dict[str, Any] = {**self._config, "error_cb": self._alone}
         self._opened = AdminClient(config)
 
     @property

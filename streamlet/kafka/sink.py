@@ -10,6 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streamlet.errors import DeliveryError, RecordRefusedError, UndeliveredError
+from streamlet.kafka.alone import Alone
 from streamlet.kafka.codes import NO_TOPIC
 from streamlet.kafka.limits import NO_LIMITS, Limits, first_too_large, size_of
 from streamlet.kafka.log import Deliveries, quiet
@@ -77,15 +78,10 @@ class KafkaSink:
             if error is not None:
                 failed.append((str(message.topic()), error))
 
-        #: Whether it has lost all its brokers, perhaps for good (see ``kafka.source``).
-        self._alone: bool = False
-
-        def on_error(error: KafkaError) -> None:
-            self._alone = self._alone or error.code() == KafkaError._ALL_BROKERS_DOWN
-
         self._failed = failed
         self._fatal: KafkaError | None = None
-        callbacks = {"on_delivery": on_failure, "error_cb": on_error}
+        self._alone = Alone()
+        callbacks = {"on_delivery": on_failure, "error_cb": self._alone}
         self._producer = Producer({**self._config, **heard, **callbacks})
         self._produce = self._producer.produce
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as RawPartition
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import BrokerError, OutOfRangeError
+from streamlet.kafka.alone import Alone
 from streamlet.kafka.codes import HARMLESS, OUT_OF_RANGE, broker_error
 from streamlet.kafka.log import log, quiet
 from streamlet.kafka.metadata import look_up
@@ -29,14 +30,6 @@ _key = Message.key
 _value = Message.value
 _timestamp = Message.timestamp
 _headers = Message.headers
-
-
-#: How long a client that lost all its brokers may read nothing before another takes its place, ms.
-#:
-#: A broker that goes down last answers that there is no broker at all. librdkafka, up to 2.16 at
-#: least, then forgets the last one it knew, and with bad luck never begins anew with the bootstrap
-#: servers (its issue 5301).
-ALONE_MS = 5_000
 
 
 class KafkaSource:
@@ -91,14 +84,8 @@ class KafkaSource:
 
     def _open(self) -> None:
         """A client that has nothing assigned."""
-        #: Since when it has known no broker, as it said itself; None since it read something.
-        self._alone_ms: int | None = None
-
-        def on_error(error: KafkaError) -> None:
-            if error.code() == KafkaError._ALL_BROKERS_DOWN and self._alone_ms is None:
-                self._alone_ms = self._clock.now_ms()
-
-        self._consumer = Consumer({**self._config, "error_cb": on_error})
+        self._alone = Alone(self._clock)
+        self._consumer = Consumer({**self._config, "error_cb": self._alone})
 
     def introduce(self, topics: Iterable[str]) -> None:
         """Have the client learn where topics lie before they are assigned.
@@ -174,7 +161,7 @@ class KafkaSource:
         if not messages:
             self._go_on_with_another()
             return []
-        self._alone_ms = None
+        self._alone.over()
         return [
             self._columns(topic, partition, run)
             for topic, partition, run in split(messages, len(self._topics), _topic, _partition)
@@ -186,10 +173,10 @@ class KafkaSource:
 
     def _go_on_with_another(self) -> None:
         """Where brokers may never be found again, have another client read on from here."""
-        if self._alone_ms is None or self._clock.now_ms() - self._alone_ms < ALONE_MS:
+        if not self._alone.for_long:
             return
         self._went_on = self.positions(list(self._assigned))
-        log.debug("another client goes on: this one lost all brokers %d ms ago", ALONE_MS)
+        log.debug("another client goes on: this one has lost all its brokers")
         self._consumer.close()
         self._open()
         self._begin({**self._assigned, **self._went_on})

@@ -138,10 +138,8 @@ class Worker:
         self._settings, self._measured = settings, measured
         self.meters = meters or Meters(clock)
         self._advisor, self._cleanup = advisor, cleanup
-        self._group = group
-        self._board = board
-        self._source = source
-        self._sink = sink
+        self._group, self._board = group, board
+        self._source, self._sink = source, sink
         self._sending = Sending(sink, policy, activation.application)
         self._activation = activation
         self._copies = copies
@@ -176,7 +174,7 @@ class Worker:
         #: Asked when it stops: whether for good; if not, a static id waits in the group for its
         #: next process.
         self.leaves: Callable[[], bool] = lambda: False
-        #: Called when it has handed everything over and left: what it still does nobody waits for.
+        #: Called when it has handed everything over and left; nobody waits for what it still does.
         self.on_drained: Callable[[], None] = lambda: None
         self._told: tuple[TaskId, ...] = ()
         self._next_commit_ms = self._next_measure_ms = self._collect_by_ms = 0

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 
+from streamlet.kafka.alone import ALONE_MS
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.kafka.ports import NewTopic
-from streamlet.kafka.source import ALONE_MS
 from streamlet.types import TopicPartition
 from tests.integration.learners.proxy import METADATA, Proxy, api
 

@@ -50,7 +50,7 @@ class Load:
     """Produces records of ``k0`` to ``k<keys-1>`` with values 0, 1, 2, …, from a thread.
 
     ``produced`` is what is in the topic once the load has ended; a broker that is away for a while
-    only delays it, also where librdkafka never looks for it again (see ``streamlet.kafka.source``).
+    only delays it, also where librdkafka never looks for it again (see ``streamlet.kafka.alone``).
     """
 
     def __init__(

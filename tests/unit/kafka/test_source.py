@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from streamlet.clock import ManualClock
 from streamlet.errors import UnreachableError
 from streamlet.kafka import source as module
+from streamlet.kafka.alone import ALONE_MS
 from streamlet.kafka.codes import broker_error
 from streamlet.kafka.source import KafkaSource
 from streamlet.types import TopicPartition
@@ -160,7 +161,7 @@ def test_another_client_reads_on_for_one_that_lost_its_brokers(
 ) -> None:
     source, clock, made = lonely
     made[0].lose()
-    clock.advance(module.ALONE_MS - 1)
+    clock.advance(ALONE_MS - 1)
     made[0].lose()  # says so again and again
     assert source.poll(10, 0) == []
     assert len(made) == 1
@@ -176,7 +177,7 @@ def test_another_client_reads_on_for_one_that_lost_its_brokers(
     source.assign({OLD: 1})
     after.read = {}
     assert source.positions([OLD]) == {}
-    clock.advance(module.ALONE_MS)
+    clock.advance(ALONE_MS)
     assert source.poll(10, 0) == []
     assert len(made) == 2
 
@@ -186,13 +187,13 @@ def test_a_client_that_reads_has_brokers(
 ) -> None:
     source, clock, made = lonely
     made[0].lose(KafkaError._TRANSPORT)
-    clock.advance(module.ALONE_MS)
+    clock.advance(ALONE_MS)
     assert source.poll(10, 0) == []
     made[0].lose()
-    clock.advance(module.ALONE_MS)
+    clock.advance(ALONE_MS)
     made[0].messages = [Message(topic="old", partition=0, offset=4)]
     assert len(source.poll(10, 0)) == 1
-    clock.advance(module.ALONE_MS)
+    clock.advance(ALONE_MS)
     assert source.poll(10, 0) == []
     made[0].lose()
     assert source.poll(10, 0) == []
