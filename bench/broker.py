@@ -6,16 +6,16 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import TopicPartition as RawPartition
 
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.testing import KafkaBroker
+from streamlet.types import TopicPartition
 
 #: Partitions of every topic of a benchmark.
 PARTITIONS = 4
-_TIMEOUT_S = 30
 
 
 @contextmanager
@@ -37,31 +37,24 @@ class Topics:
     """Makes and removes topics, of four partitions unless told otherwise."""
 
     def __init__(self, bootstrap: str, partitions: int = PARTITIONS) -> None:
-        self._bootstrap = bootstrap
         self._partitions = partitions
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._admin = KafkaAdmin(bootstrap)
 
     def create(self, name: str, config: dict[str, str] | None = None) -> None:
         """Make a topic that is not there yet; records are kept for good."""
         settings = {"retention.ms": "-1", **(config or {})}
         wanted = NewTopic(name, self._partitions, 1, tuple(settings.items()))
-        KafkaAdmin(self._bootstrap).create_topics([wanted])  # waits until brokers know it, too
+        self._admin.create_topics([wanted])  # waits until brokers know it, too
 
     def delete(self, chosen: Callable[[str], bool]) -> None:
         """Remove the topics whose name is chosen."""
-        names = [
-            name for name in self._admin.list_topics(timeout=_TIMEOUT_S).topics if chosen(name)
-        ]
-        if not names:
-            return
-        for gone in self._admin.delete_topics(names, request_timeout=_TIMEOUT_S).values():
-            gone.result()
+        self._admin.delete_topics([name for name in self._admin.topics() if chosen(name)])
 
     def count(self, name: str) -> int:
         """Records of a topic by its offsets; 0 when there is no such topic."""
-        if name not in self._admin.list_topics(timeout=_TIMEOUT_S).topics:
+        if name not in self._admin.topics():
             return 0
-        return sum(ends(self._bootstrap, name, self._partitions).values())
+        return sum(_ends(self._admin, name, self._partitions).values())
 
 
 def consumer(bootstrap: str, group: str, **config: object) -> Consumer:
@@ -84,16 +77,12 @@ def consumer(bootstrap: str, group: str, **config: object) -> Consumer:
 
 def ends(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int, int]:
     """Offset behind the last record of each partition."""
-    reader = consumer(bootstrap, "bench-ends")
-    try:
-        return {
-            partition: reader.get_watermark_offsets(
-                TopicPartition(topic, partition), timeout=_TIMEOUT_S
-            )[1]
-            for partition in range(partitions)
-        }
-    finally:
-        reader.close()
+    return _ends(KafkaAdmin(bootstrap), topic, partitions)
+
+
+def _ends(admin: KafkaAdmin, topic: str, partitions: int) -> dict[int, int]:
+    wanted = [TopicPartition(topic, partition) for partition in range(partitions)]
+    return {tp.partition: end for tp, end in admin.end_offsets(wanted).items()}
 
 
 def read_all(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> Iterator[list[Message]]:
@@ -108,7 +97,7 @@ def read_all(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> Iterat
         **{"enable.partition.eof": True, "queued.min.messages": 1_000_000},
     )
     try:
-        reader.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+        reader.assign([RawPartition(topic, partition, 0) for partition in range(partitions)])
         open_partitions = set(range(partitions))
         while open_partitions:
             batch = []
