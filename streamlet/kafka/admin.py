@@ -239,10 +239,13 @@ class KafkaAdmin:
         patience_ms = _FIRST_ANSWER_MS
         while len(found) < len(set(partitions)):
             left = [tp for tp in partitions if tp not in found]
+            give_up = self._clock.now_ms() + patience_ms
             stale = self._offsets_once(left, spec, found, patience_ms, passing)
             patience_ms = min(2 * patience_ms, max(_FIRST_ANSWER_MS, self._timeout_ms))
             if stale is None:
                 continue
+            if self._clock.now_ms() >= give_up:
+                self._open()  # this one may never answer, though it tells of topics
             if self._clock.now_ms() > deadline:
                 raise stale
             # The client asks by what it remembers of leaders, and does not look again by itself.
@@ -261,8 +264,9 @@ class KafkaAdmin:
         """Ask once; an error that newer metadata mends is returned, any other is raised.
 
         The client may forget a request whose leaders it did not know, for minutes, whatever its
-        time-out: what is not answered in time is to be asked again. And where the connection broke
-        it answers, of librdkafka 2.16 at least, with no error and no offset.
+        time-out, and once it forgot all of them: what is not answered in time is to be asked again,
+        of another. And where the connection broke it answers, of librdkafka 2.16 at least, with no
+        error and no offset.
         """
         futures = self._client.list_offsets(
             {RawPartition(tp.topic, tp.partition): spec for tp in partitions},
