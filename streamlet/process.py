@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import queue
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -107,6 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="streamlet.process")
     parser.add_argument("--events-fd", type=int, required=True)
     given = parser.parse_args(arguments)
+    # We are not in the terminal's foreground; one may be set to stop who writes to it all the same.
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     orders = Orders()
     if not orders.first:
         return 0  # the supervisor died before it said anything

@@ -212,7 +212,9 @@ class Instance:
             [*self._command, "--events-fd", str(write)],
             stdin=subprocess.PIPE,
             pass_fds=(write,),
-            start_new_session=True,
+            # Ctrl-C in the terminal is for us alone. The session is ours: where Linux shares
+            # processors out among sessions first, no priority counts between two of them.
+            process_group=0,
         )
         os.close(write)
         worker.events, worker.unread, worker.passing = read, b"", False

@@ -19,7 +19,7 @@ import json, os, subprocess, sys, time
 fd = int(sys.argv[sys.argv.index("--events-fd") + 1])
 say = lambda **event: os.write(fd, json.dumps(event).encode() + b"\\n")
 orders = json.loads(sys.stdin.readline())
-say(up=os.getpid())
+say(up=os.getpid(), group=os.getpgid(0), session=os.getsid(0))
 if orders.get("leaves_a_child"):
     late = "import os, select, sys; select.select([sys.stdin], [], [], 20); "
     late += "os.write(int(sys.argv[1]), b'{\\"late\\": 1}\\\\n')"
@@ -90,6 +90,17 @@ def test_a_graceful_stop_reaches_every_worker() -> None:
     events.react = lambda member, event: len(events.ups()) == 2 and running.stop()
     assert running.run() == 0
     assert [event["told"] for _, event in events.seen if "told" in event] == ["graceful"] * 2
+
+
+def test_workers_are_of_our_session_but_not_of_our_process_group() -> None:
+    """A terminal's signals are for us; and behind one another they come only in one session."""
+    events = Events()
+    running = instance(events, count=2)
+    events.react = lambda member, event: len(events.ups()) == 2 and running.stop()
+    assert running.run() == 0
+    said = [event for _, event in events.seen if "up" in event]
+    assert {event["session"] for event in said} == {os.getsid(0)}
+    assert [event["group"] for event in said] == [event["up"] for event in said]
 
 
 def test_a_worker_that_keeps_failing_is_started_again_and_then_given_up() -> None:
