@@ -47,10 +47,12 @@ from streamlet.types import StateNumber, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
-#: How long one step may take, which waits for that long when nothing comes: an order to promote
-#: waits for at most one. The shorter is for when one has come, or is about to.
+#: How long one step may take, which waits for that long when nothing comes. The shorter is for when
+#: an order to promote has come. While one is about to come steps do not wait but rest for so long
+#: where nothing is to be read, since a rest ends with an order.
 STEP_MS = 5
 STEP_BUSY_MS = 2
+AWAIT_MS = 5
 #: How often lags are told, and how often committed positions of tables' source topics are read.
 LAG_MS = 50
 TABLES_MS = 1_000
@@ -304,7 +306,8 @@ class Copies:
         began = self._clock.thread_ns()
         try:
             self._open_wanted()
-            for task in self._restorer.step(STEP_BUSY_MS if self._awaited else STEP_MS):
+            step_ms = STEP_BUSY_MS if self._promoting else 0 if self._awaited else STEP_MS
+            for task in self._restorer.step(step_ms, gentle=self.has_actives):
                 limit = self._promoting.pop(task)
                 self._told.pop(task, None)
                 self._tell(Promoted(self._open.pop(task), limit))
@@ -317,6 +320,8 @@ class Copies:
         self._tell_lags()
         if not self._awaited:
             self._rest(self._rest_ms(self._clock.thread_ns() - began))
+        elif not self._promoting and self._restorer.quiet:
+            self._rest(AWAIT_MS)
 
     @property
     def _awaited(self) -> bool:

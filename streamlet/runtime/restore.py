@@ -40,10 +40,15 @@ POLL_RECORDS = 10_000
 #: What all jobs together may hold in memory before the largest chunk is written.
 BUFFER_RECORDS = 250_000
 BUFFER_BYTES = 64 << 20
-#: A step shorter than this is one between batches of other tasks; chunks are then kept so small
-#: that writing one takes some ten milliseconds.
+#: A step shorter than this is one between other things; chunks are then kept so small that writing
+#: one takes some ten milliseconds.
 SHORT_STEP_MS = 50
 SHORT_STEP_RECORDS = 10_000
+#: Records of one poll, and how many of these are held before the largest chunk is written, while
+#: tasks run beside: the client makes a list of a poll, and RocksDB writes a chunk, without letting
+#: another thread have the interpreter.
+GENTLE_RECORDS = 1_000
+GENTLE_POLLS = 4
 #: What a preferred task may hold in memory: little is then left to write when it is promoted. And
 #: what is read at once while there is one, so that an order to promote it is taken soon.
 PREFERRED_RECORDS = 500
@@ -89,6 +94,9 @@ class Restorer:
         #: Partitions with something left to read: assigned to the consumer, all but the waiting.
         self._open: dict[TopicPartition, Part] = {}
         self._preferred: frozenset[TaskId] = frozenset()
+        self._gentle = False
+        #: Whether there was nothing to read in the last step.
+        self.quiet = True
         #: Those that wait until preferred tasks are done: not assigned meanwhile, since librdkafka
         #: may take some hundred ms to fetch a partition again that was paused.
         self._waiting: set[TopicPartition] = set()
@@ -197,10 +205,11 @@ class Restorer:
             end = self._runs[part.task].job.ends[part.tp]
         return max(0, end - part.position)
 
-    def step(self, max_ms: int) -> list[TaskId]:
+    def step(self, max_ms: int, *, gentle: bool = False) -> list[TaskId]:
         """Restore for about so long; returns as soon as tasks are done, with those.
 
-        Reads at least once. Writing a chunk is not interrupted, so a step can take longer.
+        Reads at least once. Reading and writing a chunk is not interrupted, so a step can take
+        longer. ``gentle``: tasks run beside; so little that it takes a millisecond or two.
 
         Raises:
             BrokerError: the changelogs cannot be read.
@@ -208,6 +217,9 @@ class Restorer:
         """
         until = self._clock.now_ms() + max_ms
         records = SHORT_STEP_RECORDS if max_ms < SHORT_STEP_MS else self._buffer_records
+        if gentle:
+            records = GENTLE_POLLS * GENTLE_RECORDS
+        self._gentle = gentle
         self._begin_added()
         left = max_ms
         while True:
@@ -216,6 +228,7 @@ class Restorer:
                 return done
             read = bool(self._open) and self._read(max(0, left))
             self._write_chunks(records)
+            self.quiet = not read
             if not read:
                 return []
             left = until - self._clock.now_ms()
@@ -298,7 +311,8 @@ class Restorer:
         try:
             if self._trouble is not None:
                 raise self._trouble
-            records = PREFERRED_RECORDS if self.urgent else POLL_RECORDS
+            records = GENTLE_RECORDS if self._gentle else POLL_RECORDS
+            records = PREFERRED_RECORDS if self.urgent else records
             batches = self._source.poll(records, timeout_ms)
         except BrokerError as error:
             self._trouble = error  # nobody may be there to say where logs begin

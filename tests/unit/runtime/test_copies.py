@@ -19,7 +19,7 @@ from streamlet.group.messages import Committed
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime import copies as copies_module
 from streamlet.runtime.copies import Copies, CopyEvent, CopyFailed, Lag, Promoted
-from streamlet.runtime.restore import Restorer
+from streamlet.runtime.restore import GENTLE_RECORDS, POLL_RECORDS, Restorer
 from streamlet.state.changelog import encode_column
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
@@ -39,9 +39,11 @@ class Source(MemorySource):
         super().__init__(log, headers=True)
         self.read: list[TopicPartition] = []
         self.priority = 0  # of the thread that read last
+        self.most = 0  # records that it asked for
 
     def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
         """One record at a time, so that reading takes many steps."""
+        self.most = max_records
         self.priority = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
         if self.broken:
             raise BrokerError("the broker is away")
@@ -188,6 +190,13 @@ def test_copies_are_read_behind_others_while_nobody_waits_for_them(world: World)
     wait_for(lambda: world.source.priority > usual, "it did not go back")
     world.copies.has_actives = True
     wait_for(lambda: world.source.priority == usual, "it is not the tasks' thread that waits")
+
+
+def test_beside_tasks_that_run_copies_are_read_little_at_a_time(world: World) -> None:
+    world.copies.set(frozenset({T0}))
+    wait_for(lambda: world.source.most == POLL_RECORDS, "nothing was read")
+    world.copies.has_actives = True
+    wait_for(lambda: world.source.most == GENTLE_RECORDS, "the tasks' thread waits for much")
 
 
 def test_a_promoted_copy_is_no_copy_any_more(world: World) -> None:
