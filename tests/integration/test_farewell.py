@@ -105,6 +105,15 @@ def read_one(source: KafkaSource) -> bytes | None:
     raise AssertionError("nothing is read any more")
 
 
+def hear(sink: KafkaSink) -> None:
+    """Wait until the client has told the sink, too; what is sent before that times out."""
+    deadline = time.monotonic() + AGAIN_S
+    while not sink._alone:
+        assert time.monotonic() < deadline, "it never noticed"
+        sink.flush(10)
+        time.sleep(0.01)
+
+
 def test_a_source_reads_on_where_it_was(scene: Scene) -> None:
     source = KafkaSource(scene.through, OFTEN)
     source.assign({scene.partition: 0})
@@ -145,6 +154,7 @@ def test_a_sink_that_has_delivered_everything_goes_on_at_once(scene: Scene) -> N
             sink.send(scene.topic, [b"k"], [value], None, 0)
             sink.flush(2_000)
             scene.say_farewell(lambda: time.sleep(0.01))
+            hear(sink)
     finally:
         sink.close()
     assert KafkaAdmin(scene.servers).end_offsets([scene.partition]) == {scene.partition: 3}
