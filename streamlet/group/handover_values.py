@@ -30,7 +30,7 @@ class HandoverRules:
     partial: bool = True
     linger_ms: int = 50
     settled_lag: int = 1_000
-    settle_ms: int = 2_000
+    settle_ms: int = 1_500
     timeout_ms: int = 10_000
     gives_up_at_joins: bool = False
     stops_at_joins: bool = False
