@@ -354,7 +354,7 @@ class Transport:
                 try:
                     found = await self._deliver(request, node, attempt)
                     self._check_version()
-                    await self._refresh(node)
+                    await self._refresh(node, attempt)
                 except TransportError as error:
                     if not error.passing:
                         raise
@@ -383,9 +383,11 @@ class Transport:
             except kafka_errors.IncompatibleBrokerVersion as error:
                 raise TransportError(_kind(error), _text(error), sent=False) from error
 
-    async def _refresh(self, node: Any) -> None:
+    async def _refresh(self, node: Any, deadline: int) -> None:
+        """Learn what brokers there are. By itself kafka-python would wait half a minute."""
+        refreshed = self._manager.call_soon(self._manager.cluster.refresh_metadata, node)
         try:
-            await self._manager.cluster.refresh_metadata(node)
+            await self._manager.wait_for(refreshed, max(0, deadline - self._clock.now_ms()))
         except kafka_errors.KafkaError as error:
             raise TransportError(_kind(error), _text(error)) from error
 

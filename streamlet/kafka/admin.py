@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import wait
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import (
     OFFSET_INVALID,
@@ -33,13 +33,16 @@ from streamlet.errors import (
 from streamlet.kafka.alone import Alone
 from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, NOT_NOW, STALE_LEADER
 from streamlet.kafka.log import quiet
+from streamlet.kafka.patience import Patience
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.types import TopicPartition
 
-#: How long an answer about offsets is waited for at first; asked again, it gets twice as long.
-_FIRST_ANSWER_MS = 1_000
 #: Topics of which nothing is told.
 _UNTOLD = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
+
+T = TypeVar("T")
+#: What a request is about, each with the answer to come.
+Answers: TypeAlias = dict[T, Future[Any]]
 
 
 class KafkaAdmin:
@@ -77,7 +80,11 @@ class KafkaAdmin:
 
     @property
     def _client(self) -> AdminClient:
-        """The client for the next request: another one if it lost its brokers since the last."""
+        """The client for the next request: another one if it lost its brokers since the last.
+
+        Who waits for answers holds it meanwhile: another thread may have another take its place,
+        and requests of a client that nobody holds fail.
+        """
         self._opened.poll(0)
         if self._alone:
             self._open()
@@ -94,9 +101,8 @@ class KafkaAdmin:
         """The id of each topic that exists; a topic made anew has another."""
         if not names:
             return {}
-        futures = self._client.describe_topics(
-            TopicCollection(list(names)), request_timeout=self._timeout
-        )
+        wanted = TopicCollection(list(names))
+        futures = self._asked(lambda it: it.describe_topics(wanted, request_timeout=self._timeout))
         ids: dict[str, str] = {}
         for name, future in futures.items():
             try:
@@ -109,7 +115,7 @@ class KafkaAdmin:
     def topic_config(self, name: str) -> dict[str, str]:
         """All settings of a topic that exists, defaults included."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-        found = self._client.describe_configs([resource], request_timeout=self._timeout)
+        found = self._described([resource])
         try:
             return {key: str(entry.value) for key, entry in found[resource].result().items()}
         except KafkaException as error:
@@ -120,7 +126,7 @@ class KafkaAdmin:
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
         if not resources:
             return {}
-        found = self._client.describe_configs(resources, request_timeout=self._timeout)
+        found = self._described(resources)
         limits = {}
         for resource, future in found.items():
             try:
@@ -140,7 +146,7 @@ class KafkaAdmin:
         }
         if not resources:
             return {}
-        settings = self._client.describe_configs([*resources], request_timeout=self._timeout)
+        settings = self._described(resources)
         made = {}
         for resource, topic in resources.items():
             name = resource.name
@@ -163,7 +169,8 @@ class KafkaAdmin:
             return
         self._before_creating()
         raw = [RawTopic(t.name, t.partitions, t.replication, config=dict(t.config)) for t in topics]
-        for name, future in self._client.create_topics(raw, request_timeout=self._timeout).items():
+        futures = self._asked(lambda it: it.create_topics(raw, request_timeout=self._timeout))
+        for name, future in futures.items():
             try:
                 future.result()
             except KafkaException as error:
@@ -196,7 +203,9 @@ class KafkaAdmin:
         """Delete; unknown names are ignored."""
         if not names:
             return
-        futures = self._client.delete_topics(list(names), request_timeout=self._timeout)
+        # Of one client only: a request that another overtook would delete what was made anew.
+        client = self._client
+        futures = client.delete_topics(list(names), request_timeout=self._timeout)
         for name, future in futures.items():
             try:
                 future.result()
@@ -231,23 +240,21 @@ class KafkaAdmin:
         passing: frozenset[int] = STALE_LEADER,
     ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
-        deadline = self._clock.now_ms() + self._timeout_ms
         if not self._knows_brokers:
             # Asked for offsets first of all, a client may not look for leaders for seconds.
             self.topics()
             self._knows_brokers = True
-        patience_ms = _FIRST_ANSWER_MS
+        patience = Patience(self._clock, self._timeout_ms)
         while len(found) < len(set(partitions)):
             left = [tp for tp in partitions if tp not in found]
-            give_up = self._clock.now_ms() + patience_ms
-            stale = self._offsets_once(left, spec, found, patience_ms, passing)
-            patience_ms = min(2 * patience_ms, max(_FIRST_ANSWER_MS, self._timeout_ms))
+            began_ms, wait_s = self._clock.now_ms(), patience.next_s()
+            stale = self._offsets_once(left, spec, found, wait_s, passing)
             if stale is None:
                 continue
-            if self._clock.now_ms() >= give_up:
-                self._open()  # this one may never answer, though it tells of topics
-            if self._clock.now_ms() > deadline:
+            if patience.over:
                 raise stale
+            if self._clock.now_ms() - began_ms >= wait_s * 1000:
+                self._open()  # this one may never answer, though it tells of topics
             # The client asks by what it remembers of leaders, and does not look again by itself.
             self.topics()
             self._client.poll(0.02)
@@ -258,7 +265,7 @@ class KafkaAdmin:
         partitions: Sequence[TopicPartition],
         spec: OffsetSpec,
         found: dict[TopicPartition, int],
-        patience_ms: int,
+        wait_s: float,
         passing: frozenset[int],
     ) -> BrokerError | None:
         """Ask once; an error that newer metadata mends is returned, any other is raised.
@@ -268,12 +275,13 @@ class KafkaAdmin:
         of another. And where the connection broke it answers, of librdkafka 2.16 at least, with no
         error and no offset.
         """
-        futures = self._client.list_offsets(
+        client = self._client
+        futures = client.list_offsets(
             {RawPartition(tp.topic, tp.partition): spec for tp in partitions},
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
             request_timeout=self._timeout,
         )
-        answered, _ = wait(futures.values(), timeout=patience_ms / 1000)
+        answered, _ = wait(futures.values(), timeout=wait_s)
         stale: BrokerError | None = None
         for raw, future in futures.items():
             if future not in answered:
@@ -305,25 +313,49 @@ class KafkaAdmin:
 
     def _listed(self) -> dict[str, Any]:
         """Topics as the client knows them."""
-        try:
-            found: dict[str, Any] = self._client.list_topics(timeout=self._timeout).topics
-        except KafkaException as error:
-            raise self._unreachable(error) from error
-        return found
+        patience = Patience(self._clock, self._timeout_ms)
+        while True:
+            try:
+                found: dict[str, Any] = self._client.list_topics(timeout=patience.next_s()).topics
+            except KafkaException as error:
+                if patience.over or error.args[0].code() not in NO_ANSWER:
+                    raise self._unreachable(error) from error
+                self._open()
+                self._opened.poll(0.02)  # it may have failed at once
+            else:
+                return found
 
-    def _silent(self) -> BrokerError:
+    def _described(self, resources: Iterable[ConfigResource]) -> Answers[ConfigResource]:
+        wanted = list(resources)
+        return self._asked(lambda it: it.describe_configs(wanted, request_timeout=self._timeout))
+
+    def _asked(self, request: Callable[[AdminClient], Answers[T]]) -> Answers[T]:
+        """The answers, all there: of another client than was asked first where that gave none.
+
+        What was carried out all the same is answered with an error that says so.
+        """
+        patience = Patience(self._clock, self._timeout_ms)
+        while True:
+            client = self._client
+            answers = request(client)
+            _, missing = wait(answers.values(), timeout=patience.next_s())
+            if not missing:
+                return answers
+            if patience.over:
+                raise self._silent()
+            self._open()
+
+    def _silent(self, reason: str = "") -> BrokerError:
         return UnreachableError(
-            f"no answer from {self._where} within {self._timeout_ms} ms about offsets"
+            f"no answer from {self._where} within {self._timeout_ms} ms{reason}. "
+            "Is the broker running, and is the address right (--bootstrap-servers)?"
         )
 
     def _unreachable(self, error: KafkaException) -> BrokerError:
         reason = error.args[0].str()
         if error.args[0].code() == KafkaError._UNSUPPORTED_FEATURE:
             return BrokerTooOldError(f"{self._where} is too old, Kafka 2.5 is needed: {reason}")
-        return UnreachableError(
-            f"no answer from {self._where} within {self._timeout_ms} ms: {reason}. "
-            "Is the broker running, and is the address right (--bootstrap-servers)?"
-        )
+        return self._silent(f": {reason}")
 
     def _failed(self, what: str, error: KafkaException) -> BrokerError:
         cause = error.args[0]

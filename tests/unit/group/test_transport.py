@@ -7,6 +7,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,6 +102,25 @@ def test_a_server_that_never_answers_is_given_up_in_time() -> None:
 
         assert failed.value.kind is FailureKind.TIMEOUT
         transport.close()
+
+
+def test_a_server_that_tells_of_no_brokers_is_given_up_in_time(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    transport = Transport("127.0.0.1:1")
+    request.addfinalizer(transport.close)
+
+    async def found(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(error_code=0, node_id=1, host="127.0.0.1", port=1)
+
+    async def refreshed(_: object) -> None:
+        await transport._net.sleep(30)
+
+    monkeypatch.setattr(transport, "_deliver", found)
+    monkeypatch.setattr(transport._manager.cluster, "refresh_metadata", refreshed)
+    with pytest.raises(TransportError, match="cannot reach") as failed:
+        transport.find_coordinator("g", 200).result(10)
+    assert failed.value.kind is FailureKind.TIMEOUT
 
 
 def test_what_is_asked_of_a_closed_transport_fails_at_once() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,6 +15,7 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
 from streamlet.errors import BrokerError, BrokerTooOldError, UnreachableError
 from streamlet.kafka import admin as module
+from streamlet.kafka import patience
 from streamlet.kafka.admin import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.types import TopicPartition
@@ -49,7 +53,7 @@ class Asked:
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> KafkaAdmin:
     monkeypatch.setattr(module, "AdminClient", Asked)
-    monkeypatch.setattr(module, "_FIRST_ANSWER_MS", 1)
+    monkeypatch.setattr(patience, "FIRST_MS", 1)
     return KafkaAdmin("localhost:1")
 
 
@@ -79,6 +83,105 @@ def test_no_offset_at_all_is_no_answer(admin: KafkaAdmin) -> None:
     """That is what librdkafka makes of a connection that breaks."""
     asked(admin).breaks = 2
     assert admin.end_offsets([PARTITION]) == {PARTITION: 7}
+
+
+class Mortal(Asked):
+    """Answers only after another thread has had another take its place, if it is still held."""
+
+    replaced_by: Callable[[], None]
+
+    def list_offsets(self, wanted: Mapping[Any, Any], **options: Any) -> dict[Any, Future[Any]]:
+        answers: dict[Any, Future[Any]] = {partition: Future() for partition in wanted}
+        held, replace = weakref.ref(self), self.replaced_by
+
+        def answer() -> None:
+            replace()
+            gc.collect()
+            for future in answers.values():
+                if held() is None:
+                    future.set_exception(KafkaException(KafkaError(KafkaError._DESTROY)))
+                else:
+                    future.set_result(SimpleNamespace(offset=7))
+
+        threading.Thread(target=answer).start()
+        return answers
+
+
+def test_who_waits_for_a_client_that_another_thread_replaces_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "AdminClient", Mortal)
+    monkeypatch.setattr(patience, "FIRST_MS", 60_000)
+    admin = KafkaAdmin("localhost:1", timeout_ms=60_000)
+    cast(Mortal, asked(admin)).replaced_by = admin._open
+    assert admin.end_offsets([PARTITION]) == {PARTITION: 7}
+
+
+class Deaf(Asked):
+    """As librdkafka's client that dropped the last broker it knew; those after it hear again."""
+
+    deaf = 1
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        self.hears = Deaf.deaf <= 0
+        Deaf.deaf -= 1
+
+    def list_topics(self, timeout: float) -> Any:
+        if not self.hears:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT, "no broker"))
+        return super().list_topics(timeout)
+
+    def describe_topics(self, topics: Any, **options: Any) -> dict[str, Future[Any]]:
+        answer: Future[Any] = Future()
+        if self.hears:
+            answer.set_result(SimpleNamespace(topic_id="of in"))
+        return {"in": answer}
+
+
+@pytest.mark.usefixtures("admin")
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (KafkaAdmin.topics, {}),
+        (lambda admin: admin.topic_ids(["in"]), {"in": "of in"}),
+    ],
+)
+def test_another_client_is_asked_where_one_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+    ask: Callable[[KafkaAdmin], object],
+    answer: dict[str, str],
+) -> None:
+    """One whose last broker it dropped waits for another for as long as it is let."""
+    monkeypatch.setattr(module, "AdminClient", Deaf)
+    monkeypatch.setattr(Deaf, "deaf", 3)
+    assert ask(KafkaAdmin("localhost:1", timeout_ms=1_000)) == answer
+    monkeypatch.setattr(Deaf, "deaf", 1_000_000_000)
+    with pytest.raises(UnreachableError, match="no answer from localhost:1 within 20 ms"):
+        ask(KafkaAdmin("localhost:1", timeout_ms=20))
+
+
+class Slow(Asked):
+    """Deletes topics, and takes its time."""
+
+    def delete_topics(self, names: Sequence[str], **options: Any) -> dict[str, Future[None]]:
+        self.calls.append("delete")
+        answers: dict[str, Future[None]] = {name: Future() for name in names}
+        for answer in answers.values():
+            threading.Timer(0.05, answer.set_result, [None]).start()
+        return answers
+
+
+@pytest.mark.usefixtures("admin")
+def test_nobody_else_is_asked_to_delete_what_may_be_made_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "AdminClient", Slow)
+    admin = KafkaAdmin("localhost:1")
+    first = asked(admin)
+    admin.delete_topics(["in"])
+    assert asked(admin) is first
+    assert first.calls == ["delete"]
 
 
 class Silent(Asked):
