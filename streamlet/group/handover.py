@@ -102,6 +102,7 @@ class Handover:
         self._described = False  # in a JoinGroup that was not answered yet
         self._owes_rejoin = False
         self._asked_to_go = False
+        self._go_at_ms: int | None = None  # when to ask for that, once all is given up
         self._leaving_said = False
         self._left = False
         self._set = SetCopies(frozenset(), frozenset())
@@ -127,6 +128,7 @@ class Handover:
         self._unit = None
         self._retry_at_ms = now_ms
         self._owes_rejoin, self._asked_to_go = bool(orders.revoke), False
+        self._go_at_ms = None
         due = orders.follow_up_ms
         self._follow_up_at_ms = None if due is None else now_ms + max(due - wall_ms, 0)
         for task in sorted(self.claims):
@@ -186,7 +188,7 @@ class Handover:
     def _without_orders(self) -> None:
         """Nothing that was ordered is to be done any more."""
         self.generation, self._orders = -1, Assignment()
-        self._unit = self._join = self._follow_up_at_ms = None
+        self._unit = self._join = self._follow_up_at_ms = self._go_at_ms = None
         self._owes_rejoin = self._described = self._flipping = False
 
     def describe(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
@@ -286,7 +288,7 @@ class Handover:
         if unit.for_flip:
             self._go_over(token)
             return
-        self._end_orders()  # before the hold ends, so that one join does for both
+        self._end_orders(now_ms)  # before the hold ends, so that one join does for both
         self._out.append(EndHold(token))
         self._proceed(now_ms)
 
@@ -366,7 +368,7 @@ class Handover:
     def set_leaving(self, leaving: Leaving | None) -> None:
         """Our instance is to go, or to stay after all; before the first join there is no other."""
         if leaving != self.leaving:
-            self.leaving = leaving
+            self.leaving, self._go_at_ms = leaving, None
             if self._known or self.generation >= 0:
                 self._rejoin("stays" if leaving is None else "leaving")
 
@@ -415,6 +417,8 @@ class Handover:
                 times.append(None if claim.polling else claim.poll_at_ms)
         if self._unit is None and self._ordered():
             times.append(self._retry_at_ms)
+        if not self._described:
+            times.append(self._go_at_ms)
         return min((at for at in times if at is not None), default=None)
 
     @property
@@ -424,6 +428,11 @@ class Handover:
         unclaimed = any(not self.claims[task].claimed for task in self._stages(Stage.RUNNING))
         waits = self._unit or self._join is not None or self._speak_at_ms is not None
         return bool(going or unclaimed or waits or self._out or self._owes_rejoin)
+
+    @property
+    def going(self) -> bool:
+        """Whether all is handed over, and the group is about to be asked to let us go."""
+        return self._go_at_ms is not None
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -457,7 +466,7 @@ class Handover:
             self._tokens += 1
             self._unit = _Unit(self._tokens, tasks)
             self._out.append(AskHold(self._tokens, self.generation, tasks))
-        self._end_orders()
+        self._end_orders(now_ms)
 
     def _set_copies(self) -> None:
         read = {t: copy.role for t, copy in self.copies.items() if t not in self._stages(*OURS)}
@@ -525,7 +534,7 @@ class Handover:
         self._without_orders()
         self._out.append(EndHold(token))
 
-    def _end_orders(self) -> None:
+    def _end_orders(self, now_ms: int) -> None:
         """Tell the group when all is given up that was to be, or leave if that was the last."""
         orders, ours = self._orders, self._stages(*OURS)
         if self._left or self._unit is not None or self.generation < 0:
@@ -544,9 +553,18 @@ class Handover:
             if not (orders.active or orders.release or orders.revoke or orders.pending):
                 self._leave("drained")
             elif orders.release and not self._asked_to_go:
-                # An assignment without these tasks confirms that nothing is expected of us.
-                self._asked_to_go = True
-                self._rejoin("gave up its last task")
+                self._ask_to_go(now_ms)
+
+    def _ask_to_go(self, now_ms: int) -> None:
+        """Have an assignment without our tasks confirm that nothing is expected of us.
+
+        Not at once: others leave with us, and a rebalance would fall amid their hand-overs.
+        """
+        if self._go_at_ms is None:
+            self._go_at_ms = now_ms + self.rules.farewell_ms
+        if self._go_at_ms <= now_ms:
+            self._asked_to_go, self._go_at_ms = True, None
+            self._rejoin("gave up its last task")
 
     def _leave(self, reason: str) -> None:
         self._left = True

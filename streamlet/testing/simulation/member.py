@@ -177,7 +177,8 @@ class SimMember:
             return False
         machine = self.machine
         quiet = machine.state is State.STABLE or machine.state in ENDED
-        return quiet and not self.handover.busy and not self.worker.busy
+        handover, worker = self.handover, self.worker
+        return quiet and not (handover.busy or handover.going or worker.busy)
 
     def alive(self) -> bool:
         """Whether the group has heard of us within the session timeout."""
