@@ -54,9 +54,12 @@ def our_turn(
         control.read()
         _wait(control, clock, ours, stopped)
         yield
-    except DeliveryError:
+    except DeliveryError as error:
         control.forget_unwritten()  # we are about to say that it was not delivered
-        raise
+        raise DeliveryError(
+            f"{error}. A broker that stopped answering may have taken it all the same: `streamlet "
+            "status` shows who is to leave, and giving the command again does nothing twice"
+        ) from error
     finally:
         _give_back(control, ours)
 
