@@ -48,10 +48,11 @@ from streamlet.types import StateNumber, TaskId, TopicPartition
 log = logging.getLogger(__name__)
 
 #: How long one step may take, which waits for that long when nothing comes. The shorter is for when
-#: an order to promote has come. While one is about to come steps do not wait but rest for so long
-#: where nothing is to be read, since a rest ends with an order.
+#: an order to promote has come.
 STEP_MS = 5
 STEP_BUSY_MS = 2
+#: While one is about to come steps do not wait. Where nothing is to be read the thread then rests
+#: for so long: a rest, other than a step that waits, ends with an order.
 AWAIT_MS = 5
 #: How often lags are told, and how often committed positions of tables' source topics are read.
 LAG_MS = 50

@@ -44,8 +44,8 @@ BUFFER_BYTES = 64 << 20
 #: one takes some ten milliseconds.
 SHORT_STEP_MS = 50
 SHORT_STEP_RECORDS = 10_000
-#: Records of one poll, and how many of these are held before the largest chunk is written, while
-#: tasks run beside: the client makes a list of a poll, and RocksDB writes a chunk, without letting
+#: Records of one poll, and how many polls are held before the largest chunk is written, while tasks
+#: run beside: the client makes a list of a poll, and RocksDB writes a chunk, without letting
 #: another thread have the interpreter.
 GENTLE_RECORDS = 1_000
 GENTLE_POLLS = 4
@@ -94,7 +94,6 @@ class Restorer:
         #: Partitions with something left to read: assigned to the consumer, all but the waiting.
         self._open: dict[TopicPartition, Part] = {}
         self._preferred: frozenset[TaskId] = frozenset()
-        self._gentle = False
         #: Whether there was nothing to read in the last step.
         self.quiet = True
         #: Those that wait until preferred tasks are done: not assigned meanwhile, since librdkafka
@@ -216,18 +215,17 @@ class Restorer:
             StateError: a store cannot be written, or a record is not streamlet's.
         """
         until = self._clock.now_ms() + max_ms
-        records = SHORT_STEP_RECORDS if max_ms < SHORT_STEP_MS else self._buffer_records
-        if gentle:
-            records = GENTLE_POLLS * GENTLE_RECORDS
-        self._gentle = gentle
+        polled = GENTLE_RECORDS if gentle else POLL_RECORDS
+        held = SHORT_STEP_RECORDS if max_ms < SHORT_STEP_MS else self._buffer_records
+        held = GENTLE_POLLS * GENTLE_RECORDS if gentle else held
         self._begin_added()
         left = max_ms
         while True:
             done = self._finish()
             if done:
                 return done
-            read = bool(self._open) and self._read(max(0, left))
-            self._write_chunks(records)
+            read = bool(self._open) and self._read(polled, max(0, left))
+            self._write_chunks(held)
             self.quiet = not read
             if not read:
                 return []
@@ -306,14 +304,12 @@ class Restorer:
 
     # Reading.
 
-    def _read(self, timeout_ms: int) -> bool:
+    def _read(self, most: int, timeout_ms: int) -> bool:
         """Poll once; whether anything came of it."""
         try:
             if self._trouble is not None:
                 raise self._trouble
-            records = GENTLE_RECORDS if self._gentle else POLL_RECORDS
-            records = PREFERRED_RECORDS if self.urgent else records
-            batches = self._source.poll(records, timeout_ms)
+            batches = self._source.poll(PREFERRED_RECORDS if self.urgent else most, timeout_ms)
         except BrokerError as error:
             self._trouble = error  # nobody may be there to say where logs begin
             found = self._begin_cut_off_again()
