@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from streamlet.errors import RefusedError
 from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
+from streamlet.tools.prompt import confirm
 
 if TYPE_CHECKING:
     from streamlet.reset.plan import Move, Plan
@@ -59,12 +58,8 @@ def reset(
 
     def ask(plan: Plan) -> bool:
         common.output.notes(plan_view(plan))
-        if yes:
-            return True
-        if common.output.as_json or not sys.stdin.isatty():
-            raise RefusedError("nobody to ask, and nothing was changed; give --yes to go on")
-        if not typer.confirm("go on?", err=True):
-            raise RefusedError("nothing was changed")
+        if not yes:
+            confirm(common.output, ["go on?"], "nothing was changed")
         return True
 
     with GracefulStop() as stop:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -14,9 +12,10 @@ from rich.live import Live
 from rich.text import Text
 
 from streamlet.config.values import duration
-from streamlet.errors import ConfigError, RefusedError, TimedOutError
+from streamlet.errors import ConfigError, TimedOutError
 from streamlet.tools.command import Common
 from streamlet.tools.output import Output, table
+from streamlet.tools.prompt import can_ask, confirm
 
 if TYPE_CHECKING:
     from streamlet.scaling.plan import Plan
@@ -51,7 +50,7 @@ class Asking:
         self._output = common.output
         self._name = name
         self._yes = yes
-        self._people = not common.output.as_json and sys.stdin.isatty()
+        self._people = can_ask(common.output)
 
     @property
     def asks_twice(self) -> bool:
@@ -63,44 +62,22 @@ class Asking:
 
         Raises:
             RefusedError: the answer is no, or there is nobody to ask.
+            KeyboardInterrupt: Ctrl-C, or SIGTERM.
         """
         from streamlet.scaling.scale_down import Result
 
         self._output.notes(plan_view(self._name, Result.of(plan, done=False), plan.stateless))
         if self._yes:
             return True
-        if not self._people:
-            raise RefusedError("nobody to ask, and nothing was marked; give --yes to go on")
         questions = ["go on?"]
         if not plan.staying:
             questions.append("nobody will be left to go on with the work; really?")
-        if not all(map(_confirmed, questions)):
-            raise RefusedError("nothing was marked")
+        confirm(self._output, questions, "nothing was marked")
         return True
 
     def show_plan_of(self, result: Result) -> None:
         """Show the plan of a dry run."""
         self._output.notes(plan_view(self._name, result, None))
-
-
-def _confirmed(question: str) -> bool:
-    """The answer; the end of input is no.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C, or SIGTERM: nothing is under way that could end gracefully.
-    """
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, signal.default_int_handler) for number in signals]
-    try:
-        return typer.confirm(question, err=True)
-    except typer.Abort as error:  # of either
-        typer.echo(err=True)
-        if isinstance(error.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt("nothing was marked") from None
-        return False
-    finally:
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)
 
 
 def plan_view(name: str, plan: Result, stateless: int | None) -> RenderableType:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streamlet.clock import SystemClock
-from streamlet.errors import ConfigError, NotFoundError, RefusedError
+from streamlet.errors import ConfigError, NotFoundError
 from streamlet.tools.application import named, settings_of, state_root
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
+from streamlet.tools.prompt import confirm
 from streamlet.tools.scaling_view import duration_ms, seconds, size
 
 if TYPE_CHECKING:
@@ -127,12 +127,8 @@ def _delay_ms(common: Common, app: str | None, older_than: str | None) -> int:
 
 def _ask(common: Common, goes: list[Listed], now_ms: int, yes: bool) -> None:
     common.output.notes(_table(goes, now_ms))
-    if yes:
-        return
-    if common.output.as_json or not sys.stdin.isatty():
-        raise RefusedError("nobody to ask, and nothing was deleted; give --yes to go on")
-    if not typer.confirm(f"delete {_count(goes)}?", err=True):
-        raise RefusedError("nothing was deleted")
+    if not yes:
+        confirm(common.output, [f"delete {_count(goes)}?"], "nothing was deleted")
 
 
 def _said(

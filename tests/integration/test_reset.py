@@ -6,6 +6,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -27,6 +28,7 @@ from streamlet.running import Result
 from streamlet.state.directory import INSTANCE_LOCK, fields_of
 from streamlet.tools.main import build
 from tests.integration.chaos.support import wait_for
+from tests.terminals import CTRL_C, Terminal
 
 pytestmark = pytest.mark.integration
 
@@ -104,6 +106,16 @@ def test_counts_begin_anew_and_old_state_is_discarded(scene: Scene) -> None:
     assert sum(move["from"] or 0 for move in plan["positions"]) == len(LINES)
     code, refused = scene.command()
     assert (code, "give --yes" in refused["error"]["message"], scene.ids()) == (5, True, before)
+
+    for keys, code in (("n\n", 5), (CTRL_C, 130)):
+        with closing(
+            Terminal(["reset", scene.name, "--bootstrap-servers", scene.servers])
+        ) as terminal:
+            terminal.await_text("go on? [y/N]:")
+            terminal.type(keys)
+            assert terminal.end() == code, terminal.text
+            assert "nothing was changed" in terminal.text
+    assert scene.ids() == before
 
     code, document = scene.command("--yes")
     assert (code, document["done"]) == (0, True), document

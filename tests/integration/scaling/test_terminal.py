@@ -11,7 +11,7 @@ from streamlet import App
 from tests.integration.chaos.support import Cluster
 from tests.integration.scaling.commands import await_band, learners, look
 from tests.integration.scaling.scenes import Marks
-from tests.integration.scaling.terminals import CTRL_C, CTRL_D, HIDE, SHOW, Terminal
+from tests.terminals import CTRL_C, CTRL_D, HIDE, SHOW, Terminal
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 

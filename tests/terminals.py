@@ -13,11 +13,11 @@ import sys
 import termios
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from tests.integration.chaos.support import ROOT
-
+ROOT = Path(__file__).resolve().parents[1]
 CTRL_C, CTRL_D = "\x03", "\x04"
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -31,12 +31,18 @@ _LAUNCH = (
 class Terminal:
     """One command in a terminal of so many lines and columns."""
 
-    def __init__(self, words: Sequence[str], lines: int = 24, columns: int = 100) -> None:
+    def __init__(
+        self,
+        words: Sequence[str],
+        program: Sequence[str] = ("-m", "streamlet"),
+        lines: int = 24,
+        columns: int = 100,
+    ) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         environ = {k: v for k, v in os.environ.items() if not k.startswith("STREAMLET_")}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _LAUNCH, "-m", "streamlet", *words],
+            [sys.executable, "-c", _LAUNCH, *program, *words],
             cwd=ROOT,
             env={**environ, "TERM": "xterm"},
             stdin=theirs,

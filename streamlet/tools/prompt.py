@@ -1,0 +1,69 @@
+"""Questions to whoever is at the keyboard."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import typer
+
+from streamlet.errors import RefusedError
+from streamlet.tools.output import Output
+
+#: How soon a signal is noticed that came as Python began to read.
+_LOOK_S = 0.2
+
+
+def can_ask(output: Output) -> bool:
+    """Whether there is somebody to answer."""
+    return not output.as_json and sys.stdin.isatty()
+
+
+def confirm(output: Output, questions: Sequence[str], nothing: str) -> None:
+    """Return once each question was answered with yes. The end of input is no.
+
+    ``nothing`` says what is left undone otherwise: "nothing was deleted".
+
+    Raises:
+        RefusedError: an answer is no, or there is nobody to ask.
+        KeyboardInterrupt: Ctrl-C, or SIGTERM: nothing is under way that could end gracefully.
+    """
+    if not can_ask(output):
+        raise RefusedError(f"nobody to ask, and {nothing}; give --yes to go on")
+    if not all(_confirmed(question, nothing) for question in questions):
+        raise RefusedError(nothing)
+
+
+def _confirmed(question: str, nothing: str) -> bool:
+    try:
+        with _breakable():
+            return typer.confirm(question, err=True)
+    except typer.Abort as error:  # by the end of input, or by either signal
+        typer.echo(err=True)
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt(nothing) from None
+        return False
+
+
+@contextmanager
+def _breakable() -> Iterator[None]:
+    """Have SIGINT and SIGTERM end what is read meanwhile, however late Python notices them.
+
+    One that comes after Python's last look for signals and before the read blocks would wait for
+    the next key. A timer ends that read again and again, and each time Python looks.
+    """
+    handlers = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.default_int_handler,
+        signal.SIGALRM: lambda *_: None,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    signal.setitimer(signal.ITIMER_REAL, _LOOK_S, _LOOK_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
