@@ -34,9 +34,10 @@ class Alone:
 
     @property
     def for_long(self) -> bool:
-        """Whether it has been for ``ALONE_MS``."""
+        """Whether it said so, and nothing was heard for ``ALONE_MS``."""
         return self._since_ms is not None and self._clock.now_ms() - self._since_ms >= ALONE_MS
 
-    def over(self) -> None:
-        """It has brokers: there was something to read."""
-        self._since_ms = None
+    def heard(self) -> None:
+        """There was something to read: it has brokers, or had that in hand before it lost them."""
+        if self._since_ms is not None:
+            self._since_ms = self._clock.now_ms()

@@ -161,7 +161,7 @@ class KafkaSource:
         if not messages:
             self._go_on_with_another()
             return []
-        self._alone.over()
+        self._alone.heard()
         return [
             self._columns(topic, partition, run)
             for topic, partition, run in split(messages, len(self._topics), _topic, _partition)

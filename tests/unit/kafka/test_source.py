@@ -182,7 +182,7 @@ def test_another_client_reads_on_for_one_that_lost_its_brokers(
     assert len(made) == 2
 
 
-def test_a_client_that_reads_has_brokers(
+def test_a_client_that_reads_on_stays(
     lonely: tuple[KafkaSource, ManualClock, list[Lonely]],
 ) -> None:
     source, clock, made = lonely
@@ -190,11 +190,21 @@ def test_a_client_that_reads_has_brokers(
     clock.advance(ALONE_MS)
     assert source.poll(10, 0) == []
     made[0].lose()
-    clock.advance(ALONE_MS)
+    for offset in range(4, 9):
+        clock.advance(ALONE_MS - 1)
+        made[0].messages = [Message(topic="old", partition=0, offset=offset)]
+        assert len(source.poll(10, 0)) == 1
+    assert len(made) == 1
+
+
+def test_what_a_client_had_in_hand_when_it_lost_its_brokers_does_not_say_that_it_has_some(
+    lonely: tuple[KafkaSource, ManualClock, list[Lonely]],
+) -> None:
+    """It tells of the loss once, perhaps long before all that it had fetched is read."""
+    source, clock, made = lonely
+    made[0].lose()
     made[0].messages = [Message(topic="old", partition=0, offset=4)]
     assert len(source.poll(10, 0)) == 1
     clock.advance(ALONE_MS)
     assert source.poll(10, 0) == []
-    made[0].lose()
-    assert source.poll(10, 0) == []
-    assert len(made) == 1
+    assert (len(made), made[0].closed) == (2, True)
