@@ -24,6 +24,7 @@ from typing import Any
 import attrs
 
 from streamlet.clock import Clock
+from streamlet.runtime.signals import handled
 
 log = logging.getLogger(__name__)
 
@@ -147,12 +148,10 @@ class Instance:
         def interrupted(number: int, frame: FrameType | None) -> None:
             os.write(self._wake_write, _LETTERS[number])
 
-        old = {number: signal.signal(number, interrupted) for number in _LETTERS}
         try:
-            yield
+            with handled(dict.fromkeys(_LETTERS, interrupted)):
+                yield
         finally:
-            for number, handler in old.items():
-                signal.signal(number, handler)
             os.close(self._wake_read)
             os.close(self._wake_write)
 

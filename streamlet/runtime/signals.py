@@ -1,11 +1,26 @@
-"""Ctrl-C for commands that run until told to stop: once is graceful, twice is now."""
+"""Who takes signals: Ctrl-C for commands that run until told to stop, once graceful, twice now."""
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from types import FrameType, TracebackType
-from typing import Any
+from typing import TypeAlias
+
+Handler: TypeAlias = Callable[[int, FrameType | None], object]
+
+
+@contextmanager
+def handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
+    """While the block runs these take signals, then who did before. Main thread only."""
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class GracefulStop:
@@ -29,12 +44,12 @@ class GracefulStop:
         self.drain = threading.Event()
         self._drains = drains or drain_on_sigterm
         self._drain_on_sigterm = drain_on_sigterm
-        self._before: dict[signal.Signals, Any] = {}
+        self._handled = ExitStack()
 
     def __enter__(self) -> GracefulStop:
         more = (signal.SIGUSR1,) if self._drains else ()
-        for number in (signal.SIGINT, signal.SIGTERM, *more):
-            self._before[number] = signal.signal(number, self._on_signal)
+        numbers = (signal.SIGINT, signal.SIGTERM, *more)
+        self._handled.enter_context(handled(dict.fromkeys(numbers, self._on_signal)))
         return self
 
     def __exit__(
@@ -43,8 +58,7 @@ class GracefulStop:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        self._handled.close()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGUSR1 or (number == signal.SIGTERM and self._drain_on_sigterm):

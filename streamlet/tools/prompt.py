@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import typer
 
 from streamlet.errors import RefusedError
+from streamlet.runtime.signals import Handler, handled
 from streamlet.tools.output import Output
 
 #: How soon a signal is noticed that came as Python began to read.
@@ -54,16 +55,14 @@ def _breakable() -> Iterator[None]:
     One that comes after Python's last look for signals and before the read blocks would wait for
     the next key. A timer ends that read again and again, and each time Python looks.
     """
-    handlers = {
+    handlers: dict[int, Handler] = {
         signal.SIGINT: signal.default_int_handler,
         signal.SIGTERM: signal.default_int_handler,
         signal.SIGALRM: lambda *_: None,
     }
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    signal.setitimer(signal.ITIMER_REAL, _LOOK_S, _LOOK_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with handled(handlers):
+        signal.setitimer(signal.ITIMER_REAL, _LOOK_S, _LOOK_S)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)

@@ -50,12 +50,11 @@ class Asking:
         self._output = common.output
         self._name = name
         self._yes = yes
-        self._people = can_ask(common.output)
 
     @property
     def asks_twice(self) -> bool:
         """Whether all may leave: a second question, or a second --yes, is about that."""
-        return self._yes > 1 or (self._people and not self._yes)
+        return self._yes > 1 or (not self._yes and can_ask(self._output))
 
     def ask(self, plan: Plan) -> bool:
         """Show the plan; True to go on.
