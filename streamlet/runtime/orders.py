@@ -49,7 +49,7 @@ from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.copies import Copies, CopyEvent, CopyFailed, Lag, Promoted
 from streamlet.runtime.holdings import Holdings
 from streamlet.runtime.metrics.meters import Meters
-from streamlet.runtime.precopy import Precopy
+from streamlet.runtime.precopy import Precopy, turn_ms
 from streamlet.runtime.reclaim import Reclaims
 from streamlet.types import TaskId, TopicPartition
 
@@ -128,6 +128,8 @@ class Orders:
         self.busy = False
         #: Whether nobody runs a task, or will in a moment, until we do.
         self.awaited = False
+        #: Tasks that the last assignment has us hand over.
+        self._released: frozenset[TaskId] = frozenset()
         #: The rules want us to leave for good.
         self.leaving: str | None = None
         #: Generation of the last assignment applied, for the log.
@@ -158,6 +160,7 @@ class Orders:
             self.awaited = bool(awaited)
         if assigned is not None and assigned.generation != self.generation:
             self.generation = assigned.generation
+            self._released = frozenset(assigned.assignment.release)
             self._meters.rebalanced()
             self._forget_unit()  # it answered orders that are replaced
             log.info("generation %d: %s", assigned.generation, _summary(assigned.assignment))
@@ -374,9 +377,10 @@ class Orders:
                 self._close(task)
             case SetCopies(learner=learner, standby=standby):
                 self._set_copies(learner | standby, activating)
-            case AskHold():
+            case AskHold(tasks=tasks):
                 self._hold_wanted = decision
-                self.precopy.begin(self._clock.now_ms())
+                handed_over = self._released.intersection(tasks)
+                self.precopy.begin(self._clock.now_ms(), turn_ms(handed_over))
             case EndHold(token=token):
                 self._group.end_hold(token)
             case CommitLast():

@@ -3,9 +3,17 @@
 What the owner's last commits bring is what the copy at the new home has still to read, while nobody
 runs the task. So the owner commits while it goes on, gives the copy time to take that in, and
 commits what came in between, until that is little: the rounds of a live migration's pre-copy.
+
+Owners that the same plan tells to give up tasks would all do that in the same moment, and each of
+the dozen steps from a stop to the first record at the new home would wait for all the others'. So
+each takes its turn, while its tasks go on.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
+
+from streamlet.types import TaskId
 
 #: Changed entries of a commit that may be the last before tasks are stopped. The first may be that
 #: only with fewer: the copy may still be reading what the usual commit before it brought.
@@ -19,6 +27,18 @@ LEAST_MS = 60
 MOST_MS = 200
 #: Share of ``handover.timeout.ms`` in which they have to begin: the new owner waits already.
 SHARE_OF_TIMEOUT = 0.25
+#: Within how long all owners' turns come, ms: some eight hand-overs, one after the other.
+TURNS_MS = 800
+_GOLDEN = (5**0.5 - 1) / 2
+
+
+def turn_ms(tasks: Collection[TaskId]) -> int:
+    """How long whoever gives up these tasks waits before it begins, ms.
+
+    Nobody knows of the others. But no two have the same task, and multiples of the golden ratio,
+    less their whole part, lie far from each other for any few numbers that are near each other.
+    """
+    return int(TURNS_MS * (min(tasks).partition * _GOLDEN % 1)) if tasks else 0
 
 
 class Precopy:
@@ -33,9 +53,9 @@ class Precopy:
         self._rounds = self._until_ms = 0
         self._due_ms: int | None = None
 
-    def begin(self, now_ms: int) -> None:
-        """Tasks are to be stopped soon: a commit is due."""
-        self._rounds, self._due_ms = 0, now_ms
+    def begin(self, now_ms: int, turn_ms: int = 0) -> None:
+        """Tasks are to be stopped soon: a commit is due when it is their turn."""
+        self._rounds, self._due_ms = 0, now_ms + min(turn_ms, self._limit_ms // 2)
         self._until_ms = now_ms + self._limit_ms
 
     def end(self) -> None:
@@ -46,9 +66,9 @@ class Precopy:
         """Whether to begin a commit now."""
         return self._due_ms is not None and now_ms >= self._due_ms
 
-    def committing(self) -> None:
-        """A commit begins; it covers everything until now."""
-        if self._due_ms is not None:
+    def committing(self, now_ms: int) -> None:
+        """A commit begins; it covers everything until now. Before our turn it is none of ours."""
+        if self._due_ms is not None and (self._rounds or self.due(now_ms)):
             self._rounds, self._due_ms = self._rounds + 1, None
 
     def committed(self, entries: int, now_ms: int) -> None:

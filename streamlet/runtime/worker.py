@@ -403,7 +403,7 @@ class Worker:
             if not self._commit.sent and not self._postponed.waits:
                 self._try(self._begin_commit)
         elif due and self._orders.unit is None:
-            precopy.committing()
+            precopy.committing(now)
             self._next_commit_ms = now + self._settings.commit_interval_ms
             self._try(self._begin_commit)
             if not self._orders.busy or now >= self._collect_by_ms:

@@ -19,10 +19,11 @@ from streamlet.runtime.commit import Settled
 from streamlet.runtime.holdings import Holdings
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.orders import Orders
+from streamlet.runtime.precopy import turn_ms
 from streamlet.testing.ports import MemoryLog, MemorySource
 from streamlet.types import TaskId
 
-T = TaskId(0, 0)
+T = TaskId(0, 1)
 
 
 @attrs.define
@@ -146,6 +147,14 @@ def test_a_join_that_is_due_does_not_wait_for_further_commits() -> None:
     scene.board.offer(JoinSoon(-1, 2))
     scene.orders.take()
     assert (scene.orders.waiting, scene.orders.precopy.over) == (True, True)
+
+
+def test_a_task_that_another_takes_over_is_given_up_when_it_is_our_turn() -> None:
+    scene = Scene()
+    scene.board.offer(Assigned(2, "a", Assignment(release={T: "b"})))
+    scene.orders.take()
+    due, turn = scene.orders.precopy.due, turn_ms({T})
+    assert (due(0), due(turn - 1), due(turn)) == (False, False, True)
 
 
 def test_an_order_that_is_replaced_asks_for_no_further_commits() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from streamlet.runtime.precopy import (
@@ -11,8 +13,11 @@ from streamlet.runtime.precopy import (
     MOST_MS,
     MOST_ROUNDS,
     SHARE_OF_TIMEOUT,
+    TURNS_MS,
     Precopy,
+    turn_ms,
 )
+from streamlet.types import TaskId
 
 TIMEOUT_MS = 10_000
 
@@ -22,15 +27,43 @@ def begun(*commits: int) -> Precopy:
     rounds = Precopy(TIMEOUT_MS)
     rounds.begin(0)
     for entries in commits:
-        rounds.committing()
+        rounds.committing(0)
         rounds.committed(entries, 0)
     return rounds
+
+
+def test_whoever_waits_for_its_turn_goes_on_as_usual_until_then() -> None:
+    rounds = Precopy(TIMEOUT_MS)
+    rounds.begin(1_000, 300)
+    assert (rounds.due(1_299), rounds.over) == (False, False)
+    rounds.committing(1_200)
+    rounds.committed(0, 1_250)
+    assert not rounds.over, "a usual commit is not what the turn was waited for"
+    assert rounds.due(1_300)
+    rounds.committing(1_300)
+    rounds.committed(0, 1_310)
+    assert rounds.over
+
+
+def test_a_turn_leaves_time_for_the_rounds() -> None:
+    rounds = Precopy(400)
+    rounds.begin(0, TURNS_MS)
+    assert (rounds.due(49), rounds.due(50)) == (False, True)
+
+
+def test_turns_lie_apart() -> None:
+    """Owners that begin together with this or that task, as many as the turns are meant for."""
+    turns = sorted(turn_ms({TaskId(0, first), TaskId(1, 0), TaskId(0, 90)}) for first in range(8))
+    apart = [later - turn for turn, later in itertools.pairwise(turns)]
+    assert min(apart) > TURNS_MS // 20
+    assert (turns[0], turns[-1] < TURNS_MS) == (0, True)
+    assert turn_ms(()) == 0, "nobody takes them over, and others may wait for us"
 
 
 def test_the_first_commit_is_due_at_once() -> None:
     rounds = begun()
     assert (rounds.due(0), rounds.over) == (True, False)
-    rounds.committing()
+    rounds.committing(0)
     assert (rounds.due(0), rounds.over) == (False, True)
 
 
@@ -68,7 +101,7 @@ def test_a_commit_that_began_before_the_order_is_none_of_its_rounds() -> None:
 
 def test_a_commit_when_nothing_is_to_be_stopped_begins_nothing() -> None:
     rounds = Precopy(TIMEOUT_MS)
-    rounds.committing()
+    rounds.committing(0)
     rounds.committed(10_000, 0)
     assert rounds.over
 
@@ -77,10 +110,10 @@ def test_no_commit_is_begun_that_the_new_owner_may_not_wait_for() -> None:
     """It would give up and be given the same order again, for ever, with a short time-out."""
     limit_ms = int(TIMEOUT_MS * SHARE_OF_TIMEOUT)
     rounds = begun()
-    rounds.committing()
+    rounds.committing(0)
     rounds.committed(1_000_000, limit_ms - MOST_MS - 1)
     assert not rounds.over
-    rounds.committing()
+    rounds.committing(0)
     rounds.committed(1_000_000, limit_ms - MOST_MS)
     assert rounds.over
 
@@ -89,7 +122,7 @@ def test_rounds_that_were_ended_do_not_go_on() -> None:
     rounds = begun()
     rounds.end()
     assert (rounds.due(0), rounds.over) == (False, True)
-    rounds.committing()
+    rounds.committing(0)
     rounds.committed(1_000_000, 0)
     assert rounds.over
 
@@ -97,6 +130,6 @@ def test_rounds_that_were_ended_do_not_go_on() -> None:
 def test_each_order_has_its_own_rounds() -> None:
     rounds = begun(*[1_000_000] * MOST_ROUNDS)
     rounds.begin(0)
-    rounds.committing()
+    rounds.committing(0)
     rounds.committed(1_000_000, 0)
     assert not rounds.over
