@@ -49,7 +49,7 @@ from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.copies import Copies, CopyEvent, CopyFailed, Lag, Promoted
 from streamlet.runtime.holdings import Holdings
 from streamlet.runtime.metrics.meters import Meters
-from streamlet.runtime.precopy import Precopy, turn_ms
+from streamlet.runtime.precopy import Precopy, Turns
 from streamlet.runtime.reclaim import Reclaims
 from streamlet.types import TaskId, TopicPartition
 
@@ -124,12 +124,11 @@ class Orders:
         self._last: CommitLast | None = None
         #: The usual commits before that.
         self.precopy = Precopy(handover_timeout_ms)
+        self._turns = Turns()
         #: Whether something is open that others wait for: poll shorter.
         self.busy = False
         #: Whether nobody runs a task, or will in a moment, until we do.
         self.awaited = False
-        #: Tasks that the last assignment has us hand over.
-        self._released: frozenset[TaskId] = frozenset()
         #: The rules want us to leave for good.
         self.leaving: str | None = None
         #: Generation of the last assignment applied, for the log.
@@ -160,7 +159,7 @@ class Orders:
             self.awaited = bool(awaited)
         if assigned is not None and assigned.generation != self.generation:
             self.generation = assigned.generation
-            self._released = frozenset(assigned.assignment.release)
+            self._turns.ordered(assigned.assignment.release, now)
             self._meters.rebalanced()
             self._forget_unit()  # it answered orders that are replaced
             log.info("generation %d: %s", assigned.generation, _summary(assigned.assignment))
@@ -379,8 +378,8 @@ class Orders:
                 self._set_copies(learner | standby, activating)
             case AskHold(tasks=tasks):
                 self._hold_wanted = decision
-                handed_over = self._released.intersection(tasks)
-                self.precopy.begin(self._clock.now_ms(), turn_ms(handed_over))
+                now = self._clock.now_ms()
+                self.precopy.begin(now, self._turns.wait_ms(tasks, now))
             case EndHold(token=token):
                 self._group.end_hold(token)
             case CommitLast():

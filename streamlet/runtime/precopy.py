@@ -11,7 +11,7 @@ each takes its turn, while its tasks go on.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 from streamlet.types import TaskId
 
@@ -32,13 +32,33 @@ TURNS_MS = 800
 _GOLDEN = (5**0.5 - 1) / 2
 
 
-def turn_ms(tasks: Collection[TaskId]) -> int:
-    """How long whoever gives up these tasks waits before it begins, ms.
+def turn_ms(task: TaskId) -> int:
+    """How long whoever gives up this task waits before it begins, ms.
 
     Nobody knows of the others. But no two have the same task, and multiples of the golden ratio,
     less their whole part, lie far from each other for any few numbers that are near each other.
     """
-    return int(TURNS_MS * (min(tasks).partition * _GOLDEN % 1)) if tasks else 0
+    return int(TURNS_MS * (task.partition * _GOLDEN % 1))
+
+
+class Turns:
+    """When it is our turn to give up this or that task."""
+
+    def __init__(self) -> None:
+        self._at_ms: dict[TaskId, int] = {}
+
+    def ordered(self, release: Iterable[TaskId], now_ms: int) -> None:
+        """A plan has us give up these and no others.
+
+        The wait counts from the first of the plans that say so: they may follow each other faster
+        than turns come.
+        """
+        self._at_ms = {task: self._at_ms.get(task, now_ms + turn_ms(task)) for task in release}
+
+    def wait_ms(self, tasks: Iterable[TaskId], now_ms: int) -> int:
+        """How long until tasks may be stopped, ms. Others may wait for us to stop the rest."""
+        ours = self._at_ms.keys() & set(tasks)
+        return max(self._at_ms[min(ours)] - now_ms, 0) if ours else 0
 
 
 class Precopy:
@@ -53,9 +73,9 @@ class Precopy:
         self._rounds = self._until_ms = 0
         self._due_ms: int | None = None
 
-    def begin(self, now_ms: int, turn_ms: int = 0) -> None:
+    def begin(self, now_ms: int, wait_ms: int = 0) -> None:
         """Tasks are to be stopped soon: a commit is due when it is their turn."""
-        self._rounds, self._due_ms = 0, now_ms + min(turn_ms, self._limit_ms // 2)
+        self._rounds, self._due_ms = 0, now_ms + min(wait_ms, self._limit_ms // 2)
         self._until_ms = now_ms + self._limit_ms
 
     def end(self) -> None:

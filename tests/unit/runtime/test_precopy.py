@@ -15,11 +15,13 @@ from streamlet.runtime.precopy import (
     SHARE_OF_TIMEOUT,
     TURNS_MS,
     Precopy,
+    Turns,
     turn_ms,
 )
 from streamlet.types import TaskId
 
 TIMEOUT_MS = 10_000
+A, B, C = (TaskId(0, partition) for partition in (0, 1, 2))
 
 
 def begun(*commits: int) -> Precopy:
@@ -53,11 +55,41 @@ def test_a_turn_leaves_time_for_the_rounds() -> None:
 
 def test_turns_lie_apart() -> None:
     """Owners that begin together with this or that task, as many as the turns are meant for."""
-    turns = sorted(turn_ms({TaskId(0, first), TaskId(1, 0), TaskId(0, 90)}) for first in range(8))
+    turns = sorted(turn_ms(TaskId(0, first)) for first in range(8))
     apart = [later - turn for turn, later in itertools.pairwise(turns)]
     assert min(apart) > TURNS_MS // 20
     assert (turns[0], turns[-1] < TURNS_MS) == (0, True)
-    assert turn_ms(()) == 0, "nobody takes them over, and others may wait for us"
+
+
+def test_the_turn_of_tasks_that_go_together_is_that_of_the_first() -> None:
+    turns = Turns()
+    turns.ordered({A, B, C}, 1_000)
+    assert turns.wait_ms({C, B}, 1_000) == turn_ms(B)
+    assert turns.wait_ms({C, B}, 1_100) == turn_ms(B) - 100
+    assert turns.wait_ms({C, B}, 9_000) == 0
+
+
+def test_tasks_that_nobody_takes_over_wait_for_no_turn() -> None:
+    turns = Turns()
+    turns.ordered({C}, 0)
+    assert turns.wait_ms({B}, 0) == 0
+    assert turns.wait_ms({B, C}, 0) == turn_ms(C)
+
+
+def test_plans_that_follow_each_other_do_not_put_a_turn_off() -> None:
+    turns = Turns()
+    for now_ms in (0, 100, 200):
+        turns.ordered({B, C}, now_ms)
+    assert turns.wait_ms({B}, 200) == turn_ms(B) - 200
+
+
+def test_a_task_that_is_not_to_go_any_more_has_no_turn() -> None:
+    turns = Turns()
+    turns.ordered({B}, 0)
+    turns.ordered({C}, 100)
+    assert turns.wait_ms({B}, 100) == 0
+    turns.ordered({B}, 200)
+    assert turns.wait_ms({B}, 200) == turn_ms(B)
 
 
 def test_the_first_commit_is_due_at_once() -> None:
