@@ -24,7 +24,8 @@ class HandoverRules:
     ``gives_up_at_joins``: before each JoinGroup the member stops what others learn of it (handover
     ``surrender``); ``stops_at_joins``: all it runs (mode ``eager``). ``static``: it has a static
     id, so that its next process is handed the assignment this one was. ``farewell_ms``: after its
-    last hand-over a member that leaves waits for so long before it asks for a rebalance.
+    last hand-over a member that leaves waits for so long before it asks for a rebalance: until
+    all that leave with it have had their turn (``runtime/precopy``).
     """
 
     acceptable_lag: int = 10_000
@@ -32,7 +33,7 @@ class HandoverRules:
     linger_ms: int = 50
     settled_lag: int = 1_000
     settle_ms: int = 1_500
-    farewell_ms: int = 250
+    farewell_ms: int = 1_000
     timeout_ms: int = 10_000
     gives_up_at_joins: bool = False
     stops_at_joins: bool = False

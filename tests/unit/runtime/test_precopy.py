@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from streamlet.group.handover_values import HandoverRules
 from streamlet.runtime.precopy import (
     LEAST_MS,
     LITTLE_AT_FIRST,
@@ -59,6 +60,10 @@ def test_turns_lie_apart() -> None:
     apart = [later - turn for turn, later in itertools.pairwise(turns)]
     assert min(apart) > TURNS_MS // 20
     assert (turns[0], turns[-1] < TURNS_MS) == (0, True)
+
+
+def test_whoever_leaves_asks_for_a_rebalance_when_all_turns_are_over() -> None:
+    assert HandoverRules().farewell_ms > TURNS_MS + 2 * LEAST_MS
 
 
 def test_the_turn_of_tasks_that_go_together_is_that_of_the_first() -> None:
