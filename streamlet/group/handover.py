@@ -54,10 +54,6 @@ from streamlet.group.handover_values import (
 from streamlet.group.values import Assignment
 from streamlet.types import TaskId
 
-#: The longer a mark has not come, the less often it is looked for: 1/64 of the time waited.
-_PATIENCE = 64
-_POLL_MAX_MS = 250
-
 
 @attrs.define
 class _Unit:
@@ -317,9 +313,7 @@ class Handover:
         claim = self.claims.get(task)
         if claim is None or claim.stage is not Stage.WAITING:
             return
-        waited_ms = now_ms - claim.since_ms
-        pause_ms = min(max(self.rules.poll_ms, waited_ms // _PATIENCE), _POLL_MAX_MS)
-        claim.polling, claim.poll_at_ms = False, now_ms + pause_ms
+        claim.looked(positions, now_ms, self.rules)
         if positions is not None and positions.mark_for(self._member_id, claim.generation):
             claim.stage = Stage.OPENING
             self.copies.pop(task, None)
@@ -425,9 +419,22 @@ class Handover:
     def busy(self) -> bool:
         """Whether something is being carried out that the group is waiting for, or will hear of."""
         going = self._stages(Stage.OPENING, Stage.STOPPED, Stage.WAITING, Stage.HELD)
+        return bool(going or self._unit or self._hurries)
+
+    def urgent(self, now_ms: int) -> bool:
+        """Whether somebody waits for us right now, or will in a moment."""
+        going = self.near(now_ms) or self._stages(Stage.STOPPED, Stage.HELD)
+        return bool(going or self._hurries)
+
+    @property
+    def _hurries(self) -> bool:
         unclaimed = any(not self.claims[task].claimed for task in self._stages(Stage.RUNNING))
-        waits = self._unit or self._join is not None or self._speak_at_ms is not None
-        return bool(going or unclaimed or waits or self._out or self._owes_rejoin)
+        waits = self._join is not None or self._speak_at_ms is not None
+        return bool(unclaimed or waits or self._out or self._owes_rejoin)
+
+    def near(self, now_ms: int) -> frozenset[TaskId]:
+        """Tasks that nobody runs until we do, or soon."""
+        return frozenset(task for task, claim in self.claims.items() if claim.is_near(now_ms))
 
     @property
     def going(self) -> bool:

@@ -14,6 +14,13 @@ from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.messages import Committed
 from streamlet.types import TaskId, TopicPartition
 
+#: The longer a mark has not come, the less often it is looked for: 1/64 of the time waited.
+_PATIENCE = 64
+_POLL_MAX_MS = 250
+#: How long after a commit of the owner the next may be its last: no pause between those that it
+#: makes before it stops is longer (``runtime/precopy``).
+_BRISK_MS = 300
+
 
 @attrs.frozen
 class HandoverRules:
@@ -38,6 +45,7 @@ class HandoverRules:
     gives_up_at_joins: bool = False
     stops_at_joins: bool = False
     poll_ms: int = 5
+    idle_poll_ms: int = 20
     retry_ms: int = 50
     standbys: int = 0
     static: bool = False
@@ -99,6 +107,25 @@ class Claim:
     since_ms: int = 0
     poll_at_ms: int = 0
     polling: bool = False
+    #: What was found last, and until when the next commit may bring the mark.
+    seen: Positions | None = None
+    brisk_until_ms: int = 0
+
+    def looked(self, found: Positions | None, now_ms: int, rules: HandoverRules) -> None:
+        """Somebody looked for the mark: note what is there, and when to look again."""
+        if found is not None and found != self.seen:
+            if self.seen is not None:
+                self.brisk_until_ms = now_ms + _BRISK_MS
+            self.seen = found
+        pause_ms = rules.poll_ms
+        if now_ms >= self.brisk_until_ms:
+            pause_ms = max(rules.idle_poll_ms, (now_ms - self.since_ms) // _PATIENCE)
+        self.polling, self.poll_at_ms = False, now_ms + min(pause_ms, _POLL_MAX_MS)
+
+    def is_near(self, now_ms: int) -> bool:
+        """Whether nobody runs the task until we do, or soon."""
+        waiting = self.stage is Stage.WAITING and now_ms < self.brisk_until_ms
+        return waiting or self.stage is Stage.OPENING
 
 
 @attrs.define

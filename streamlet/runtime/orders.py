@@ -30,7 +30,6 @@ from streamlet.group.handover_values import (
     SetCopies,
     Stop,
 )
-from streamlet.group.handover_values import Stage as Claimed
 from streamlet.group.session import (
     CommitDone,
     Failed,
@@ -125,8 +124,10 @@ class Orders:
         #: The usual commits before that.
         self.precopy = Precopy(handover_timeout_ms)
         self._turns = Turns()
-        #: Whether something is open that others wait for: poll shorter.
+        #: Whether something is open that others wait for.
         self.busy = False
+        #: Whether they wait right now, or will in a moment: poll shorter.
+        self.urgent = False
         #: Whether nobody runs a task, or will in a moment, until we do.
         self.awaited = False
         #: The rules want us to leave for good.
@@ -154,8 +155,8 @@ class Orders:
                 rules.join_due(soon.token, now, soon.generation, flip=soon.flip)
             rules.tick(now)
             decisions = rules.take()
-            self.busy = rules.busy
-            awaited = _awaited(rules)
+            self.busy, self.urgent = rules.busy, rules.urgent(now)
+            awaited = rules.near(now)
             self.awaited = bool(awaited)
         if assigned is not None and assigned.generation != self.generation:
             self.generation = assigned.generation
@@ -444,12 +445,6 @@ _Event = TypeVar("_Event")
 
 def _of(kind: type[_Event], events: Sequence[object]) -> list[_Event]:
     return [event for event in events if isinstance(event, kind)]
-
-
-def _awaited(rules: Handover) -> frozenset[TaskId]:
-    """Tasks that nobody runs until we do, or soon."""
-    stages = (Claimed.WAITING, Claimed.OPENING)
-    return frozenset(task for task, claim in rules.claims.items() if claim.stage in stages)
 
 
 def _summary(order: Assignment) -> str:

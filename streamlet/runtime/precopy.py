@@ -16,9 +16,8 @@ from collections.abc import Iterable
 from streamlet.types import TaskId
 
 #: Changed entries of a commit that may be the last before tasks are stopped. The first may be that
-#: only with fewer: the copy may still be reading what the usual commit before it brought.
+#: only without any: who waits for the tasks hurries once it has seen a commit (``Claim.looked``).
 LITTLE_ENTRIES = 1_000
-LITTLE_AT_FIRST = 100
 #: Commits at most, and how long the copy is given for each thousand entries, at least and at most,
 #: ms. Alone it would need a tenth; it shares its processors with all else that goes on.
 MOST_ROUNDS = 4
@@ -93,7 +92,7 @@ class Precopy:
 
     def committed(self, entries: int, now_ms: int) -> None:
         """A commit brought the copies so many entries."""
-        little = LITTLE_AT_FIRST if self._rounds == 1 else LITTLE_ENTRIES
+        little = LITTLE_ENTRIES if self._rounds > 1 else 0
         if self.over and 0 < self._rounds < MOST_ROUNDS and entries > little:
             pause_ms = max(LEAST_MS, min(entries * MS_A_THOUSAND // 1000, MOST_MS))
             if now_ms + pause_ms < self._until_ms:

@@ -315,10 +315,11 @@ class Worker:
         try:
             if self.holdings.idle:
                 # Nobody but those who have news waits for us: be there at once for them.
-                idle_ms = POLL_MS if self._orders.busy else IDLE_MS
+                idle_ms = QUIET_MS if self._orders.busy else IDLE_MS
+                idle_ms = POLL_MS if self._orders.urgent else idle_ms
                 self._board.wait(0 if self._activation.restoring else idle_ms)
                 return self._source.poll(POLL_RECORDS, 0)
-            if self._orders.busy:
+            if self._orders.urgent:
                 return self._poll_between_news()
             return self._source.poll(POLL_RECORDS, POLL_MS, self._quiet_ms())
         except OutOfRangeError as error:

@@ -224,10 +224,54 @@ def test_m7_the_mark_of_the_order_held_is_waited_for_and_activates_in_place() ->
     decisions = by.assigned(pending={T: "a"})
     assert decisions == [SetCopies(frozenset({T}), NOTHING), PollMarks((T,))]
     assert by.fetched(None) == []
-    assert by.later(5) == [PollMarks((T,))]
+    assert by.later(by.rules.rules.idle_poll_ms) == [PollMarks((T,))]
     found = mark("me", 1)
     assert by.fetched(found) == [SetCopies(NOTHING, NOTHING), Activate(T, found)]
     assert by.says() == Copy(Role.ACTIVE, 1)
+
+
+def test_once_the_owner_has_committed_its_mark_is_looked_for_more_often_for_a_while() -> None:
+    by = member()
+    by.assigned(pending={T: "a"})
+    rare, often = by.rules.rules.idle_poll_ms, by.rules.rules.poll_ms
+    for found, pause_ms in [
+        (mark("x", 1), rare),  # that may be an old one
+        (None, rare),
+        (mark("x", 1), rare),
+        (mark("y", 1), often),
+        (None, often),
+        (mark("y", 1), often),
+    ]:
+        by.fetched(found)
+        assert by.rules.due_ms() == by.now_ms + pause_ms
+        assert by.later(pause_ms) == [PollMarks((T,))]
+    assert by.later(300) == [], "it is on its way"
+    by.fetched(mark("y", 1))
+    assert by.rules.due_ms() == by.now_ms + rare
+
+
+def test_nobody_hurries_before_the_owner_begins_to_give_the_task_up() -> None:
+    by = member()
+    by.assigned(pending={T: "a"})
+    by.fetched(mark("x", 1))
+    assert (by.rules.busy, by.rules.urgent(0), by.rules.near(0)) == (True, False, NOTHING)
+    by.fetched(mark("y", 1))
+    assert (by.rules.urgent(299), by.rules.near(299)) == (True, frozenset({T}))
+    assert (by.rules.urgent(300), by.rules.near(300)) == (False, NOTHING), "a usual commit"
+    by.fetched(mark("me", 1))
+    assert (by.rules.urgent(300), by.rules.near(300)) == (True, frozenset({T}))
+    by.runs(T)
+    assert (by.rules.urgent(300), by.rules.near(300)) == (False, NOTHING)
+
+
+def test_an_owner_hurries_from_the_stop_on() -> None:
+    by = owner(T)
+    by.assigned(release={T: "b"})
+    assert (by.rules.busy, by.rules.urgent(0)) == (True, False)
+    by.hold(1)
+    assert by.rules.urgent(0)
+    by.committed(1, CommitOutcome.ACCEPTED)
+    assert not by.rules.urgent(0)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +289,7 @@ def test_m7_a_newer_assignment_replaces_the_order() -> None:
     by = waiting()
     by.assigned(pending={T: "a"})
     assert by.fetched(mark("me", 1)) == [], "the mark of the old order"
-    by.later(5)
+    by.later(20)
     assert by.fetched(mark("me", 2))[-1] == Activate(T, mark("me", 2))
 
 

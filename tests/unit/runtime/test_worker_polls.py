@@ -85,7 +85,7 @@ def test_a_commit_that_is_prepared_and_records_that_wait_are_gone_on_with(
 
 def test_who_is_waited_for_waits_for_news(played: tuple[Worker, Played, Commits]) -> None:
     worker, source, _ = played
-    worker._orders.busy = True
+    worker._orders.urgent = True
     worker._poll()
     assert source.asked == [POLL_MS, (POLL_BUSY_RECORDS, 0, 0)]
 
@@ -94,7 +94,7 @@ def test_a_backlog_is_worked_off_without_a_wait_also_then(
     played: tuple[Worker, Played, Commits],
 ) -> None:
     worker, source, _ = played
-    worker._orders.busy = True
+    worker._orders.urgent = True
     source.there = POLL_BUSY_RECORDS
     worker._poll()
     source.there = POLL_BUSY_RECORDS - 1
@@ -104,12 +104,15 @@ def test_a_backlog_is_worked_off_without_a_wait_also_then(
     assert source.asked == [POLL_MS, poll, poll, POLL_MS, poll]
 
 
-@pytest.mark.parametrize(("busy", "wait_ms"), [(True, POLL_MS), (False, IDLE_MS)])
+@pytest.mark.parametrize(
+    ("busy", "urgent", "wait_ms"),
+    [(True, True, POLL_MS), (True, False, QUIET_MS), (False, False, IDLE_MS)],
+)
 def test_a_worker_that_runs_nothing_waits_for_news_only(
-    played: tuple[Worker, Played, Commits], busy: bool, wait_ms: int
+    played: tuple[Worker, Played, Commits], busy: bool, urgent: bool, wait_ms: int
 ) -> None:
     worker, source, _ = played
     worker.holdings.by_partition.clear()
-    worker._orders.busy = busy
+    worker._orders.busy, worker._orders.urgent = busy, urgent
     worker._poll()
     assert source.asked == [wait_ms, (POLL_RECORDS, 0, 0)]
