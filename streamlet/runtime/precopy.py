@@ -26,8 +26,10 @@ LEAST_MS = 60
 MOST_MS = 200
 #: Share of ``handover.timeout.ms`` in which they have to begin: the new owner waits already.
 SHARE_OF_TIMEOUT = 0.25
-#: Within how long all owners' turns come, ms: some eight hand-overs, one after the other.
+#: Within how long all owners' turns come, ms: some eight hand-overs, one after the other. The first
+#: turn comes when what the rebalance and the last of the learning brought about is over.
 TURNS_MS = 800
+FIRST_TURN_MS = 200
 _GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -37,7 +39,7 @@ def turn_ms(task: TaskId) -> int:
     Nobody knows of the others. But no two have the same task, and multiples of the golden ratio,
     less their whole part, lie far from each other for any few numbers that are near each other.
     """
-    return int(TURNS_MS * (task.partition * _GOLDEN % 1))
+    return FIRST_TURN_MS + int(TURNS_MS * (task.partition * _GOLDEN % 1))
 
 
 class Turns:
