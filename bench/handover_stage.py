@@ -18,7 +18,7 @@ from bench.broker import Topics, read_all
 from bench.handover_app import UPDATE, names
 from bench.handover_gaps import Arrivals, Tally
 from bench.handover_instances import Instances, wait_until
-from bench.handover_load import BEAT_MS, key
+from bench.handover_load import BEAT_MS, keys_in_turn
 from bench.processes import MeasurementError
 from bench.rounds import tell
 from bench.stalls import Stalls, watching
@@ -58,7 +58,8 @@ class Stage:
                 arrivals.tell(message.partition() or 0, writer, message.timestamp()[1])
                 tally.tell(message.key() or b"", count)
         turns, rest = divmod(sent, self.keys)
-        wrong = tally.finish({key(n, self.keys): turns + (n < rest) for n in range(self.keys)})
+        keys = keys_in_turn(self.keys, self.partitions)
+        wrong = tally.finish({key: turns + (n < rest) for n, key in enumerate(keys)})
         if wrong:
             tell(wrong)
         return arrivals, tally, wrong
@@ -85,7 +86,7 @@ def loaded(
         all_of_them = Instances(bootstrap, application, Path(folder), partitions, config)
         command = [sys.executable, "-m", "bench.handover_load", "--bootstrap", bootstrap]
         command += ["--topic", source, "--keys", str(keys), "--rate", str(rate)]
-        command += ["--beat-ms", str(beat_ms)]
+        command += ["--partitions", str(partitions), "--beat-ms", str(beat_ms)]
         load = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             for _ in range(instances):

@@ -5,6 +5,15 @@ from __future__ import annotations
 import pytest
 
 from bench.handover_gaps import Arrivals, Move, Silence, Tally, live_moves, percentile, summary
+from bench.handover_load import keys_in_turn
+from streamlet.testing.murmur2 import partition_of
+
+
+@pytest.mark.parametrize("keys", [96, 100])
+def test_the_load_writes_to_one_partition_after_the_other(keys: int) -> None:
+    in_turn = keys_in_turn(keys, 32)
+    assert (len(in_turn), len(set(in_turn))) == (keys, keys)
+    assert [partition_of(key, 32) for key in in_turn] == [n % 32 for n in range(keys)]
 
 
 def arrivals(silence_ms: int = 0) -> Arrivals:
