@@ -40,7 +40,7 @@ class HandoverRules:
     linger_ms: int = 50
     settled_lag: int = 1_000
     settle_ms: int = 1_500
-    farewell_ms: int = 1_000
+    farewell_ms: int = 1_250
     timeout_ms: int = 10_000
     gives_up_at_joins: bool = False
     stops_at_joins: bool = False

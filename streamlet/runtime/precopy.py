@@ -28,7 +28,7 @@ MOST_MS = 200
 SHARE_OF_TIMEOUT = 0.25
 #: Within how long all owners' turns come, ms: some eight hand-overs, one after the other. The first
 #: turn comes when what the rebalance and the last of the learning brought about is over.
-TURNS_MS = 800
+TURNS_MS = 1_000
 FIRST_TURN_MS = 200
 _GOLDEN = (5**0.5 - 1) / 2
 

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from streamlet.testing.simulation.world import World
 
 GROUP = "simulated"
+#: Less than a step lasts: owners take no turns here, so nobody is late with giving up.
+FAREWELL_MS = 250
 
 _Message: TypeAlias = CommitResult | FetchResult | HoldResult | JoinDue
 
@@ -100,7 +102,7 @@ class SimMember:
         static = None if spec.instance_id is None else f"{spec.instance_id}-{number}"
         self.mode = spec.mode or settings.stream_rebalancing_mode
         rules = HandoverRules.from_settings(settings)
-        rules = attrs.evolve(rules, static=static is not None)
+        rules = attrs.evolve(rules, static=static is not None, farewell_ms=FAREWELL_MS)
         rules = attrs.evolve(rules, stops_at_joins=self.mode == "eager")
         types = types_for(self.mode)
         if protocol_type is not None and protocol_type != types[0]:
