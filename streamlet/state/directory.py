@@ -216,7 +216,10 @@ class StateDirectory:
 
 def _look_at(task: TaskId, path: Path) -> TaskFolder:
     database = path / DATABASE
-    files = {e.name: e.stat() for e in os.scandir(database)} if database.exists() else {}
+    files: dict[str, os.stat_result] = {}
+    if database.exists():
+        with os.scandir(database) as entries:  # closed also when one has just been deleted
+            files = {entry.name: entry.stat() for entry in entries}
     # To read what a database contains is no use of it, but this file is written then.
     times = [stat.st_mtime_ns for name, stat in files.items() if name != CLIENT_FILE]
     modified = max(times, default=path.stat().st_mtime_ns) // 1_000_000

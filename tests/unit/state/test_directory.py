@@ -1,5 +1,6 @@
 """Who holds which part of the state folder, and what is said to the one who comes second."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -116,6 +117,17 @@ def test_a_folder_that_is_deleted_while_they_are_listed_is_left_out(
     names = os.listdir(directory.path)
     monkeypatch.setattr(os, "listdir", lambda _: [*names, "0_2"])
     assert [found.task for found in directory.tasks()] == [TaskId(0, 1)]
+
+
+def test_a_file_that_is_deleted_while_its_folder_is_looked_at_leaves_nothing_open(
+    directory: StateDirectory,
+) -> None:
+    database = directory.path / "0_1" / DATABASE
+    database.mkdir(parents=True)
+    (database / "gone").symlink_to(database / "deleted")
+    (database / "there").touch()
+    assert directory.tasks() == []
+    gc.collect()  # warns of what was left open, which fails the test
 
 
 def test_wiping_keeps_the_lock_and_removing_gives_it_up(directory: StateDirectory) -> None:
