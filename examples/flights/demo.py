@@ -124,6 +124,7 @@ class Demo:
                 self._screen.announce(f"nothing has moved for {_STALLED_S:.0f} s, giving up")
                 return False
             time.sleep(max(0.0, tick + _TICK_S - time.monotonic()))
+        self._follow_drain()  # what the command said last
         self._screen.announce("all flights are processed")
         return True
 
