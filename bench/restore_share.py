@@ -25,6 +25,7 @@ from bench.broker import Topics, read_all, serving
 from bench.handover import PARTITIONS
 from bench.handover_app import UPDATE, names
 from bench.handover_instances import Instance, Instances, wait_until
+from bench.handover_load import keys_in_turn
 from bench.load import fast_producer, flushed
 from bench.processes import MeasurementError
 from bench.rounds import tell
@@ -102,8 +103,9 @@ def _round(bootstrap: str, records: int, keys: int) -> _Round:
 def _fill(bootstrap: str, topic: str, records: int, keys: int) -> None:
     producer = fast_producer(bootstrap)
     value = _TIME.pack(0)
+    in_turn = keys_in_turn(keys, PARTITIONS)
     for number in range(records):
-        producer.produce(topic, value, b"k%07d" % (number % keys))
+        producer.produce(topic, value, in_turn[number % keys])
         if number % 10_000 == 0:
             producer.poll(0)
     flushed(producer)

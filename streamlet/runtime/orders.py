@@ -155,7 +155,8 @@ class Orders:
                 rules.join_due(soon.token, now, soon.generation, flip=soon.flip)
             rules.tick(now)
             decisions = rules.take()
-            self.busy, self.urgent = rules.busy, rules.urgent(now)
+            self.busy = rules.busy
+            self.urgent = self.busy and rules.urgent(now)
             awaited = rules.near(now)
             self.awaited = bool(awaited)
         if assigned is not None and assigned.generation != self.generation:
