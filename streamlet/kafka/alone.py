@@ -2,17 +2,20 @@
 
 A broker that goes down answers metadata last with no broker at all. librdkafka, up to 2.16 at
 least, then drops the last one it knew, and where the connection breaks in that moment it never
-begins anew with the bootstrap servers (its issue 5301). So another client takes the place of one
-that said that all its brokers are down, as soon as nothing is lost by it.
+begins anew with the bootstrap servers (its issue 5301). Of such clients only about half say that
+all their brokers are down; nor does one say so whose broker's host is gone without a word, for as
+long as a request may take. So who is silent is asked, and another client takes the place of one
+that finds no broker, as soon as nothing is lost by it.
 """
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError, Producer
 
 from streamlet.clock import Clock, SystemClock
+from streamlet.kafka.metadata import finds_brokers
 
-#: How long such a client may read nothing before another takes its place, ms.
+#: How long nothing may be heard of a client before it is asked, ms.
 ALONE_MS = 5_000
 
 
@@ -21,23 +24,28 @@ class Alone:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._since_ms: int | None = None
+        self._said = False
+        self._heard_ms = self._clock.now_ms()
 
     def __call__(self, error: KafkaError) -> None:
         """Take an error that concerns the whole client."""
-        if error.code() == KafkaError._ALL_BROKERS_DOWN and self._since_ms is None:
-            self._since_ms = self._clock.now_ms()
+        self._said |= error.code() == KafkaError._ALL_BROKERS_DOWN
 
     def __bool__(self) -> bool:
         """Whether it is alone, as far as it said."""
-        return self._since_ms is not None
-
-    @property
-    def for_long(self) -> bool:
-        """Whether it said so, and nothing was heard for ``ALONE_MS``."""
-        return self._since_ms is not None and self._clock.now_ms() - self._since_ms >= ALONE_MS
+        return self._said
 
     def heard(self) -> None:
-        """There was something to read: it has brokers, or had that in hand before it lost them."""
-        if self._since_ms is not None:
-            self._since_ms = self._clock.now_ms()
+        """It was used, and is not asked for a while."""
+        self._heard_ms = self._clock.now_ms()
+
+    def lost(self, client: Consumer | Producer, topic: str) -> bool:
+        """Whether it finds no broker; it is asked where nothing was heard for ``ALONE_MS``.
+
+        That takes a moment where it has brokers, and ``metadata.ANSWER_S`` where it has none.
+        """
+        if self._clock.now_ms() - self._heard_ms < ALONE_MS:
+            return False
+        found = finds_brokers(client, topic)
+        self.heard()
+        return not found

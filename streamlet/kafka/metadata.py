@@ -9,6 +9,9 @@ from streamlet.kafka.codes import broker_error
 #: How long to wait for a topic's metadata.
 METADATA_S = 10.0
 
+#: How long a client may take to tell whether it has a broker that answers.
+ANSWER_S = 1.0
+
 
 def look_up(client: Consumer | Producer, topic: str) -> None:
     """Have a client ask where a topic lies, which it remembers.
@@ -20,3 +23,12 @@ def look_up(client: Consumer | Producer, topic: str) -> None:
         client.list_topics(topic, timeout=METADATA_S)
     except KafkaException as error:
         raise broker_error(error) from error
+
+
+def finds_brokers(client: Consumer | Producer, topic: str) -> bool:
+    """Whether any broker answers the client."""
+    try:
+        client.list_topics(topic, timeout=ANSWER_S)
+    except KafkaException:
+        return False
+    return True

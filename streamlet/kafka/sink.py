@@ -9,6 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from streamlet.clock import Clock, SystemClock
 from streamlet.errors import DeliveryError, RecordRefusedError, UndeliveredError
 from streamlet.kafka.alone import Alone
 from streamlet.kafka.codes import NO_TOPIC
@@ -35,6 +36,7 @@ class KafkaSink:
         delivery_timeout_ms: how long a record may stay undelivered. It must not exceed the session
             timeout, or a process that lost its tasks could still write to their changelogs.
         limits: topics that take less than the producer.
+        clock: the time.
     """
 
     def __init__(
@@ -45,8 +47,10 @@ class KafkaSink:
         delivery_timeout_ms: int = 10_000,
         limits: Limits = NO_LIMITS,
         name: str = "streamlet",
+        clock: Clock | None = None,
     ) -> None:
         self._limits = limits.by_topic
+        self._clock = clock or SystemClock()
         self._config = quiet(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -80,7 +84,7 @@ class KafkaSink:
 
         self._failed = failed
         self._fatal: KafkaError | None = None
-        self._alone = Alone()
+        self._alone = Alone(self._clock)
         callbacks = {"on_delivery": on_failure, "error_cb": self._alone}
         self._producer = Producer({**self._config, **heard, **callbacks})
         self._produce = self._producer.produce
@@ -123,7 +127,7 @@ class KafkaSink:
         headers: Sequence[Headers | None] | None,
     ) -> None:
         self._topics.add(topic)
-        self._renew()
+        self._renew(topic)
         times: Iterable[int] = repeat(0) if timestamps is None else timestamps
         if timestamps is not None and not all(timestamps):
             times = [time or EARLIEST_MS for time in timestamps]
@@ -204,15 +208,16 @@ class KafkaSink:
             self._serve(self._producer.poll, 0)
         self._failed.clear()
 
-    def _renew(self) -> None:
+    def _renew(self, topic: str) -> None:
         """Have another producer go on from one that lost its brokers, if that lacks no delivery.
 
         What is still queued there gets through, or is told to have failed in time.
         """
         self._serve(self._producer.poll, 0)
-        if self._alone and not len(self._producer):
+        if not len(self._producer) and (self._alone or self._alone.lost(self._producer, topic)):
             self._check()
             self.reset()
+        self._alone.heard()
 
     def _wait_for_room(self) -> None:
         self._serve(self._producer.poll, 0.05)

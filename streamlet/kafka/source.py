@@ -172,8 +172,9 @@ class KafkaSource:
         self._consumer.close()
 
     def _go_on_with_another(self) -> None:
-        """Where brokers may never be found again, have another client read on from here."""
-        if not self._alone.for_long:
+        """Where a silent client finds no broker, have another one read on from here."""
+        topic = next(iter(self._introduced), None)
+        if topic is None or not self._alone.lost(self._consumer, topic):
             return
         self._went_on = self.positions(list(self._assigned))
         log.debug("another client goes on: this one has lost all its brokers")

@@ -1,4 +1,8 @@
-"""A broker that goes down may answer last that there is none: librdkafka then never asks again."""
+"""Clients that find no broker any more, though there is one.
+
+A broker that goes down may answer last that there is none: librdkafka then never asks again. And a
+host that is gone closes no connection: librdkafka then waits for it for a minute.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 
+from streamlet.clock import ManualClock
 from streamlet.kafka.alone import ALONE_MS
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.kafka.ports import NewTopic
@@ -68,6 +73,7 @@ class Scene:
         self.servers, self.through = servers, proxy.servers
         proxy.answer = self._farewell = Farewell(self.topic)
         self._sink = KafkaSink(servers)
+        self.freeze = proxy.freeze
 
     def write(self, value: bytes) -> None:
         """A record more in the topic."""
@@ -166,3 +172,34 @@ def test_an_admin_asks_on(scene: Scene) -> None:
         scene.write(b"1")
         assert admin.end_offsets([scene.partition]) == {scene.partition: count}
         scene.say_farewell(lambda: time.sleep(0.01))
+
+
+def test_a_source_reads_on_past_a_host_that_is_gone_without_a_word(scene: Scene) -> None:
+    source = KafkaSource(scene.through)
+    source.assign({scene.partition: 0})
+    try:
+        for value in (b"1", b"2"):
+            scene.write(value)
+            assert read_one(source) == value
+            scene.freeze()
+        assert source.poll(1, 20) == []
+        scene.write(b"3")
+        assert read_one(source) == b"3"
+    finally:
+        source.close()
+
+
+def test_a_sink_that_owes_nothing_goes_on_past_a_host_that_is_gone_without_a_word(
+    scene: Scene,
+) -> None:
+    clock = ManualClock()
+    sink = KafkaSink(scene.through, delivery_timeout_ms=2_000, clock=clock)
+    try:
+        for value in (b"1", b"2", b"3"):
+            sink.send(scene.topic, [b"k"], [value], None, 0)
+            sink.flush(2_000)
+            scene.freeze()
+            clock.advance(ALONE_MS)
+    finally:
+        sink.close()
+    assert KafkaAdmin(scene.servers).end_offsets([scene.partition]) == {scene.partition: 3}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import random
 import threading
@@ -13,17 +12,16 @@ from types import TracebackType
 from typing import Self
 
 import attrs
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as RawPartition
 
 from streamlet.errors import UnreachableError
+from streamlet.kafka.alone import Alone
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.types import TopicPartition
 
 #: Sixty seconds without a record before a topic's end means that the broker is gone.
 SILENCE_S = 60.0
-#: How long a producer that lost all its brokers may deliver nothing before another goes on.
-ALONE_S = 5.0
 _BEAT_S = 0.02
 _PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
@@ -66,7 +64,6 @@ class Load:
         self._delivered: dict[tuple[int, int], int] = {}
         #: Names by number of what is not known to be in the topic.
         self._waiting: dict[int, str] = {}
-        self._alone_since: float | None = None
         self._ended = threading.Event()
         self._servers = servers
         self._producer = self._open()
@@ -88,6 +85,7 @@ class Load:
         self._go_on_with_another()
 
     def _open(self) -> Producer:
+        self._alone = Alone()
         return Producer(
             {
                 "bootstrap.servers": self._servers,
@@ -96,7 +94,7 @@ class Load:
                 "linger.ms": 5,
                 "partitioner": "murmur2_random",
                 "on_delivery": self._told,
-                "error_cb": self._lost,
+                "error_cb": self._alone,
                 "logger": _quiet(),
             }
         )
@@ -111,22 +109,17 @@ class Load:
             except BufferError:
                 self._producer.poll(0.1)
 
-    def _lost(self, error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN and self._alone_since is None:
-            self._alone_since = time.monotonic()
-
     def _go_on_with_another(self) -> None:
-        """Where brokers may never be found again, send what is not in the topic from elsewhere."""
-        if self._alone_since is None or time.monotonic() - self._alone_since < ALONE_S:
+        """Where a silent client finds no broker, send what is not in the topic from elsewhere."""
+        if not self._alone.lost(self._producer, self._topic):
             return
-        self._alone_since = time.monotonic()
         try:
             topic = KafkaAdmin(self._servers, timeout_ms=1_000).topics()[self._topic]
         except UnreachableError:
             return  # it is away indeed
         self._producer.purge()
         self._producer.poll(0)
-        self._alone_since, self._producer = None, self._open()
+        self._producer = self._open()
         there = read_all(self._servers, self._topic, range(topic.partitions))
         for record in there:
             self._waiting.pop(record.number, None)
@@ -134,17 +127,11 @@ class Load:
             self._produce(number, name)
 
     def flush(self) -> None:
-        """Wait until everything produced is in the topic.
-
-        A broker that goes away may say last that nobody leads a partition, and librdkafka then not
-        look again for minutes; asked for metadata it does.
-        """
+        """Wait until everything produced is in the topic."""
         deadline = time.monotonic() + 120
         while left := self._producer.flush(5):
             assert time.monotonic() < deadline, f"{left} records are not delivered"
             self._go_on_with_another()
-            with contextlib.suppress(KafkaException):  # the broker is not back yet
-                self._producer.list_topics(self._topic, timeout=5)
         assert self._failed == []
         assert not self._waiting
 
@@ -166,10 +153,11 @@ class Load:
         if error is not None and error.code() in _PURGED:
             return
         self._waiting.pop(number, None)
-        self._alone_since = None
         if error is not None:
             self._failed.append(f"{number}: {error}")
-        elif offset is not None:
+            return
+        self._alone.heard()
+        if offset is not None:
             other = self._delivered.setdefault((partition, offset), number)
             if other != number:
                 self._failed.append(f"{other} and {number} have offset {partition}-{offset}")

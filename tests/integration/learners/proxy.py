@@ -50,6 +50,7 @@ class Proxy:
         self._ours = host.encode() + struct.pack(">i", self._listener.getsockname()[1])
         self._sockets: list[socket.socket] = []
         self._held: Held | None = None
+        self._frozen: set[socket.socket] = set()
         #: What goes to the broker for each request, with its length in front; maybe nothing. An
         #: ``OSError`` breaks the connection.
         self.alter: Callable[[bytes], bytes] = lambda frame: frame
@@ -66,6 +67,10 @@ class Proxy:
         """Keep back the first OffsetCommit like that."""
         self._held = Held(wanted)
         return self._held
+
+    def freeze(self) -> None:
+        """Let nothing more through where there is a connection, as if a host there were gone."""
+        self._frozen.update(self._sockets)
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -97,6 +102,8 @@ class Proxy:
     def _requests(self, client: socket.socket, broker: socket.socket, late: list[Held]) -> None:
         with contextlib.suppress(OSError):
             while (frame := _frame(client)) is not None:
+                if client in self._frozen:
+                    continue
                 held = self._held
                 if held is not None and api(frame) == OFFSET_COMMIT and held.wanted(frame):
                     self._held = None
@@ -115,6 +122,8 @@ class Proxy:
     def _answers(self, client: socket.socket, broker: socket.socket, late: list[Held]) -> None:
         with contextlib.suppress(OSError):
             while (frame := _frame(broker)) is not None:
+                if client in self._frozen:
+                    continue
                 for held in late:
                     held.answered.set()
                 with contextlib.suppress(OSError):  # the client has gone long ago

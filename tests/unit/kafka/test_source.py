@@ -97,12 +97,12 @@ def test_the_first_record_may_be_awaited_longer_than_the_others(
 
 
 class Lonely:
-    """Stands for a client that can be told that it lost its brokers; all of them are noted."""
+    """Stands for a client whose brokers may be gone; all of them are noted."""
 
     made: ClassVar[list[Lonely]] = []
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self._error_cb = config["error_cb"]
+        self.away, self.asked = False, 0
         self.offsets: dict[str, int] = {}
         self.read: dict[str, int] = {}
         self.paused: list[str] = []
@@ -110,11 +110,10 @@ class Lonely:
         self.closed = False
         self.made.append(self)
 
-    def lose(self, code: int = KafkaError._ALL_BROKERS_DOWN) -> None:
-        self._error_cb(KafkaError(code, "down"))
-
     def list_topics(self, topic: str, timeout: float) -> None:
-        """It is known."""
+        self.asked += 1
+        if self.away:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT, "away"))
 
     def incremental_assign(self, partitions: list[Any]) -> None:
         self.offsets |= {one.topic: one.offset for one in partitions}
@@ -152,7 +151,7 @@ def lonely(monkeypatch: pytest.MonkeyPatch) -> tuple[KafkaSource, ManualClock, l
     source.assign({OLD: 3, NEW: 7})
     source.pause([OLD, NEW])
     source.resume([OLD])
-    Lonely.made[0].read = {"old": 4}
+    Lonely.made[0].read, Lonely.made[0].asked = {"old": 4}, 0
     return source, clock, Lonely.made
 
 
@@ -160,11 +159,10 @@ def test_another_client_reads_on_for_one_that_lost_its_brokers(
     lonely: tuple[KafkaSource, ManualClock, list[Lonely]],
 ) -> None:
     source, clock, made = lonely
-    made[0].lose()
+    made[0].away = True  # and never says so
     clock.advance(ALONE_MS - 1)
-    made[0].lose()  # says so again and again
     assert source.poll(10, 0) == []
-    assert len(made) == 1
+    assert (len(made), made[0].asked) == (1, 0)
     clock.advance(1)
     assert source.poll(10, 0) == []
     before, after = made
@@ -182,29 +180,35 @@ def test_another_client_reads_on_for_one_that_lost_its_brokers(
     assert len(made) == 2
 
 
-def test_a_client_that_reads_on_stays(
+def test_a_client_that_reads_on_is_not_asked(
     lonely: tuple[KafkaSource, ManualClock, list[Lonely]],
 ) -> None:
     source, clock, made = lonely
-    made[0].lose(KafkaError._TRANSPORT)
-    clock.advance(ALONE_MS)
-    assert source.poll(10, 0) == []
-    made[0].lose()
+    made[0].away = True  # as far as it would say
     for offset in range(4, 9):
         clock.advance(ALONE_MS - 1)
         made[0].messages = [Message(topic="old", partition=0, offset=offset)]
         assert len(source.poll(10, 0)) == 1
-    assert len(made) == 1
+        assert source.poll(10, 0) == []
+    assert (len(made), made[0].asked) == (1, 0)
 
 
-def test_what_a_client_had_in_hand_when_it_lost_its_brokers_does_not_say_that_it_has_some(
+def test_a_silent_client_that_finds_a_broker_stays_and_is_asked_again_later(
     lonely: tuple[KafkaSource, ManualClock, list[Lonely]],
 ) -> None:
-    """It tells of the loss once, perhaps long before all that it had fetched is read."""
     source, clock, made = lonely
-    made[0].lose()
-    made[0].messages = [Message(topic="old", partition=0, offset=4)]
-    assert len(source.poll(10, 0)) == 1
+    for times in (1, 2):
+        clock.advance(ALONE_MS)
+        for _ in range(3):
+            assert source.poll(10, 0) == []
+        assert (len(made), made[0].asked) == (1, times)
+
+
+def test_a_client_that_knows_no_topic_yet_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lonely, "made", [])
+    monkeypatch.setattr(module, "Consumer", Lonely)
+    clock = ManualClock()
+    source = KafkaSource("localhost:1", clock=clock)
     clock.advance(ALONE_MS)
     assert source.poll(10, 0) == []
-    assert (len(made), made[0].closed) == (2, True)
+    assert [client.asked for client in Lonely.made] == [0]
