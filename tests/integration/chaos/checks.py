@@ -46,7 +46,7 @@ def assert_counts_exact(cluster: Cluster, copies: dict[TaskId, Copy], true: Coun
     found = counts_of(copies, "counts")
     assert found == true, _difference(cluster, copies, found, true)
     records = read_all(cluster.servers, cluster.topic("counts"), range(cluster.partition_count))
-    assert last_numbers(records) == true
+    assert last_numbers(records) == true, _late(records, true)
     seen: dict[bytes, set[int]] = {}
     for record in records:
         seen.setdefault(record.key, set()).add(record.number)
@@ -77,6 +77,19 @@ def _around_gaps(source: list[Record]) -> dict[int, list[Record]]:
     by_number = {record.number: record for record in source}
     gaps = sorted(set(range(max(by_number, default=-1) + 1)) - by_number.keys())[:9]
     return {gap: [by_number[n] for n in range(gap - 4, gap + 5) if n in by_number] for gap in gaps}
+
+
+def _late(records: list[Record], true: Counter[str]) -> str:
+    """The keys whose last output is no true count, each with what was put out last and when, ms."""
+    last = last_numbers(records)
+    keys = sorted(key for key in {*last, *true} if last.get(key, 0) != true[key])
+    ends = {
+        key: [(r.at_ms, r.partition, r.offset, r.number) for r in records if r.key == key.encode()]
+        for key in keys[:3]
+    }
+    newest = max((record.at_ms for record in records), default=0)
+    some = {key: [true[key], *end[-12:]] for key, end in ends.items()}
+    return f"{len(keys)} of {len(true)} keys, the newest record of all is of {newest}: {some}"
 
 
 def _stale(cluster: Cluster, copies: dict[TaskId, Copy]) -> dict[str, str]:
