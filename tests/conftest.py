@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -17,6 +19,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """Load our fixtures also where the package is on the path but not installed."""
     if not config.pluginmanager.hasplugin("streamlet"):
         config.pluginmanager.import_plugin("streamlet.testing.plugin")
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was() -> Iterator[None]:
+    """Forget where a command sent the log: its standard error is gone with its test."""
+    loggers = logging.getLogger(), logging.getLogger("kafka")
+    levels = [logger.level for logger in loggers]
+    yield
+    for handler in loggers[0].handlers[:]:
+        if type(handler) is logging.StreamHandler:  # pytest's own are of other kinds
+            loggers[0].removeHandler(handler)
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
 
 
 #: The suites in the order in which they begin: what takes longest must not begin last.

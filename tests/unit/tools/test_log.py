@@ -4,22 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 
 from streamlet.tools.log import is_json, set_up_logging
-
-
-@pytest.fixture(autouse=True)
-def as_it_was() -> Iterator[None]:
-    """Give pytest's own handlers back."""
-    root, kafka = logging.getLogger(), logging.getLogger("kafka")
-    handlers, levels = root.handlers[:], (root.level, kafka.level)
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(levels[0])
-    kafka.setLevel(levels[1])
 
 
 @pytest.mark.parametrize(
