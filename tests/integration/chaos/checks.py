@@ -7,7 +7,7 @@ from collections import Counter
 from streamlet.types import TaskId
 from tests.integration.chaos.states import Changelogs, Copy, assert_agrees, read_copies
 from tests.integration.chaos.support import Cluster, Instance, wait_for
-from tests.integration.chaos.topics import Record, last_numbers, read_all
+from tests.integration.chaos.topics import Load, Record, last_numbers, read_all
 
 
 def await_share(cluster: Cluster, instance: Instance, members: int = 1) -> None:
@@ -18,6 +18,18 @@ def await_share(cluster: Cluster, instance: Instance, members: int = 1) -> None:
         return sum(owner.startswith(f"{instance.name}-") for owner in owners) >= members
 
     wait_for(has_share, lambda: f"{instance.name} has its share\n{cluster.logs()}")
+
+
+def go_on(load: Load, times: int = 1) -> None:
+    """Let each key come so often.
+
+    Who lost its tasks may still put out what it has of them, late: below what others put out since.
+    """
+    wanted = {key: count + times for key, count in load.produced.copy().items()}
+    wait_for(
+        lambda: all(load.produced[key] >= count for key, count in wanted.items()),
+        "the load goes on",
+    )
 
 
 def contents(cluster: Cluster, instances: list[Instance]) -> dict[TaskId, Copy]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from streamlet.testing import KafkaBroker
-from tests.integration.chaos.checks import assert_counts_exact, await_share, contents
+from tests.integration.chaos.checks import assert_counts_exact, await_share, contents, go_on
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
 
@@ -26,15 +26,6 @@ def assert_exact_in_the_end(cluster: Cluster, instances: list[Instance], load: L
     assert_counts_exact(cluster, contents(cluster, instances), true)
 
 
-def put_out_anew(load: Load) -> None:
-    """Wait until each key was produced again.
-
-    Who lost its tasks may still put out what it has of them, late: below what others put out since.
-    """
-    before = dict(load.produced)
-    wait_for(lambda: all(load.produced[k] > n for k, n in before.items()), "the load goes on")
-
-
 def test_a_broker_that_restarts_loses_nothing(
     kafka_broker: KafkaBroker, make_cluster: Callable[..., Cluster]
 ) -> None:
@@ -45,7 +36,7 @@ def test_a_broker_that_restarts_loses_nothing(
         for instance in instances:
             await_share(cluster, instance)
         kafka_broker.restart()
-        put_out_anew(load)
+        go_on(load)
         assert_exact_in_the_end(cluster, instances, load)
     for instance in instances:
         assert "starting it again" not in instance.log()
@@ -63,7 +54,7 @@ def test_a_broker_that_is_away_longer_than_the_session_timeout_loses_nothing(
         back = time.monotonic() + 12
         wait_for(lambda: time.monotonic() > back, "twice the session timeout")
         kafka_broker.start()
-        put_out_anew(load)
+        go_on(load)
         assert_exact_in_the_end(cluster, instances, load)
 
 
@@ -80,7 +71,7 @@ def test_a_worker_that_slept_through_its_session_drops_its_tasks(
             await_share(cluster, a)
             await_share(cluster, b)
             sleep_too_long(cluster, a, dice)
-            put_out_anew(load)
+            go_on(load)
         await_share(cluster, a)
         assert_exact_in_the_end(cluster, [a, b], load)
 

@@ -105,9 +105,3 @@ def assert_exact_in_the_end(cluster: Cluster, living: Sequence[Instance], load: 
     cluster.await_settled()
     assert [instance.stop() for instance in living] == [0] * len(living), cluster.logs()
     assert_counts_exact(cluster, contents(cluster, list(living)), true)
-
-
-def go_on(load: Load, records: int = 1_000) -> None:
-    """Let so many records come."""
-    mark = load.total
-    wait_for(lambda: load.total > mark + records, "the load goes on")

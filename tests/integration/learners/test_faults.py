@@ -20,6 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from streamlet.testing import KafkaBroker
 from streamlet.types import TaskId, TopicPartition
+from tests.integration.chaos.checks import go_on
 from tests.integration.chaos.support import PARTITIONS, Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
 from tests.integration.learners.scenes import (
@@ -35,7 +36,6 @@ from tests.integration.learners.scenes import (
     await_line,
     await_owners,
     catch,
-    go_on,
 )
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -204,7 +204,7 @@ def test_a_learner_whose_copies_are_damaged_or_older_than_the_changelog_starts_o
         await_owners(cluster, owner)
         go_on(load)
         ends = cluster.admin.end_offsets(changelogs)
-        go_on(load, 2_000)  # every key fifty times
+        go_on(load, 30)
         cut_off(cluster, ends)
         damaged = [task for task in cluster.tasks if task.partition < PARTITIONS - 1]
         for task in damaged:

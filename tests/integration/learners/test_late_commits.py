@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.integration.chaos.checks import go_on
 from tests.integration.chaos.support import Cluster, wait_for
 from tests.integration.chaos.topics import Load
 from tests.integration.learners.proxy import Proxy
@@ -15,7 +16,6 @@ from tests.integration.learners.scenes import (
     assert_exact_in_the_end,
     await_owners,
     catch,
-    go_on,
 )
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]

@@ -10,14 +10,13 @@ from streamlet.config import Settings
 from streamlet.group.look import Look
 from streamlet.group.tasks import rules_from
 from streamlet.group.transport import Transport
-from tests.integration.chaos.checks import assert_complete_and_in_order
+from tests.integration.chaos.checks import assert_complete_and_in_order, go_on
 from tests.integration.chaos.support import PARTITIONS, Cluster, wait_for
 from tests.integration.chaos.topics import Load, read_all
 from tests.integration.learners.scenes import (
     TALKATIVE,
     assert_exact_in_the_end,
     await_owners,
-    go_on,
 )
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]

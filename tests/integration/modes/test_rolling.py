@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.integration.chaos.checks import go_on
 from tests.integration.chaos.support import Cluster
 from tests.integration.chaos.topics import Load
-from tests.integration.learners.scenes import assert_exact_in_the_end, await_owners, go_on
+from tests.integration.learners.scenes import assert_exact_in_the_end, await_owners
 from tests.integration.modes.scenes import (
     await_group,
     await_share,
