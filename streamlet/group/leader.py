@@ -26,6 +26,7 @@ from streamlet.group import wire
 from streamlet.group.commands import RunAssignor
 from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_subscription
 from streamlet.group.messages import JoinedMember
+from streamlet.group.turns import turns_of
 from streamlet.group.values import (
     Assignment,
     AssignmentError,
@@ -103,7 +104,11 @@ def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
     else:
         decided, flip = _keep_claims(said), None
     reason = _reason(said.values())
-    return {r.member_id: _answer(run, view, decided, flip, r, reason) for r in read}
+    turns = turns_of(decided.members)
+    return {
+        r.member_id: _answer(run, view, decided, flip, r, reason, turns.get(r.member_id, 0))
+        for r in read
+    }
 
 
 def _decide(
@@ -237,9 +242,10 @@ def _answer(
     flip: Flip | None,
     read: _Read,
     reason: str,
+    turn_ms: int,
 ) -> bytes:
     """Encode one member's part at a version it reads."""
-    answer = attrs.evolve(_part(run, view, decided, read, reason), flip=flip)
+    answer = attrs.evolve(_part(run, view, decided, read, reason), flip=flip, turn_ms=turn_ms)
     data = wire.encode_assignment(answer, read.version, view.latest)
     if view.protocol_type == CONSUMER:
         data = view.envelope.assignment(answer, data, read.layout)

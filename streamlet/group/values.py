@@ -91,7 +91,8 @@ class Assignment:
     ``revoke`` are tasks to stop, commit and give up, followed by a rejoin (revoke, then assign).
     ``leave`` is an order to leave once nothing is owned. ``follow_up_ms`` is the wall-clock time
     of the next follow-up rebalance, None for none. ``being_learned`` are tasks of ``active`` that
-    another member learns. ``flip`` to another type than the group's is an order to go there; to
+    another member learns. ``turn_ms`` after the first plan that says what to release the member
+    begins with it. ``flip`` to another type than the group's is an order to go there; to
     its own, that not everybody has come yet.
     """
 
@@ -113,3 +114,4 @@ class Assignment:
     reason: str = ""  # of the rebalance, for status
     being_learned: frozenset[TaskId] = frozenset()
     flip: Flip | None = None
+    turn_ms: int = 0

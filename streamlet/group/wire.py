@@ -29,7 +29,7 @@ from streamlet.group.wire_schemas import ASSIGNMENTS, SUBSCRIPTIONS
 from streamlet.types import TaskId
 
 #: The latest version this code writes and reads.
-VERSION = 2
+VERSION = 3
 
 _HEAD = struct.Struct(">ii")
 _HASH_BYTES = 8
@@ -295,6 +295,7 @@ def _assignment_record(a: Assignment) -> dict[str, Any]:
         "made_ms": a.made_ms,
         "reason": a.reason,
         "flip": None if a.flip is None else attrs.asdict(a.flip),
+        "turn_ms": a.turn_ms,
     }
 
 

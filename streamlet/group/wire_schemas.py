@@ -90,12 +90,15 @@ _SUBSCRIPTION_2 = _extended(
 )
 _ASSIGNMENT_2 = _extended(_ASSIGNMENT_1, flip=["null", _FLIP])
 
+#: Version 3 adds when to begin to release tasks.
+_ASSIGNMENT_3 = _extended(_ASSIGNMENT_2, turn_ms="int")
+
 #: Version -> parsed schema.
 SUBSCRIPTIONS: dict[int, Any] = {
     version: fastavro.parse_schema(schema)
-    for version, schema in enumerate((_SUBSCRIPTION_1, _SUBSCRIPTION_2), start=1)
+    for version, schema in enumerate((_SUBSCRIPTION_1, _SUBSCRIPTION_2, _SUBSCRIPTION_2), start=1)
 }
 ASSIGNMENTS: dict[int, Any] = {
     version: fastavro.parse_schema(schema)
-    for version, schema in enumerate((_ASSIGNMENT_1, _ASSIGNMENT_2), start=1)
+    for version, schema in enumerate((_ASSIGNMENT_1, _ASSIGNMENT_2, _ASSIGNMENT_3), start=1)
 }

@@ -161,7 +161,8 @@ class Orders:
             self.awaited = bool(awaited)
         if assigned is not None and assigned.generation != self.generation:
             self.generation = assigned.generation
-            self._turns.ordered(assigned.assignment.release, now)
+            orders = assigned.assignment
+            self._turns.ordered(orders.release, orders.turn_ms, now)
             self._meters.rebalanced()
             self._forget_unit()  # it answered orders that are replaced
             log.info("generation %d: %s", assigned.generation, _summary(assigned.assignment))

@@ -4,9 +4,7 @@ What the owner's last commits bring is what the copy at the new home has still t
 runs the task. So the owner commits while it goes on, gives the copy time to take that in, and
 commits what came in between, until that is little: the rounds of a live migration's pre-copy.
 
-Owners that the same plan tells to give up tasks would all do that in the same moment, and each of
-the dozen steps from a stop to the first record at the new home would wait for all the others'. So
-each takes its turn, while its tasks go on.
+Owners that the same plan tells to give up tasks take turns with it, see ``group.turns``.
 """
 
 from __future__ import annotations
@@ -26,20 +24,6 @@ LEAST_MS = 60
 MOST_MS = 200
 #: Share of ``handover.timeout.ms`` in which they have to begin: the new owner waits already.
 SHARE_OF_TIMEOUT = 0.25
-#: Within how long all owners' turns come, ms: some eight hand-overs, one after the other. The first
-#: turn comes when what the rebalance and the last of the learning brought about is over.
-TURNS_MS = 1_000
-FIRST_TURN_MS = 200
-_GOLDEN = (5**0.5 - 1) / 2
-
-
-def turn_ms(task: TaskId) -> int:
-    """How long whoever gives up this task waits before it begins, ms.
-
-    Nobody knows of the others. But no two have the same task, and multiples of the golden ratio,
-    less their whole part, lie far from each other for any few numbers that are near each other.
-    """
-    return FIRST_TURN_MS + int(TURNS_MS * (task.partition * _GOLDEN % 1))
 
 
 class Turns:
@@ -48,13 +32,13 @@ class Turns:
     def __init__(self) -> None:
         self._at_ms: dict[TaskId, int] = {}
 
-    def ordered(self, release: Iterable[TaskId], now_ms: int) -> None:
-        """A plan has us give up these and no others.
+    def ordered(self, release: Iterable[TaskId], turn_ms: int, now_ms: int) -> None:
+        """A plan has us give up these and no others, so long after now.
 
         The wait counts from the first of the plans that say so: they may follow each other faster
         than turns come.
         """
-        self._at_ms = {task: self._at_ms.get(task, now_ms + turn_ms(task)) for task in release}
+        self._at_ms = {task: self._at_ms.get(task, now_ms + turn_ms) for task in release}
 
     def wait_ms(self, tasks: Iterable[TaskId], now_ms: int) -> int:
         """How long until tasks may be stopped, ms. Others may wait for us to stop the rest."""

@@ -231,6 +231,19 @@ def test_only_the_leader_is_told_when_to_join_again(follow_up_ms, revoke, told):
     assert answers["b"].follow_up_ms is None
 
 
+def test_owners_that_release_tasks_are_told_when_each_begins():
+    bench = Bench()
+    bench.answer = Plan(
+        {
+            "a": MemberPlan(release={T00: "c"}),
+            "b": MemberPlan(release={T01: "c"}),
+            "c": MemberPlan(),
+        }
+    )
+    answers = bench.plan(a=bench.say(), b=Bench().say(), c=Bench().say())
+    assert {name: told.turn_ms for name, told in answers.items()} == {"a": 200, "b": 700, "c": 0}
+
+
 def test_a_group_too_large_to_store_is_told_less():
     bench = Bench()
     bench.plan(a=bench.say(), reduced=1)
@@ -280,13 +293,13 @@ def test_a_member_too_new_for_its_leader_describes_itself_in_the_older_version()
     """A rolling upgrade begins with a follower; the leader's turn comes later."""
     newcomer, leader = Bench(), Bench(latest=1)
     first = newcomer.say()
-    assert wire.read_head(first) == wire.Head(2, 2)
+    assert wire.read_head(first) == wire.Head(wire.VERSION, wire.VERSION)
     answers = leader.protocol.assign(
         RunAssignor(5, (JoinedMember("a", None, leader.say()), JoinedMember("b", None, first)))
     )
     assert newcomer.protocol.decode(answers["b"]) == Assignment()
     assert newcomer.rejoins == ["the leader knows version 1 at most"]
-    assert wire.read_head(newcomer.say()) == wire.Head(1, 2)
+    assert wire.read_head(newcomer.say()) == wire.Head(1, wire.VERSION)
 
 
 def test_a_newer_leader_answers_each_member_in_a_version_it_reads():
@@ -294,7 +307,7 @@ def test_a_newer_leader_answers_each_member_in_a_version_it_reads():
     leader.answer = Plan({"b": MemberPlan(active=frozenset({T01}))})
     members = (JoinedMember("a", None, leader.say()), JoinedMember("b", None, old.say()))
     answers = leader.protocol.assign(RunAssignor(5, members, 0, "a"))
-    assert [wire.read_head(answers[name]).version for name in "ab"] == [2, 1]
+    assert [wire.read_head(answers[name]).version for name in "ab"] == [wire.VERSION, 1]
     assert old.protocol.decode(answers["b"]).active == {T01}
 
 
@@ -304,7 +317,9 @@ def test_a_static_member_that_restarts_as_an_older_program_asks_anew():
     old.say(nonce=7)
     cached = wire.encode_assignment(Assignment(active=frozenset({T00}), answers_nonce=6))
     assert old.protocol.decode(cached) == Assignment()
-    assert old.rejoins == ["restarted as an older program: version 2 is above ours, 1"]
+    assert old.rejoins == [
+        f"restarted as an older program: version {wire.VERSION} is above ours, 1"
+    ]
 
 
 def test_what_a_program_is_looks_the_same_to_programs_of_all_versions():

@@ -72,6 +72,7 @@ ASSIGNMENTS = st.builds(
     reason=TEXT,
     being_learned=TASK_SETS,
     flip=FLIPS,
+    turn_ms=st.integers(0, 2_000),
 )
 
 
@@ -100,11 +101,13 @@ def test_equal_subscriptions_have_equal_bytes_whatever_the_order_of_their_parts(
 
 @given(SUBSCRIPTIONS, ASSIGNMENTS)
 def test_what_an_older_version_has_no_place_for_is_left_out(subscription, assignment):
-    """Of modes and flips version 1 knows nothing; all else is there."""
+    """Of modes, flips and turns version 1 knows nothing; all else is there."""
     read = wire.decode_subscription(wire.encode_subscription(subscription, 1))
     assert read == attrs.evolve(subscription, mode="incremental", flip=None)
     told = wire.decode_assignment(wire.encode_assignment(assignment, 1))
-    assert told == attrs.evolve(assignment, flip=None)
+    assert told == attrs.evolve(assignment, flip=None, turn_ms=0)
+    told = wire.decode_assignment(wire.encode_assignment(assignment, 2))
+    assert told == attrs.evolve(assignment, turn_ms=0)
 
 
 def test_no_bytes_are_the_empty_assignment():

@@ -19,7 +19,6 @@ from streamlet.runtime.commit import Settled
 from streamlet.runtime.holdings import Holdings
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.orders import Orders
-from streamlet.runtime.precopy import turn_ms
 from streamlet.testing.ports import MemoryLog, MemorySource
 from streamlet.types import TaskId
 
@@ -152,10 +151,10 @@ def test_a_join_that_is_due_does_not_wait_for_further_commits() -> None:
 
 def test_a_task_that_another_takes_over_is_given_up_when_it_is_our_turn() -> None:
     scene = Scene()
-    due, turn = scene.orders.precopy.due, turn_ms(T)
+    due, turn = scene.orders.precopy.due, 450
     for generation, now_ms in ((2, 0), (3, turn - 100)):
         scene.clock.advance(now_ms)
-        scene.board.offer(Assigned(generation, "a", Assignment(release={T: "b"})))
+        scene.board.offer(Assigned(generation, "a", Assignment(release={T: "b"}, turn_ms=turn)))
         scene.orders.take()
         assert (due(turn - 1), due(turn)) == (False, True), "whichever plan says so first"
 

@@ -1,0 +1,25 @@
+"""When each of the owners begins that one plan tells to give up tasks to others.
+
+All at once, each of the dozen steps from a stop to the first record at the new home would wait for
+all the others'. So they take turns, as far apart as there is time, while their tasks go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamlet.assignor.values import MemberPlan
+
+#: Within how long all turns come, ms: some eight hand-overs, one after the other. The first turn
+#: comes when what the rebalance and the last of the learning brought about is over.
+TURNS_MS = 1_000
+FIRST_TURN_MS = 200
+
+
+def turns_of(members: Mapping[str, MemberPlan]) -> dict[str, int]:
+    """How long each member waits that is to release tasks, by id, ms from when it learns of it."""
+    owners = sorted(member for member, part in members.items() if part.release)
+    return {
+        member: FIRST_TURN_MS + TURNS_MS * number // len(owners)
+        for number, member in enumerate(owners)
+    }
