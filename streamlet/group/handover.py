@@ -549,6 +549,7 @@ class Handover:
         if ours & (orders.revoke | orders.release.keys()):
             return
         idle = not ours and not self._stages(Stage.WAITING)
+        stays = self.rules.static and self.leaving is None
         if orders.leave and idle:
             self._leave("its time to leave was up")
         elif self._owes_rejoin:
@@ -560,10 +561,12 @@ class Handover:
             if not (orders.active or orders.release or orders.revoke or orders.pending):
                 self._leave("drained")
             elif orders.release and not self._asked_to_go:
-                self._ask_to_go(now_ms)
+                self._ask_to_go(now_ms, "gave up its last task")
+        elif stays and orders.release and not (self._asked_to_go or self._described):
+            self._ask_to_go(now_ms, "a static member gave up what it was to")
 
-    def _ask_to_go(self, now_ms: int) -> None:
-        """Have an assignment without our tasks confirm that nothing is expected of us.
+    def _ask_to_go(self, now_ms: int, reason: str) -> None:
+        """Have an assignment confirm that no more is expected; it is what a restart is handed.
 
         Not at once: others leave with us, and a rebalance would fall amid their hand-overs.
         """
@@ -571,7 +574,7 @@ class Handover:
             self._go_at_ms = now_ms + self.rules.farewell_ms
         if self._go_at_ms <= now_ms:
             self._asked_to_go, self._go_at_ms = True, None
-            self._rejoin("gave up its last task")
+            self._rejoin(reason)
 
     def _leave(self, reason: str) -> None:
         self._left = True

@@ -468,6 +468,28 @@ def test_the_next_part_of_a_plan_is_called_for_at_its_time_unless_a_later_plan_o
     assert [type(d) for d in by.later(1)] == [Rejoin]
 
 
+def test_a_static_owner_has_the_plan_forget_what_it_gave_up() -> None:
+    """A restart would be handed the order once more, and cost a rebalance then."""
+    by = owner(T, U, static=True)
+    by.assigned(active=frozenset({U}), release={T: "b"})
+    by.hold(1)
+    done = by.committed(1, CommitOutcome.ACCEPTED)
+    assert not [d for d in done if isinstance(d, Rejoin)], "the new owner may be at it"
+    assert by.later(by.rules.rules.farewell_ms) == [
+        Rejoin("a static member gave up what it was to")
+    ]
+    assert by.later(1_000) == [], "once is enough"
+
+
+def test_the_new_owner_may_have_had_it_forgotten_before() -> None:
+    by = owner(T, U, static=True)
+    by.assigned(active=frozenset({U}), release={T: "b"})
+    by.hold(1)
+    by.committed(1, CommitOutcome.ACCEPTED)
+    by.assigned(active=frozenset({U}))
+    assert by.later(by.rules.rules.farewell_ms) == []
+
+
 # -- leaving ---------------------------------------------------------------------------------------
 
 
