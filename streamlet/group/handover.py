@@ -97,8 +97,8 @@ class Handover:
         self._descriptions = 0  # to the group, so far
         self._described = False  # in a JoinGroup that was not answered yet
         self._owes_rejoin = False
-        self._asked_to_go = False
-        self._go_at_ms: int | None = None  # when to ask for that, once all is given up
+        self._asked_to_confirm = False
+        self._confirm_at_ms: int | None = None  # when to ask for that, once all is given up
         self._leaving_said = False
         self._left = False
         self._set = SetCopies(frozenset(), frozenset())
@@ -123,8 +123,8 @@ class Handover:
         self.generation, self._member_id, self._orders = generation, member_id, orders
         self._unit = None
         self._retry_at_ms = now_ms
-        self._owes_rejoin, self._asked_to_go = bool(orders.revoke), False
-        self._go_at_ms = None
+        self._owes_rejoin, self._asked_to_confirm = bool(orders.revoke), False
+        self._confirm_at_ms = None
         due = orders.follow_up_ms
         self._follow_up_at_ms = None if due is None else now_ms + max(due - wall_ms, 0)
         for task in sorted(self.claims):
@@ -184,7 +184,7 @@ class Handover:
     def _without_orders(self) -> None:
         """Nothing that was ordered is to be done any more."""
         self.generation, self._orders = -1, Assignment()
-        self._unit = self._join = self._follow_up_at_ms = self._go_at_ms = None
+        self._unit = self._join = self._follow_up_at_ms = self._confirm_at_ms = None
         self._owes_rejoin = self._described = self._flipping = False
 
     def describe(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
@@ -362,7 +362,7 @@ class Handover:
     def set_leaving(self, leaving: Leaving | None) -> None:
         """Our instance is to go, or to stay after all; before the first join there is no other."""
         if leaving != self.leaving:
-            self.leaving, self._go_at_ms = leaving, None
+            self.leaving, self._confirm_at_ms = leaving, None
             if self._known or self.generation >= 0:
                 self._rejoin("stays" if leaving is None else "leaving")
 
@@ -412,7 +412,7 @@ class Handover:
         if self._unit is None and self._ordered():
             times.append(self._retry_at_ms)
         if not self._described:
-            times.append(self._go_at_ms)
+            times.append(self._confirm_at_ms)
         return min((at for at in times if at is not None), default=None)
 
     @property
@@ -437,9 +437,9 @@ class Handover:
         return frozenset(task for task, claim in self.claims.items() if claim.is_near(now_ms))
 
     @property
-    def going(self) -> bool:
-        """Whether all is handed over, and the group is about to be asked to let us go."""
-        return self._go_at_ms is not None
+    def confirming(self) -> bool:
+        """Whether all is handed over, and the group is about to be asked to confirm it."""
+        return self._confirm_at_ms is not None
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -549,7 +549,6 @@ class Handover:
         if ours & (orders.revoke | orders.release.keys()):
             return
         idle = not ours and not self._stages(Stage.WAITING)
-        stays = self.rules.static and self.leaving is None
         if orders.leave and idle:
             self._leave("its time to leave was up")
         elif self._owes_rejoin:
@@ -560,20 +559,22 @@ class Handover:
                 return  # a leader finishes its last assignment; ours may not be the last word
             if not (orders.active or orders.release or orders.revoke or orders.pending):
                 self._leave("drained")
-            elif orders.release and not self._asked_to_go:
-                self._ask_to_go(now_ms, "gave up its last task")
-        elif stays and orders.release and not (self._asked_to_go or self._described):
-            self._ask_to_go(now_ms, "a static member gave up what it was to")
+            elif orders.release:
+                self._ask_to_confirm(now_ms, "gave up its last task")
+        elif orders.release and self.rules.static and not (self.leaving or self._described):
+            self._ask_to_confirm(now_ms, "a static member gave up what it was to")
 
-    def _ask_to_go(self, now_ms: int, reason: str) -> None:
+    def _ask_to_confirm(self, now_ms: int, reason: str) -> None:
         """Have an assignment confirm that no more is expected; it is what a restart is handed.
 
         Not at once: others leave with us, and a rebalance would fall amid their hand-overs.
         """
-        if self._go_at_ms is None:
-            self._go_at_ms = now_ms + self.rules.farewell_ms
-        if self._go_at_ms <= now_ms:
-            self._asked_to_go, self._go_at_ms = True, None
+        if self._asked_to_confirm:
+            return
+        if self._confirm_at_ms is None:
+            self._confirm_at_ms = now_ms + self.rules.farewell_ms
+        if self._confirm_at_ms <= now_ms:
+            self._asked_to_confirm, self._confirm_at_ms = True, None
             self._rejoin(reason)
 
     def _leave(self, reason: str) -> None:

@@ -31,8 +31,8 @@ class HandoverRules:
     ``gives_up_at_joins``: before each JoinGroup the member stops what others learn of it (handover
     ``surrender``); ``stops_at_joins``: all it runs (mode ``eager``). ``static``: it has a static
     id, so that its next process is handed the assignment this one was. ``farewell_ms``: after its
-    last hand-over a member that leaves waits for so long before it asks for a rebalance: until
-    all that leave with it have had their turn (``runtime/precopy``).
+    last hand-over a member that leaves waits for so long before it asks for a rebalance, and a
+    static one that gave up tasks: until all others have had their turn (``group/turns``).
     """
 
     acceptable_lag: int = 10_000

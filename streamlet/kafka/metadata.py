@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
+from streamlet.errors import BrokerError
 from streamlet.kafka.codes import broker_error
 
 #: How long to wait for a topic's metadata.
@@ -13,14 +14,14 @@ METADATA_S = 10.0
 ANSWER_S = 1.0
 
 
-def look_up(client: Consumer | Producer, topic: str) -> None:
+def look_up(client: Consumer | Producer, topic: str, timeout_s: float = METADATA_S) -> None:
     """Have a client ask where a topic lies, which it remembers.
 
     Raises:
         BrokerError: no broker answers.
     """
     try:
-        client.list_topics(topic, timeout=METADATA_S)
+        client.list_topics(topic, timeout=timeout_s)
     except KafkaException as error:
         raise broker_error(error) from error
 
@@ -28,7 +29,7 @@ def look_up(client: Consumer | Producer, topic: str) -> None:
 def finds_brokers(client: Consumer | Producer, topic: str) -> bool:
     """Whether any broker answers the client."""
     try:
-        client.list_topics(topic, timeout=ANSWER_S)
-    except KafkaException:
+        look_up(client, topic, ANSWER_S)
+    except BrokerError:
         return False
     return True

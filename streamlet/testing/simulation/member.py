@@ -180,7 +180,7 @@ class SimMember:
         machine = self.machine
         quiet = machine.state is State.STABLE or machine.state in ENDED
         handover, worker = self.handover, self.worker
-        return quiet and not (handover.busy or handover.going or worker.busy)
+        return quiet and not (handover.busy or handover.confirming or worker.busy)
 
     def alive(self) -> bool:
         """Whether the group has heard of us within the session timeout."""

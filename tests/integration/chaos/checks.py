@@ -20,7 +20,7 @@ def await_share(cluster: Cluster, instance: Instance, members: int = 1) -> None:
     wait_for(has_share, lambda: f"{instance.name} has its share\n{cluster.logs()}")
 
 
-def go_on(load: Load, times: int = 1) -> None:
+def go_on(load: Load, times: int = 5) -> None:
     """Let each key come so often.
 
     Who lost its tasks may still put out what it has of them, late: below what others put out since.

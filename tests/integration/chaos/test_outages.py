@@ -36,7 +36,7 @@ def test_a_broker_that_restarts_loses_nothing(
         for instance in instances:
             await_share(cluster, instance)
         kafka_broker.restart()
-        go_on(load)
+        go_on(load, 10)
         assert_exact_in_the_end(cluster, instances, load)
     for instance in instances:
         assert "starting it again" not in instance.log()
@@ -54,7 +54,7 @@ def test_a_broker_that_is_away_longer_than_the_session_timeout_loses_nothing(
         back = time.monotonic() + 12
         wait_for(lambda: time.monotonic() > back, "twice the session timeout")
         kafka_broker.start()
-        go_on(load)
+        go_on(load, 10)
         assert_exact_in_the_end(cluster, instances, load)
 
 

@@ -202,9 +202,9 @@ def test_a_learner_whose_copies_are_damaged_or_older_than_the_changelog_starts_o
         await_owners(cluster, owner, joiner)
         assert joiner.stop() == 0, joiner.log()
         await_owners(cluster, owner)
-        go_on(load)
+        go_on(load, 25)
         ends = cluster.admin.end_offsets(changelogs)
-        go_on(load, 30)
+        go_on(load, 50)
         cut_off(cluster, ends)
         damaged = [task for task in cluster.tasks if task.partition < PARTITIONS - 1]
         for task in damaged:
