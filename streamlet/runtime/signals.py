@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from _thread import start_new_thread
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import FrameType, TracebackType
@@ -40,7 +41,7 @@ class GracefulStop:
     ) -> None:
         self.asked = threading.Event()
         self.now = threading.Event()
-        self._breakable = breakable
+        self._left = [self.asked] if breakable else [self.asked, self.now]
         self.drain = threading.Event()
         self._drains = drains or drain_on_sigterm
         self._drain_on_sigterm = drain_on_sigterm
@@ -63,10 +64,16 @@ class GracefulStop:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGUSR1 or (number == signal.SIGTERM and self._drain_on_sigterm):
             self._drain_on_sigterm = False  # a second one means it
-            self.drain.set()
+            _set(self.drain)
             return
-        if self.asked.is_set():
-            if self._breakable or self.now.is_set():
-                raise KeyboardInterrupt
-            self.now.set()
-        self.asked.set()
+        if not self._left:
+            raise KeyboardInterrupt
+        _set(self._left.pop(0))
+
+
+def _set(event: threading.Event) -> None:
+    """Set it in another thread: whoever the signal interrupted may hold the event's own lock.
+
+    A wait on it does for a moment when it begins; setting it here would wait for ever for that.
+    """
+    start_new_thread(event.set, ())

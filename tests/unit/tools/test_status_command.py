@@ -207,7 +207,8 @@ def test_watching_prints_a_document_a_line_and_outlives_a_broker_that_restarts()
     common = Common(None, {}, Output(True, out, err))
     assert look_on(common, look(Interrupting([described("Stable", MEMBER)])), every_s=0)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [line["group"]["state"] for line in lines] == ["Stable", "Stable"]
+    assert {line["group"]["state"] for line in lines} == {"Stable"}
+    assert len(lines) >= 2  # it may look once more before it hears of the signal
     assert "the broker restarts" in err.getvalue()
 
 
@@ -227,7 +228,8 @@ def test_watching_waits_for_an_application_that_is_not_there_yet() -> None:
     late = Late([described("Dead"), described("Dead"), described("Stable", MEMBER)])
     assert look_on(common, look(late), every_s=0)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [line["group"]["state"] for line in lines] == ["Stable", "Stable"]
+    assert {line["group"]["state"] for line in lines} == {"Stable"}
+    assert len(lines) >= 2  # it may look once more before it hears of the signal
     assert err.getvalue().count("there is no application 'flights' on this cluster; waiting") == 1
 
 
