@@ -28,8 +28,9 @@ from collections.abc import Mapping
 
 import attrs
 
-from streamlet.assignor.values import Copy, Leaving, Role
+from streamlet.assignor.values import Copy, Leaving
 from streamlet.group.commands import CommitOutcome
+from streamlet.group.followed import Followed, FollowedCopies, said_of
 from streamlet.group.handover_values import (
     OURS,
     Activate,
@@ -39,7 +40,6 @@ from streamlet.group.handover_values import (
     CommitLast,
     Decision,
     EndHold,
-    Followed,
     HandoverRules,
     Leave,
     PollMarks,
@@ -47,7 +47,6 @@ from streamlet.group.handover_values import (
     Reclaim,
     Rejoin,
     Resume,
-    SetCopies,
     Stage,
     Stop,
 )
@@ -79,8 +78,7 @@ class Handover:
         self.rules = rules
         #: Tasks that are ours, or will be, or were until we gave them up.
         self.claims: dict[TaskId, Claim] = {}
-        #: Copies that read on. A task of ours is not among those that are read, see ``SetCopies``.
-        self.copies: dict[TaskId, Followed] = {}
+        self._followed = FollowedCopies(rules)
         self.leaving: Leaving | None = None
         self.generation = -1
         self._member_id = ""
@@ -92,7 +90,6 @@ class Handover:
         self._tokens = 0
         self._retry_at_ms = 0
         self._follow_up_at_ms: int | None = None
-        self._speak_at_ms: int | None = None  # when to tell the group of ready learners
         self._known = False  # we have been described to the group
         self._descriptions = 0  # to the group, so far
         self._described = False  # in a JoinGroup that was not answered yet
@@ -101,7 +98,11 @@ class Handover:
         self._confirm_at_ms: int | None = None  # when to ask for that, once all is given up
         self._leaving_said = False
         self._left = False
-        self._set = SetCopies(frozenset(), frozenset())
+
+    @property
+    def copies(self) -> dict[TaskId, Followed]:
+        """Copies that read on; of a task of ours too, which is not among those that are read."""
+        return self._followed.copies
 
     def take(self) -> list[Decision]:
         """What was decided since the last call, in order."""
@@ -134,9 +135,7 @@ class Handover:
             self._out.append(Activate(task))
         for task in sorted(orders.pending.keys() - self._stages(*OURS, Stage.WAITING)):
             self._wait(task, now_ms)
-        wanted = dict.fromkeys(orders.standby, Role.STANDBY)
-        wanted |= dict.fromkeys(orders.learner | orders.pending.keys(), Role.LEARNER)
-        self.copies = {task: self._followed(task, role) for task, role in sorted(wanted.items())}
+        self._followed.follow(orders)
         self._proceed(now_ms)
 
     def _renew(self, task: TaskId) -> None:
@@ -168,10 +167,6 @@ class Handover:
         self.claims[task] = Claim(
             Stage.WAITING, self.generation, since_ms=now_ms, poll_at_ms=now_ms
         )
-
-    def _followed(self, task: TaskId, role: Role) -> Followed:
-        old = self.copies.get(task)
-        return Followed(role) if old is None else Followed(role, old.lag, old.ready, old.said)
 
     def lost(self) -> None:
         """Stop all that is ours, write nothing, claim nothing; copies stay (M1)."""
@@ -210,28 +205,13 @@ class Handover:
 
     def told(self) -> None:
         """The group knows what we have to say."""
-        for copy in self.copies.values():
-            copy.said = copy.ready
-        self._speak_at_ms = None
+        self._followed.told()
         self._known = True
         self._leaving_said = self.leaving is not None
 
     def view(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
         """What ``describe`` would say, for looking only."""
-        said = {task: Copy(Role.DORMANT, lag=lag) for task, lag in dormant.items()}
-        for task, copy in self.copies.items():
-            said[task] = Copy(copy.role, ready=copy.ready, lag=copy.lag)
-        for task, claim in self.claims.items():
-            copy = self.copies.get(task, Followed(Role.LEARNER))
-            match claim.stage:
-                case Stage.WAITING:
-                    role = Role.PENDING
-                    said[task] = Copy(role, claim.generation, ready=copy.ready, lag=copy.lag)
-                case Stage.RELEASED:
-                    said[task] = Copy(Role.RELEASED, ready=True, lag=0)
-                case _:
-                    said[task] = Copy(Role.ACTIVE, claim.generation)
-        return dict(sorted(said.items()))
+        return said_of(self.claims, self.copies, dormant)
 
     def join_due(self, token: int, now_ms: int, generation: int, *, flip: bool = False) -> None:
         """A JoinGroup waits for us to give up what is given up at joins (L7).
@@ -292,21 +272,8 @@ class Handover:
 
     def progress(self, task: TaskId, lag: int, now_ms: int) -> None:
         """How many changelog records a copy has still to read."""
-        copy = self.copies.get(task)
-        if copy is None:
-            return
-        copy.lag, copy.ready = lag, lag <= self.rules.acceptable_lag
-        if not copy.ready:
-            copy.said = False
-        if copy.role is Role.LEARNER and copy.ready and not copy.said and self._all_ready():
-            if self._speak_at_ms is None:
-                self._speak_at_ms = now_ms + self.rules.linger_ms
+        if self._followed.progress(task, lag, now_ms):
             self.tick(now_ms)
-
-    def _all_ready(self) -> bool:
-        if self.rules.partial:
-            return True
-        return all(copy.ready for copy in self.copies.values() if copy.role is Role.LEARNER)
 
     def fetched(self, task: TaskId, positions: Positions | None, now_ms: int) -> None:
         """What a poll found; None where it found nothing stable."""
@@ -316,7 +283,7 @@ class Handover:
         claim.looked(positions, now_ms, self.rules)
         if positions is not None and positions.mark_for(self._member_id, claim.generation):
             claim.stage = Stage.OPENING
-            self.copies.pop(task, None)
+            self._followed.drop(task)
             self._set_copies()
             self._out.append(Activate(task, positions))
 
@@ -355,7 +322,7 @@ class Handover:
         claim = self.claims.get(task)
         if claim is not None and claim.stage in (Stage.OPENING, Stage.WAITING):
             self._close(task)
-            self.copies.pop(task, None)
+            self._followed.drop(task)
             self._set_copies()
             self._rejoin(f"cannot take over {task}: {reason}")
 
@@ -368,14 +335,11 @@ class Handover:
 
     def tick(self, now_ms: int) -> None:
         """Do what is due; see ``due_ms``."""
-        if self._speak_at_ms is not None and self._stages(Stage.WAITING, Stage.OPENING):
-            self._speak_at_ms = max(self._speak_at_ms, now_ms + self.rules.linger_ms)
+        if self._stages(Stage.WAITING, Stage.OPENING):
+            self._followed.put_off(now_ms)
         speak_at_ms = self._may_speak_at_ms()
-        if speak_at_ms is not None and speak_at_ms <= now_ms:
-            self._speak_at_ms = None
-            learners = (copy for copy in self.copies.values() if copy.role is Role.LEARNER)
-            if any(copy.ready and not copy.said for copy in learners):  # it may have fallen behind
-                self._rejoin("a learner is ready")
+        if speak_at_ms is not None and speak_at_ms <= now_ms and self._followed.speak():
+            self._rejoin("a learner is ready")
         if self._follow_up_at_ms is not None and self._follow_up_at_ms <= now_ms:
             self._follow_up_at_ms = None
             self._rejoin("the plan's next part is due")
@@ -393,14 +357,7 @@ class Handover:
         other copies wait too, so for a moment afterwards it is not known how far they are.
         """
         overtakes = self._described or self._stages(Stage.WAITING, Stage.OPENING)
-        if overtakes or self._speak_at_ms is None:
-            return None
-        return self._speak_at_ms + (0 if self._settled() else self.rules.settle_ms)
-
-    def _settled(self) -> bool:
-        """Whether the learners to be told of have next to nothing left to read."""
-        new = [c for c in self.copies.values() if c.role is Role.LEARNER and c.ready and not c.said]
-        return all(copy.lag is None or copy.lag <= self.rules.settled_lag for copy in new)
+        return None if overtakes else self._followed.speak_at_ms
 
     def due_ms(self) -> int | None:
         """When ``tick`` has something to do, at the latest."""
@@ -429,7 +386,7 @@ class Handover:
     @property
     def _hurries(self) -> bool:
         unclaimed = any(not self.claims[task].claimed for task in self._stages(Stage.RUNNING))
-        waits = self._join is not None or self._speak_at_ms is not None
+        waits = self._join is not None or self._followed.to_be_told
         return bool(unclaimed or waits or self._out or self._owes_rejoin)
 
     def near(self, now_ms: int) -> frozenset[TaskId]:
@@ -476,10 +433,8 @@ class Handover:
         self._end_orders(now_ms)
 
     def _set_copies(self) -> None:
-        read = {t: copy.role for t, copy in self.copies.items() if t not in self._stages(*OURS)}
-        wanted = SetCopies(*(_of_role(read, role) for role in (Role.LEARNER, Role.STANDBY)))
-        if wanted != self._set:
-            self._set = wanted
+        wanted = self._followed.read_beside(self._stages(*OURS))
+        if wanted is not None:
             self._out.append(wanted)
 
     def _poll(self, now_ms: int) -> None:
@@ -592,9 +547,6 @@ class Handover:
                 assert claim.generation == self.generation, (task, "an order that was replaced")
         member = self.generation >= 0
         assert member or self.claims.keys() == self._stages(Stage.HELD), "a claim of no member"
-        assert not self._stages(*OURS) & (self._set.learner | self._set.standby), self._set
+        read = self._followed.read
+        assert not self._stages(*OURS) & (read.learner | read.standby), read
         assert all(task in self.claims for task in unit), unit
-
-
-def _of_role(read: Mapping[TaskId, Role], role: Role) -> frozenset[TaskId]:
-    return frozenset(task for task, its in read.items() if its is role)

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import attrs
 
-from streamlet.assignor.values import Role
 from streamlet.config import Settings
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.messages import Committed
@@ -126,16 +125,6 @@ class Claim:
         """Whether nobody runs the task until we do, or soon."""
         waiting = self.stage is Stage.WAITING and now_ms < self.brisk_until_ms
         return waiting or self.stage is Stage.OPENING
-
-
-@attrs.define
-class Followed:
-    """A copy that reads its changelog. ``said`` is what the group was told of its readiness."""
-
-    role: Role  # LEARNER or STANDBY
-    lag: int | None = None
-    ready: bool = False
-    said: bool = False
 
 
 @attrs.frozen

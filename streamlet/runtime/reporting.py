@@ -13,8 +13,9 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
+from streamlet.group.followed import Followed
 from streamlet.group.handover import Handover
-from streamlet.group.handover_values import OURS, Claim, Followed, Stage
+from streamlet.group.handover_values import OURS, Claim, Stage
 from streamlet.kafka.ports import RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.board import Board
