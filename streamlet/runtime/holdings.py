@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.runtime.active import ActiveTask, Stage
@@ -83,14 +83,16 @@ class Holdings:
         kept, self._kept = self._kept, []
         return kept
 
-    def stop(self, active: ActiveTask) -> None:
-        """Process nothing more of a running task, but keep it as it is."""
-        self._stop_fetching(active)
-        active.move_to(Stage.STOPPED)
+    def stop(self, tasks: Iterable[ActiveTask]) -> None:
+        """Process nothing more of these running tasks, but keep them as they are."""
+        stopped = list(tasks)
+        self._stop_fetching(stopped)
+        for active in stopped:
+            active.move_to(Stage.STOPPED)
 
     def drop(self, active: ActiveTask) -> None:
         """Close a task, writing nothing; its folder stays as it was at the last commit."""
-        self._stop_fetching(active)
+        self._stop_fetching([active])
         self._forget(active)
         active.move_to(Stage.CLOSED)
         self._close(active.opened)
@@ -109,8 +111,9 @@ class Holdings:
             self._source.resume(low)
             self._paused.difference_update(low)
 
-    def _stop_fetching(self, active: ActiveTask) -> None:
-        mine = [tp for tp in active.inputs if self.by_partition.get(tp) is active]
+    def _stop_fetching(self, tasks: Sequence[ActiveTask]) -> None:
+        """Have the client forget their inputs, at once: each call waits for a thread of its own."""
+        mine = [tp for task in tasks for tp in task.inputs if self.by_partition.get(tp) is task]
         if mine:
             self._source.unassign(mine)
         for tp in mine:

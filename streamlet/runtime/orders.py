@@ -369,8 +369,7 @@ class Orders:
                 self._reclaims.want(self._holdings.tasks[task])
             case Stop(tasks=tasks):
                 self._meters.stopping(tasks)
-                for task in tasks:
-                    self._holdings.stop(self._holdings.tasks[task])
+                self._holdings.stop(self._holdings.tasks[task] for task in tasks)
             case Resume(task=task):
                 active = self._holdings.tasks[task]
                 if active.stage is Stage.STOPPED:

@@ -249,8 +249,7 @@ class Worker:
         self._set_state("PENDING_SHUTDOWN")
         for task in self._activation.tasks:
             self._activation.cancel(task)
-        for active in self.holdings.of_stage(Stage.RUNNING):
-            self.holdings.stop(active)
+        self.holdings.stop(self.holdings.of_stage(Stage.RUNNING))
         try:
             self._await_last_commit()
         except EntryTooLargeError as error:

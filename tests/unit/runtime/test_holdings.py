@@ -1,0 +1,52 @@
+"""Tasks that a worker holds, and what the client is told of their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+from streamlet.runtime.active import ActiveTask, Stage
+from streamlet.runtime.holdings import Holdings
+from streamlet.testing.ports import MemoryLog, MemorySource
+from streamlet.types import TaskId, TopicPartition
+
+#: One input, no store.
+PART = SimpleNamespace(stateful=False, stores=(), input_topics=("in",))
+
+
+class Counting(MemorySource):
+    """Notes what was unassigned together."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        super().__init__(log)
+        self.unassigned: list[list[TopicPartition]] = []
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        self.unassigned.append(sorted(partitions))
+        super().unassign(partitions)
+
+
+def running(partition: int) -> ActiveTask:
+    """A task of one input, from its beginning."""
+    task, tp = TaskId(0, partition), TopicPartition("in", partition)
+    state = SimpleNamespace(cache_bytes=0)
+    made = ActiveTask(cast(Any, SimpleNamespace(task=task, state=state)), cast(Any, PART))
+    made.committed = {tp: 0}
+    made.processor = cast(Any, SimpleNamespace(received={tp: 0}))
+    return made
+
+
+def test_tasks_that_stop_together_are_taken_from_the_client_in_one_call() -> None:
+    log = MemoryLog()
+    log.create("in", 4)
+    source = Counting(log)
+    holdings = Holdings(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
+    tasks = [running(partition) for partition in range(4)]
+    for active in tasks:
+        holdings.add(active)
+        holdings.resume(active)
+    holdings.stop(tasks[:3])
+    assert source.unassigned == [[TopicPartition("in", partition) for partition in range(3)]]
+    assert [active.stage for active in tasks] == [*3 * [Stage.STOPPED], Stage.RUNNING]
+    assert list(holdings.by_partition) == [TopicPartition("in", 3)]
