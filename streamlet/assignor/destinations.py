@@ -36,7 +36,8 @@ class Destinations:
     ``homeless``: those without any copy. ``learning`` and ``ordered``: members that take a task
     over, by learning or by an order that is still open; ``learned``: those that learned it until
     now. ``going``: tasks that must leave their owners, for wherever they are needed. ``late``:
-    tasks whose owner is out of time.
+    tasks whose owner is out of time. ``unsettled``: a task that is being handed over has to go on
+    from there, which can be planned only once it has come.
     """
 
     view: View
@@ -53,6 +54,7 @@ class Destinations:
     ordered: dict[int, int] = attrs.field(factory=dict)
     going: list[int] = attrs.field(factory=list)
     late: set[int] = attrs.field(factory=set)
+    unsettled: bool = False
 
     @classmethod
     def of(
@@ -65,6 +67,7 @@ class Destinations:
         found.clear_leaving()
         if not calm:
             found.balance()
+            found.unsettled = found.may_improve_once_handed_over()
         found.give_homeless()
         take_up_again(found.sheet, found.owner, found.learned, found.learning)
         return found
@@ -195,6 +198,15 @@ class Destinations:
         for task, learner in list(self.learning.items()):
             if self.sheet.home[task] != self.view.instance_of[learner]:
                 del self.learning[task]
+
+    def may_improve_once_handed_over(self) -> bool:
+        """Whether a task whose order is still open had better end elsewhere: others joined since.
+
+        Nobody asks for another round when it has been taken over, so the plan has to.
+        """
+        if not self.ordered or not self.sheet.outside():
+            return False
+        return bool(balance(self.sheet.copy(), self.ordered, {}))
 
     def give_homeless(self) -> None:
         """Give what nobody has a copy of to members of the instances found for it."""

@@ -45,7 +45,8 @@ def move_warm(
     steps.learn()
     if not calm:
         steps.even_out()
-    return Outcome(found.sheet, 0 if steps.hurry else RELEASE_MS if steps.uneven else None)
+    later = steps.uneven or found.unsettled
+    return Outcome(found.sheet, 0 if steps.hurry else RELEASE_MS if later else None)
 
 
 def _go_on_learning(draft: Draft, tasks: frozenset[int], budget: Budget) -> None:

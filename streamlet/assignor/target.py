@@ -42,6 +42,12 @@ class Sheet:
         spread: list[Counter[int]] = [Counter() for _ in view.instances]
         return cls(view, Ledger.open(view, total), {}, spread, view.instance_can_run)
 
+    def copy(self) -> Sheet:
+        """Another one to try things on."""
+        ledger = attrs.evolve(self.ledger, load=list(self.ledger.load))
+        spread = [Counter(of_instance) for of_instance in self.spread]
+        return attrs.evolve(self, ledger=ledger, home=dict(self.home), spread=spread)
+
     def put(self, task: int, instance: int) -> None:
         """Let a task be at home there, and nowhere else."""
         info = self.view.tasks[task]

@@ -3,6 +3,7 @@
 import attrs
 import pytest
 
+from streamlet.assignor.allowance import RELEASE_MS
 from streamlet.assignor.values import Role, Rules
 from tests.unit.assignor.cluster import Cluster, stateful
 from tests.unit.assignor.groups import NOW, active, group, member, planned, task
@@ -301,3 +302,39 @@ def test_the_busier_member_of_an_instance_gives_first() -> None:
     plan = planned(group(*crew, member("C"), imbalance=0.0))
     assert len(plan.members["B"].being_learned) == 1
     assert plan.members["A"].being_learned == frozenset()
+
+
+def test_who_joins_amid_hand_overs_has_its_share_planned_once_they_are_over() -> None:
+    """C was to have three of eight among three; nobody would ask again when it has them."""
+    tasks = "0_0 0_1 0_2 0_3 0_4 0_5 0_6 0_7"
+    giver, heir = member("A", active=tasks), member("C", pending="0_1 0_4 0_5")
+    early = planned(group(giver, member("B", pending="0_0 0_6"), heir, member("D")))
+    assert len(early.members["D"].learner) == 1
+    assert early.follow_up_ms == NOW + RELEASE_MS
+    assert early.out_of_band == ("i-C", "i-D")
+
+    over = group(
+        member("A", active="0_2 0_3"),
+        member("B", active="0_0 0_6"),
+        member("C", active="0_1 0_4 0_5"),
+        member("D", active="0_7"),
+    )
+    late = planned(over)
+    assert len(late.members["D"].learner & {task("0_1"), task("0_4"), task("0_5")}) == 1
+    assert late.follow_up_ms is None
+
+
+def test_hand_overs_that_end_where_they_should_need_no_further_round() -> None:
+    giver, heir = member("A", active="0_0 0_1 0_2 0_3"), member("B", pending="0_0 0_1")
+    assert planned(group(giver, heir)).follow_up_ms is None
+
+
+def test_nor_do_those_that_end_as_near_as_they_can() -> None:
+    """The heavy one is too much for either."""
+    heavy = {task("0_0"): 9, task("0_1"): 1}
+    giver, heir = member("A", active="0_0 0_1"), member("B", pending="0_1")
+    state = group(giver, heir)
+    weighted = tuple(attrs.evolve(one, weight=heavy[one.task]) for one in state.tasks)
+    plan = planned(attrs.evolve(state, tasks=weighted))
+    assert plan.out_of_band == ("i-A", "i-B")
+    assert plan.follow_up_ms is None
