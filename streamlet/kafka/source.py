@@ -115,7 +115,9 @@ class KafkaSource:
         known = [tp for tp in partitions if tp in self._assigned]
         if not known:
             return
-        self.resume(known)  # librdkafka may remember for good that a partition was paused
+        paused = [tp for tp in known if tp in self._paused]
+        if paused:
+            self.resume(paused)  # librdkafka may remember for good that a partition was paused
         self._call(self._consumer.incremental_unassign, _raw(known))
         for tp in known:
             del self._assigned[tp]

@@ -141,7 +141,6 @@ class Restorer:
         run.job = attrs.evolve(run.job, limit=limit, ends=ends, follow=False)
         for part in run.parts:
             part.end = ends[part.tp]
-        self._stop([part for part in run.parts if part.position >= part.end])
         self._read_on(run.parts)  # the topic of a table was read to an earlier commit
         return True
 
@@ -219,6 +218,7 @@ class Restorer:
         held = SHORT_STEP_RECORDS if max_ms < SHORT_STEP_MS else self._buffer_records
         held = GENTLE_POLLS * GENTLE_RECORDS if gentle else held
         self._begin_added()
+        self._stop_read()
         left = max_ms
         while True:
             done = self._finish()
@@ -325,10 +325,15 @@ class Restorer:
         if self._positions is not None:
             for tp, position in self._positions(list(self._open.keys() - self._waiting)).items():
                 self._open[tp].position = min(position, self._open[tp].end)
+        stopped = self._stop_read()
+        self._tell(self._clock.now_ms())
+        return bool(batches) or stopped
+
+    def _stop_read(self) -> bool:
+        """Read no more of what was read to its end, in one call; whether there was any."""
         read = [part for part in self._open.values() if part.position >= part.end]
         self._stop(read)
-        self._tell(self._clock.now_ms())
-        return bool(batches or read)
+        return bool(read)
 
     def _begin_cut_off_again(self) -> bool:
         """Begin tasks again whose log's start moved past them meanwhile; whether there are any."""

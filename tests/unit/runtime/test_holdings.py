@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 from streamlet.runtime.active import ActiveTask, Stage
 from streamlet.runtime.holdings import Holdings
-from streamlet.testing.ports import MemoryLog, MemorySource
+from streamlet.testing.ports import MemoryLog
 from streamlet.types import TaskId, TopicPartition
+from tests.unit.runtime.counting import CountingSource
 
 #: One input, no store.
 PART = SimpleNamespace(stateful=False, stores=(), input_topics=("in",))
-
-
-class Counting(MemorySource):
-    """Notes what was unassigned together."""
-
-    def __init__(self, log: MemoryLog) -> None:
-        super().__init__(log)
-        self.unassigned: list[list[TopicPartition]] = []
-
-    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        self.unassigned.append(sorted(partitions))
-        super().unassign(partitions)
 
 
 def running(partition: int) -> ActiveTask:
@@ -40,7 +28,7 @@ def running(partition: int) -> ActiveTask:
 def test_tasks_that_stop_together_are_taken_from_the_client_in_one_call() -> None:
     log = MemoryLog()
     log.create("in", 4)
-    source = Counting(log)
+    source = CountingSource(log)
     holdings = Holdings(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
     tasks = [running(partition) for partition in range(4)]
     for active in tasks:

@@ -21,6 +21,7 @@ from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import TaskState
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
+from tests.unit.runtime.counting import CountingSource
 from tests.unit.state.support import Spec, changelog
 
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
@@ -39,7 +40,7 @@ class World:
         self.log.create(S0.topic, 2)
         self.clock = ManualClock()
         self.told: list[RestoreProgress] = []
-        self.source = MemorySource(self.log, headers=True)
+        self.source = CountingSource(self.log, headers=True)
         self.folder = folder
         self.restorer = Restorer(
             self.source,
@@ -523,6 +524,20 @@ def test_a_promoted_task_counts_what_the_commit_says_and_reads_to_its_end_only()
     assert dict(state.stores["s"].range()) == {"a": 2, "b": 2}
     assert state.positions == {S0: 3}
     assert world.restorer.idle
+
+
+def test_tasks_that_are_promoted_together_are_taken_from_the_client_in_one_call() -> None:
+    world = World()
+    for task in (T0, T1):
+        state = world.state(task, persistent=False)
+        job = world.job(state, task=task)
+        world.restorer.add(RestoreJob(task, state, job.ends, None, job.topic_ids, follow=True))
+    world.restorer.step(10)
+    for task, tp in ((T0, S0), (T1, S1)):
+        assert world.restorer.promote(task, StateNumber(1, 1), {tp: 0})
+    assert world.source.unassigned == []
+    assert world.restorer.step(10) == [T0, T1]
+    assert world.source.unassigned == [[S0, S1]]
 
 
 def test_a_task_that_is_promoted_before_it_was_begun_is_restored_like_any_other() -> None:

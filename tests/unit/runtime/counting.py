@@ -1,0 +1,21 @@
+"""A source that notes what it is told, call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from streamlet.testing.ports import MemorySource
+from streamlet.types import TopicPartition
+
+
+class CountingSource(MemorySource):
+    """Notes what was unassigned together."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.unassigned: list[list[TopicPartition]] = []
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        self.unassigned.append(sorted(partitions))
+        super().unassign(partitions)
