@@ -1,0 +1,42 @@
+"""The filter of repartition topics: exact with all its rules, and which of them are needed."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from tests.simulation.edges import History, Rules
+
+pytestmark = pytest.mark.simulation
+
+HISTORIES = int(os.environ.get("EDGE_HISTORIES", "4000"))
+SEED = int(os.environ.get("EDGE_SEED", "1"))
+
+
+def verdicts(rules: Rules, histories: int) -> Counter[str]:
+    """How many of these histories ended how."""
+    return Counter(History(seed, rules).run() for seed in range(SEED, SEED + histories))
+
+
+def test_with_all_rules_nothing_is_lost_or_doubled() -> None:
+    faults: Counter[str] = Counter()
+    for seed in range(SEED, SEED + HISTORIES):
+        history = History(seed)
+        verdict = history.run()
+        assert not verdict, f"EDGE_SEED={seed} EDGE_HISTORIES=1: {verdict}"
+        faults.update(history.faults)
+    print(dict(faults))
+    assert all(count >= HISTORIES // 20 for count in faults.values()), faults
+
+
+@pytest.mark.parametrize("rule", ["compare", "chain", "base", "stored", "incarnation"])
+def test_without_a_rule_records_are_lost_or_doubled(rule: str) -> None:
+    found = verdicts(Rules(**{rule: False}), 400)
+    assert found["lost"] + found["doubled, or out of order"] > 4, found
+
+
+def test_the_epoch_is_not_needed_for_deterministic_functions() -> None:
+    """A replay writes the same origins, so a zombie's record is as good as its successor's."""
+    assert verdicts(Rules(epoch=False), 2000) == {"": 2000}
