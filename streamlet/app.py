@@ -65,8 +65,8 @@ class App:
         assignor: a function from ``GroupState`` to ``Plan`` (``streamlet.assignor.values``), asked
             before streamlet's own, which takes over where its plan breaks a rule or it raises. All
             instances should have the same: whoever leads the group asks it for all.
-        on_error: what becomes of a record that a serde or a user function fails on: ``"fail"``,
-            ``"skip"`` or ``("dead_letter", topic)``.
+        on_error: what becomes of a record that a serde or a user function fails on, or calls
+            ``sys.exit`` on: ``"fail"``, ``"skip"`` or ``("dead_letter", topic)``.
 
     Raises:
         ConfigError: everything that is wrong with the settings, at once.
@@ -545,7 +545,9 @@ def _module(name: str) -> ModuleType:
         raise AppNotFoundError(f"module {name!r} cannot be imported: {error}") from error
     except StreamletError:
         raise  # wrong settings or a wrong topology: there is an application, but it cannot be
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also an exit: else "run" would end with the module's own code
         raise AppNotFoundError(f"module {name!r} cannot be imported: {told(error)}") from error
 
 

@@ -107,9 +107,9 @@ class Aggregate:
                 cache[ckey] = new
                 out.append(sent)
                 olds.append(old)
-        except StateError:
+        except (StateError, KeyboardInterrupt):
             raise
-        except Exception as failure:
+        except BaseException as failure:  # an exit is an error like any other
             error = failure
         return stored(self.store, self.use, batch, ckeys, out, olds, error)
 
@@ -144,9 +144,9 @@ class Reduce:
                 cache[ckey] = new
                 out.append(sent)
                 olds.append(old)
-        except StateError:
+        except (StateError, KeyboardInterrupt):
             raise
-        except Exception as failure:
+        except BaseException as failure:  # an exit is an error like any other
             error = failure
         return stored(self.store, self.use, batch, ckeys, out, olds, error)
 
@@ -158,7 +158,7 @@ def stored(
     ckeys: list[Any],
     out: list[Any],
     olds: list[Any],
-    error: Exception | None,
+    error: BaseException | None,
 ) -> Batch:
     """The output for the records whose new values ``out`` are in the store, or the failure."""
     store.mark(ckeys if len(out) == len(ckeys) else ckeys[: len(out)])
@@ -167,7 +167,7 @@ def stored(
     return finished(part.with_values(out, olds if use.olds else None), error)
 
 
-def keyed(store: HotStore, batch: Batch) -> tuple[Batch, list[Any], Exception | None]:
+def keyed(store: HotStore, batch: Batch) -> tuple[Batch, list[Any], BaseException | None]:
     """The batch with its cache keys, cut before the first key that the store's serde refuses."""
     try:
         return batch, store.ckeys(batch.keys), None
@@ -176,7 +176,7 @@ def keyed(store: HotStore, batch: Batch) -> tuple[Batch, list[Any], Exception | 
         return part, store.ckeys(part.keys) if failed.index else [], failed.cause
 
 
-def finished(done: Batch, error: Exception | None) -> Batch:
+def finished(done: Batch, error: BaseException | None) -> Batch:
     """The operator's output, or its failure on the record behind it.
 
     Raises:

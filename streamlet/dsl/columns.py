@@ -11,7 +11,7 @@ from operator import is_, is_not
 from typing import Any
 
 
-def collect(results: Iterable[Any], expected: int) -> tuple[list[Any], Exception | None]:
+def collect(results: Iterable[Any], expected: int) -> tuple[list[Any], BaseException | None]:
     """All results, or those before the first failure together with the failure.
 
     ``results`` is lazy (a ``map``): ``list.extend`` keeps what it took before an exception, so the
@@ -20,7 +20,11 @@ def collect(results: Iterable[Any], expected: int) -> tuple[list[Any], Exception
     out: list[Any] = []
     try:
         out.extend(results)
-    except Exception as error:  # a user function may raise anything; the policy decides
+    except KeyboardInterrupt:  # Ctrl-C, wherever it arrives
+        raise
+    except (
+        BaseException
+    ) as error:  # a user function may raise anything, or exit; the policy decides
         return out, error
     if len(out) != expected:
         # A StopIteration from inside ends a map without a sound.

@@ -188,5 +188,7 @@ def _first_type(initializer: Callable[[], Any]) -> Any:
         return told
     try:
         return type(initializer())
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise TopologyError(f"aggregate(): its initializer failed: {error!r}") from error

@@ -54,8 +54,8 @@ class StreamTableJoin:
         raise OperatorFailed(index, part.slice(0, len(out)).with_values(out)) from failure
 
     def _rows(
-        self, batch: Batch, ckeys: list[Any], error: Exception | None
-    ) -> tuple[list[Any], Exception | None]:
+        self, batch: Batch, ckeys: list[Any], error: BaseException | None
+    ) -> tuple[list[Any], BaseException | None]:
         """Each record's row, as the views show it."""
         get = self.store.cache.get
         rows = list(map(get, ckeys))

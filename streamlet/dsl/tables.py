@@ -68,7 +68,9 @@ class TableFilter:
             raise OperatorFailed(len(olds), result) from (old_error or error)
         return result
 
-    def _passing(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], Exception | None]:
+    def _passing(
+        self, keys: list[Any], values: list[Any]
+    ) -> tuple[list[Any], BaseException | None]:
         test = truth if self.keep else not_
         function = self.function
         if has_null(values):
@@ -98,7 +100,7 @@ class TableMapValues:
         done = _first(batch, len(olds)).with_values(out[: len(olds)], olds)
         return finished(done, old_error or error)
 
-    def _mapped(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], Exception | None]:
+    def _mapped(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], BaseException | None]:
         if not has_null(values):
             return collect(over_values(self.function, self.takes, keys, values), len(values))
         one = self.function if self.takes == 2 else _without_key(self.function)

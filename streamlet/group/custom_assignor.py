@@ -41,7 +41,9 @@ class CustomAssignor:
         try:
             plan = self._own(_untouchable(group))
             self.refused = _wrong(group, plan)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # an exit would end the membership's thread without a word
             self.refused = f"it raised {told(error)}"
         else:
             if self.refused is None:

@@ -88,7 +88,9 @@ class _Listening:
             return
         try:
             listener(state, old)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             what = f"the state listener failed on {old} -> {state}: {told(error)}"
             if state not in _ENDING:
                 raise ListenerError(what) from error
@@ -101,7 +103,9 @@ class _Listening:
             return
         try:
             _tell(self.listeners.restore, progress)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             what = (
                 f"the restore listener failed on {progress.phase} of store {progress.store} "
                 f"of task {progress.task}: {told(error)}"

@@ -278,7 +278,9 @@ class Task:
                     rest = zip(kept.keys[at:], kept.values[at:], kept.timestamps[at:], strict=True)
                     for key, value, time in rest:
                         times.append(_milliseconds(source.timestamp(key, value, time)))
-                except Exception as error:
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:
                     bad = len(times)
                     where = TopicPartition(batch.topic, batch.partition)
                     self._failed("no timestamp", where, kept.offsets[bad], source.name, error)
@@ -366,7 +368,9 @@ class Task:
             try:
                 for key, value in zip(batch.keys, batch.values, strict=True):
                     partitions.append(_partition(node.partitioner(key, value, count), count))
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 done = batch.slice(0, len(partitions))
                 raise OperatorFailed(len(partitions), done) from error
         origin = (len(batch), TopicPartition(batch.topic, batch.partition), batch.offsets)

@@ -211,7 +211,7 @@ class Worker:
         except BaseException as error:
             self._set_state("ERROR")
             self._orders.drop_all()
-            if isinstance(error, Exception):  # a second Ctrl-C waits for nothing
+            if not isinstance(error, KeyboardInterrupt):  # a second Ctrl-C waits for nothing
                 # Else the group would wait a session timeout for us, our own restart included.
                 self._group.leave("failed", FAREWELL_MS)
             raise

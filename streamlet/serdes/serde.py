@@ -113,15 +113,19 @@ def _whole(
     if fast is not None:
         try:
             out = fast(column)
-        except Exception:  # the slow way below finds the entry and raises for it
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # the slow way below finds the entry and raises for it
             out = []
         if len(out) == len(column):
             return out
     out = []
-    failure: Exception | None = None
+    failure: BaseException | None = None
     try:
         out.extend(map(one, column))
-    except Exception as error:  # a user's function may raise anything
+    except KeyboardInterrupt:  # Ctrl-C, wherever it arrives
+        raise
+    except BaseException as error:  # a user's function may raise anything, or exit
         failure = error
     if failure is None and len(out) == len(column):
         return out
@@ -155,7 +159,7 @@ def _nth_present(column: Iterable[Any], count: int) -> int:
     return next(place for number, place in enumerate(places) if number == count)
 
 
-def _as_serde_error(error: Exception, verb: str, name: str, entry: Any) -> SerdeError:
+def _as_serde_error(error: BaseException, verb: str, name: str, entry: Any) -> SerdeError:
     if isinstance(error, SerdeError):
         return error
     wrapped = (
@@ -218,17 +222,17 @@ def build(
             raise wrong_type(name, accepts, value)
         try:
             return encode(value)
-        except SerdeError:
+        except (SerdeError, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:
             raise encode_error(name, value, error) from error
 
     def decode_one(raw: bytes) -> T:
         try:
             return decode(raw)
-        except SerdeError:
+        except (SerdeError, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:
             raise decode_error(name, raw, error) from error
 
     return Serde(

@@ -186,7 +186,7 @@ class _Collect:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` where the aggregation would."""
         count = len(batch)
-        error: Exception | None = None
+        error: BaseException | None = None
         try:
             keys = self.fold.key.encode_column(batch.keys)
         except ColumnError as failed:
@@ -209,7 +209,7 @@ class _Collect:
         return batch.slice(0, 0)
 
 
-def _values(slot: Slot, batch: Batch, count: int) -> tuple[list[Any], Exception | None]:
+def _values(slot: Slot, batch: Batch, count: int) -> tuple[list[Any], BaseException | None]:
     if slot.of is None:
         return [], None
     return collect(map(slot.of, batch.keys[:count], batch.values[:count]), count)

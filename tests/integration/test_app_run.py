@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from confluent_kafka import Producer
 import streamlet as sl
 from streamlet.app import App
 from streamlet.config import Settings
-from streamlet.errors import EntryTooLargeError, ListenerError, MissingTopicError
+from streamlet.errors import EntryTooLargeError, ListenerError, MissingTopicError, ProcessingError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.types import TopicPartition
@@ -218,6 +219,14 @@ def test_a_table_restored_elsewhere_has_the_rows_it_had(
     first = results("here")
     assert first == ["tea 5", "milk None", "jam None"]
     assert results("there") == first
+
+
+def test_a_function_that_exits_ends_the_run_with_an_error_and_not_the_program(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    app, lines = word_count(bootstrap_servers, tmp_path, lambda k, word: sys.exit(0))
+    with pytest.raises(ProcessingError, match=rf"SystemExit: 0, .* at {lines}-\d offset 0"):
+        app.run(timeout=60)
 
 
 def test_a_missing_input_topic_is_named(bootstrap_servers: str, tmp_path: Path) -> None:

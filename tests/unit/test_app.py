@@ -27,7 +27,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "without_app_of_test.py").write_text("number = 3\n")
     (tmp_path / "broken_of_test.py").write_text("import not_there_of_test\n")
     (tmp_path / "failing_of_test.py").write_text("1 / 0\n")
-    for loaded in (name, "without_app_of_test", "broken_of_test", "failing_of_test"):
+    (tmp_path / "exiting_of_test.py").write_text("import sys\nsys.exit(0)\n")
+    others = ("without_app_of_test", "broken_of_test", "failing_of_test", "exiting_of_test")
+    for loaded in (name, *others):
         monkeypatch.delitem(sys.modules, loaded, raising=False)
     return name
 
@@ -52,6 +54,7 @@ def test_an_application_is_found_in_a_module_of_the_current_folder(module: str) 
             "failing_of_test:app",
             r"cannot be imported: ZeroDivisionError: .*failing_of_test.py line 1",
         ),
+        ("exiting_of_test:app", r"cannot be imported: SystemExit: 0, .*exiting_of_test.py line 2"),
     ],
 )
 @pytest.mark.usefixtures("module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import attrs
@@ -48,6 +49,10 @@ def raising(state: GroupState) -> Plan:
     raise LookupError("no lags today")
 
 
+def exiting(state: GroupState) -> Plan:
+    sys.exit(0)
+
+
 def nothing(state: GroupState) -> Plan:
     return None  # type: ignore[return-value]
 
@@ -62,6 +67,7 @@ def rubbish(state: GroupState) -> Plan:
         (outright, "it broke U2: a runs 0_0, but it is with ['b'] (and 1 more)"),
         (for_nobody, "it broke U13: the plan is not for exactly the members there are"),
         (raising, "it raised LookupError: no lags today"),
+        (exiting, "it raised SystemExit: 0"),
         (nothing, "expected a Plan, it returned NoneType"),
         (rubbish, "it raised AttributeError: 'str' object has no attribute"),
     ],
