@@ -1,7 +1,8 @@
 """A worker process, as the supervisor starts it.
 
 Orders come on standard input, a JSON object a line; its end means that the supervisor is gone.
-Events go to the file descriptor given, so that standard output stays the user's.
+Events go to the file descriptor given, so that standard output stays the user's. The last event is
+``finished``, or ``failed`` with an exit code: the code of the process may be user code's.
 """
 
 from __future__ import annotations
@@ -126,8 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             error=type(error).__name__,
             message=str(error),
             passing=error.passing,
+            exit_code=error.exit_code,
         )
         return error.exit_code
+    observer.tell(event="finished")
     return 0
 
 

@@ -5,6 +5,9 @@ hangs. Each has a pipe to us; when it closes, because we died, the worker stops 
 do not see the terminal's Ctrl-C: the supervisor does, and tells them. A worker that fails is
 started again with a growing pause; one that keeps failing, or fails for a reason that starting
 again cannot mend, ends the instance. Workers of an instance that is to leave end by themselves.
+
+A worker reports its end, and the exit code that counts, through its pipe. An exit without such a
+report is a crash, whatever the code of the process: user code may have called ``os._exit``.
 """
 
 from __future__ import annotations
@@ -60,6 +63,8 @@ class WorkerProcess:
     passing: bool = False  # what it reported last: a failure that time alone may mend
     failures: list[int] = attrs.field(factory=list)
     start_at_ms: int = 0
+    #: The exit code that it reported as its own; None: no report has come.
+    reported: int | None = None
     exit_code: int | None = None
     drained: bool = False  # it ended because the instance leaves
 
@@ -78,7 +83,7 @@ class Instance:
         count: how many workers.
         clock: for restarts.
         on_event: gets ``(member, event)`` for everything a worker reports, and an event ``exited``
-            of ours with its ``exit_code`` when its process ended.
+            of ours with its ``exit_code``, 0 only for a reported end, when its process ended.
         restart: when to give up.
         stop_timeout_ms: how long a graceful stop may take before the workers are killed.
         drain_on_sigterm: whether a first SIGTERM means what SIGUSR1 means.
@@ -217,7 +222,7 @@ class Instance:
         )
         os.close(write)
         worker.events, worker.unread, worker.passing = read, b"", False
-        worker.drained = False
+        worker.drained, worker.reported = False, None
         self._tell(worker, {**self._orders, "member": worker.member})
         if self._drain_since_ms is not None and not self._marked:
             self._tell(worker, {"drain": self._drain_since_ms})
@@ -271,6 +276,10 @@ class Instance:
                         gone.drained, gone.exit_code = False, None
             case "ended":
                 worker.drained = event.get("drained", False)
+            case "failed":
+                worker.reported = event["exit_code"]
+            case "finished":
+                worker.reported = 0
             case _:
                 pass
 
@@ -287,28 +296,33 @@ class Instance:
                 worker.events = -1
             _close_stdin(process)
             worker.process = None
-            self._on_event(worker.member, {"event": "exited", "exit_code": process.returncode})
-            self._ended(worker, process.returncode)
+            code = worker.reported
+            if code is None:
+                code = process.returncode or 1
+            self._on_event(worker.member, {"event": "exited", "exit_code": code})
+            self._ended(worker, code, _how_ended(worker.reported, process.returncode))
 
-    def _ended(self, worker: WorkerProcess, code: int) -> None:
+    def _ended(self, worker: WorkerProcess, code: int, how: str) -> None:
         now = self._clock.now_ms()
         if code == 0 and worker.drained and not self._marked and self._stopping_since is None:
             worker.start_at_ms = now  # it left, and then the instance was to stay
             return
-        if code == 0 or code in FINAL_CODES or self._stopping_since is not None:
-            worker.exit_code = 1 if code < 0 else code
-            if code in FINAL_CODES and self._stopping_since is None:
+        final = worker.reported in FINAL_CODES
+        if code == 0 or final or self._stopping_since is not None:
+            worker.exit_code = 1 if worker.reported is None else code
+            if final and self._stopping_since is None:
                 self._begin_stop()
+            elif worker.reported is None and self._interrupts < 2:
+                log.warning("worker %d ended while it was stopping (%s)", worker.member, how)
             return
         recent = [at for at in worker.failures if now - at < self._restart.within_ms]
         worker.failures = recent if worker.passing else [*recent, now]
-        what = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         if not worker.passing and len(worker.failures) >= self._restart.most:
             log.error(
                 "worker %d failed %d times (%s), giving up",
                 worker.member,
                 len(worker.failures),
-                what,
+                how,
             )
             worker.exit_code = 1
             self._begin_stop()
@@ -321,7 +335,7 @@ class Instance:
         log.warning(
             "worker %d ended (%s%s), starting it again in %d ms",
             worker.member,
-            what,
+            how,
             counted,
             pause,
         )
@@ -340,6 +354,15 @@ class Instance:
             if worker.events >= 0:
                 os.close(worker.events)
                 worker.events = -1
+
+
+def _how_ended(reported: int | None, returncode: int) -> str:
+    """How a worker ended, for the log; ``returncode`` is that of its process."""
+    if reported is not None:
+        return f"exit code {reported}"
+    if returncode < 0:
+        return f"killed by signal {-returncode}"
+    return f"exit code {returncode} without a report of its end; os._exit in user code does that"
 
 
 def _close_stdin(process: subprocess.Popen[bytes]) -> None:

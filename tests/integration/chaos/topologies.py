@@ -7,8 +7,11 @@ also say that the program is an older one, whose members know no later version o
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from streamlet import App
 from streamlet.group.tasks import TasksProtocol
@@ -17,6 +20,9 @@ from streamlet.group.tasks import TasksProtocol
 SHAPE = "CHAOS_SHAPE"
 NAME = "CHAOS_NAME"
 LATEST = "CHAOS_LATEST_VERSION"
+#: How ``exiting`` ends its process, as ``os._exit 0``, and the file that says that it has.
+EXIT = "CHAOS_EXIT"
+EXITED = "CHAOS_EXITED"
 
 
 def counting(name: str) -> App:
@@ -38,6 +44,23 @@ def joined(name: str) -> App:
     met = events.join(names, lambda number, row: number, value=int)
     met.group_by_key().count(store="counts").to_stream().to(f"{name}-counts")
     return app
+
+
+def exiting(name: str) -> App:
+    """Counts per key behind a function that ends its process once, at a negative number."""
+    app = App(name)
+    events = app.stream(f"{name}-in", key=str, value=int).map_values(_exit_once, value=int)
+    events.group_by_key().count(store="counts").to_stream().to(f"{name}-counts")
+    return app
+
+
+def _exit_once(number: int) -> int:
+    if number < 0:
+        with contextlib.suppress(FileExistsError):
+            Path(os.environ[EXITED]).touch(exist_ok=False)
+            function, code = os.environ[EXIT].split()
+            {"sys.exit": sys.exit, "os._exit": os._exit}[function](int(code))
+    return number
 
 
 def retyped(name: str) -> App:
@@ -64,6 +87,7 @@ def regrouped(name: str) -> App:
 
 SHAPES: dict[str, Callable[[str], App]] = {
     "counting": counting,
+    "exiting": exiting,
     "joined": joined,
     "retyped": retyped,
     "regrouped": regrouped,

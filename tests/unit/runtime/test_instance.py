@@ -26,26 +26,34 @@ if orders.get("leaves_a_child"):
     subprocess.Popen(
         [sys.executable, "-c", late, str(fd)], pass_fds=(fd,), stderr=subprocess.DEVNULL
     )
+def end(code=0, **more):
+    say(**({"event": "failed", "exit_code": code, **more} if code else {"event": "finished"}))
+    sys.exit(code)
 if orders.get("outage"):
-    say(passing=True)
-    sys.exit(1)
-if orders.get("exit") is not None and orders["member"] == orders.get("who", orders["member"]):
-    sys.exit(orders["exit"])
+    end(1, passing=True)
+if orders["member"] == orders.get("who", orders["member"]):
+    if orders.get("exit") is not None:
+        end(orders["exit"])
+    if orders.get("silent_exit") is not None:
+        os._exit(orders["silent_exit"])
 for line in sys.stdin:
     order = json.loads(line)
     if "drain" in order:
         say(event="leaving", told="drain", since_ms=order["drain"])
         if orders.get("crash") and not os.path.exists(orders["crash"]):
             open(orders["crash"], "w").close()
-            sys.exit(1)
+            end(1)
         if orders["member"] in orders.get("leaves", [0, 1]):
             say(event="ended", drained=True)
-            sys.exit(0)
+            end()
         continue
     say(told=order["stop"])
+    if orders.get("silent_stop") is not None:
+        os._exit(orders["silent_stop"])
     if not orders.get("deaf"):
-        sys.exit(0)
+        end()
 say(told="closed")
+end()
 """
 
 
@@ -149,6 +157,30 @@ def test_a_failure_that_a_restart_cannot_mend_ends_the_instance(code: int) -> No
     events = Events()
     assert instance(events, count=2, exit=code, who=1).run() == code
     assert len(events.ups()) == 2
+
+
+@pytest.mark.parametrize("code", [0, 2, 3, 5, 6])
+def test_an_exit_without_a_report_is_a_crash_whatever_its_code(
+    code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """User code that calls ``os._exit`` decides neither about its worker nor about the others."""
+    events = Events()
+    assert instance(events, count=2, silent_exit=code, who=1).run() == 1
+    assert len(events.ups()) == 1 + 3
+    exits = [event["exit_code"] for member, event in events.seen if event.get("event") == "exited"]
+    assert 0 in exits, "the other worker stopped in peace"
+    assert exits.count(code or 1) == 3
+    assert f"(exit code {code} without a report of its end" in caplog.text
+
+
+def test_an_exit_without_a_report_while_it_stops_is_not_taken_for_a_graceful_stop(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    events = Events()
+    running = instance(events, silent_stop=0)
+    events.react = lambda member, event: "up" in event and running.stop()
+    assert running.run() == 1
+    assert "worker 0 ended while it was stopping (exit code 0 without a report" in caplog.text
 
 
 def test_the_second_interrupt_kills_workers_that_do_not_stop() -> None:
