@@ -173,7 +173,9 @@ class ListenerError(StreamletError):
 
 
 class StateError(StreamletError):
-    """A state folder or store that cannot be used."""
+    """A state folder or store that cannot be used; ``task`` is the one it belongs to, if known."""
+
+    task: TaskId | None = None
 
 
 class StateLockedError(StateError):

@@ -75,6 +75,14 @@ class FolderLock:
             os.pwrite(self._fd, raw.ljust(os.fstat(self._fd).st_size), 0)
         self.fields = said
 
+    def wipe(self) -> None:
+        """Delete the stores of a locked, closed task.
+
+        Raises:
+            StateError: they cannot be deleted.
+        """
+        wipe_folder(self.folder / DATABASE)
+
     def release(self) -> None:
         """Let others have it; a second call does nothing."""
         if self._fd >= 0:
@@ -175,14 +183,6 @@ class StateDirectory:
                     found.append(_look_at(task, self.path / name))
         return sorted(found, key=lambda folder: folder.task)
 
-    def wipe(self, lock: FolderLock) -> None:
-        """Delete the stores of a locked, closed task.
-
-        Raises:
-            StateError: they cannot be deleted.
-        """
-        wipe_folder(lock.folder / DATABASE)
-
     def clean(self, found: TaskFolder) -> bool:
         """Delete the folder of a task that lies dormant; False if it was used since it was found.
 
@@ -205,7 +205,7 @@ class StateDirectory:
         Raises:
             StateError: it cannot be deleted.
         """
-        self.wipe(lock)
+        lock.wipe()
         with _naming(lock.folder):
             # The lock's file goes last: without it somebody else could move in meanwhile.
             (lock.folder / _TASK_LOCK).unlink(missing_ok=True)

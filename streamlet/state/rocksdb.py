@@ -12,6 +12,7 @@ rocksdict tells errors apart by text only; ``_error`` is the one place that read
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +39,8 @@ from rocksdict import (
 from streamlet.errors import StateError, StateLockedError, TaskCorruptedError
 from streamlet.state.backing import Columns
 
+log = logging.getLogger(__name__)
+
 #: Memory that all tasks of the process share, bytes.
 BLOCK_CACHE_BYTES = 16 << 20
 MEMTABLE_BYTES = 24 << 20
@@ -56,6 +59,8 @@ _META_KEY = b"task"
 _MANIFEST_KEY = b"manifest"  # name and least size of the manifest, see ``_check_manifest``
 _STORE = "store."  # prefix of the column families of stores
 _BULK = "bulk-"  # files on their way into the database
+#: Errors of rocksdict that are bugs of ours: not bytes, or keys out of order.
+_BUGS = (ValueError, TypeError, AssertionError)
 _DAMAGE = (
     "Corruption",
     "No such file",
@@ -89,12 +94,17 @@ class RocksBacking:
         if high is not None:
             options.set_iterate_upper_bound(high)
         found = _guarded(self._folder, lambda: self._family.iter(options))
-        found.seek_to_first() if low is None else found.seek(low)
-        while found.valid():
-            yield found.key(), found.value()
-            found.next()
-        # An iterator that met a damaged block only stops; without this the answer would be short.
-        _guarded(self._folder, found.status)
+        try:
+            found.seek_to_first() if low is None else found.seek(low)
+            while found.valid():
+                yield found.key(), found.value()
+                found.next()
+            # An iterator that met a damaged block only stops; without this the answer is short.
+            found.status()
+        except _BUGS:
+            raise
+        except Exception as error:
+            raise _error(self._folder, error) from error
 
 
 class RocksEngine:
@@ -215,12 +225,23 @@ class RocksEngine:
         self._shut()
 
     def _shut(self) -> None:
-        for family in self._families.values():
-            family.close()
+        """Close every handle; the last one closes the database.
+
+        Closing flushes, which a damaged file or a full disk refuses. The handle is gone all the
+        same, and the write-ahead log holds what was not flushed.
+        """
+        handles = [*self._families.values(), self._db]
         self._families, self._handles = {}, {}
         if hasattr(self, "_meta_handle"):
             del self._meta_handle  # handles keep the database open
-        self._db.close()
+        refused = ""
+        for handle in handles:
+            try:
+                _guarded(self._folder, handle.close)
+            except StateError as error:
+                refused = refused or str(error)
+        if refused:
+            log.warning("closed without a flush: %s", refused)
 
 
 def read_meta(folder: Path) -> bytes | None:
@@ -357,8 +378,8 @@ def _guarded(folder: Path, call: Callable[..., Any], *args: Any) -> Any:
     """The call's answer, with rocksdict's errors made ours."""
     try:
         return call(*args)
-    except (ValueError, TypeError, AssertionError):
-        raise  # our bug: not bytes, or keys out of order
+    except _BUGS:
+        raise
     except Exception as error:  # rocksdict raises bare Exceptions
         raise _error(folder, error) from error
 

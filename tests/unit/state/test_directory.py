@@ -133,7 +133,7 @@ def test_a_file_that_is_deleted_while_its_folder_is_looked_at_leaves_nothing_ope
 def test_wiping_keeps_the_lock_and_removing_gives_it_up(directory: StateDirectory) -> None:
     lock = directory.lock_task(T)
     TaskState.open(lock.folder, [Spec("s")], 1 << 20).close()
-    directory.wipe(lock)
+    lock.wipe()
     assert not (lock.folder / DATABASE).exists()
     with pytest.raises(StateLockedError):
         directory.lock_task(T)
