@@ -294,6 +294,16 @@ class Handover:
             claim.stage = Stage.RUNNING
             self._proceed(now_ms)
 
+    def reopening(self, task: TaskId, now_ms: int) -> None:
+        """A running task was closed, and is brought up here once more: it claims again (M4)."""
+        claim = self.claims.get(task)
+        if claim is None or claim.stage is not Stage.RUNNING:
+            return
+        claim.stage, claim.claimed = Stage.OPENING, False
+        if self._unit is not None and task in self._unit.tasks:  # a hold was asked for, no more
+            self._unit = None
+            self._retry_at_ms = now_ms + self.rules.retry_ms
+
     def claimed(self, task: TaskId, now_ms: int) -> None:
         """The first commit of the active period was accepted."""
         claim = self.claims.get(task)

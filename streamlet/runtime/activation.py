@@ -18,7 +18,14 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
-from streamlet.errors import BrokerError, StateLockedError, StreamletError
+from streamlet.errors import (
+    BrokerError,
+    StateError,
+    StateLockedError,
+    StateMismatchError,
+    StreamletError,
+    TaskCorruptedError,
+)
 from streamlet.group.handover_values import Positions
 from streamlet.kafka.limits import largest_record
 from streamlet.kafka.ports import Admin
@@ -41,6 +48,8 @@ log = logging.getLogger(__name__)
 LOCKED_RETRY_MS = 20
 #: Pause before brokers that did not answer are asked once more.
 ASK_AGAIN_MS = 500
+#: Pause before a task whose stores failed is opened again: a full disk stays full for a while.
+REOPEN_MS = 5_000
 
 
 @attrs.frozen
@@ -103,6 +112,9 @@ class Activation:
         #: To be opened here, once nobody else has the folder.
         self._to_open: dict[TaskId, Target] = {}
         self._retry_ms = 0
+        #: Why tasks cannot be opened now, and when each of them is tried again.
+        self.problems: dict[TaskId, str] = {}
+        self._reopen_at_ms: dict[TaskId, int] = {}
         #: Open and restoring here; being promoted there.
         self._restoring: dict[TaskId, tuple[OpenTask, Target]] = {}
         self._promoting: dict[TaskId, Target] = {}
@@ -144,6 +156,16 @@ class Activation:
         assert task not in self.tasks, f"{task} is on its way already"
         self._wanted[task] = positions
 
+    def put_off(self, task: TaskId, error: StateError) -> None:
+        """Open this task not before a pause: its stores failed, and may do so again."""
+        if self.problems.get(task) != str(error):
+            log.error(
+                "task %s stands still, and is tried again every %d s: %s",
+                task, REOPEN_MS // 1000, error,
+            )  # fmt: skip
+        self.problems[task] = str(error)
+        self._reopen_at_ms[task] = self._clock.now_ms() + REOPEN_MS
+
     def be_careful(self, task: TaskId) -> bool:
         """Let this task refuse, from its next start on, what its changelogs would not take.
 
@@ -159,6 +181,7 @@ class Activation:
         self._incomplete.pop(task, None)
         self._asked.pop(task, None)
         self._to_open.pop(task, None)
+        self._recovered(task)
         self._promoting.pop(task, None)  # closed when it comes
         restoring = self._restoring.pop(task, None)
         if restoring is not None:
@@ -181,12 +204,29 @@ class Activation:
         """Read changelogs for a while; after a pause, if no broker tells where they begin."""
         try:
             return self._restorer.step(max_ms)
+        except StateError as error:
+            if error.task not in self._restoring:
+                raise
+            self._set_back(error.task, error)
+            return []
         except BrokerError as error:
             if not error.passing:
                 raise
             log.warning("restoring waits: %s", error)
             self._read_at_ms = self._clock.now_ms() + ASK_AGAIN_MS
             return []
+
+    def _set_back(self, task: TaskId, error: StateError) -> None:
+        """Close a task whose stores fail while it is restored; it is opened again after a pause."""
+        opened, target = self._restoring.pop(task)
+        self._restorer.remove(task)
+        opened.damaged = isinstance(error, TaskCorruptedError)
+        self._to_open[task] = target
+        self.put_off(task, error)
+        try:
+            opened.close()
+        except StateError as refused:
+            log.warning("closing the stores of %s: %s", task, refused)
 
     def promoted(self, event: Promoted | CopyFailed) -> ActiveTask | None:
         """Take what became of a promotion; the task, if it may process from now on."""
@@ -272,11 +312,18 @@ class Activation:
     def _open(self) -> None:
         self._retry_ms = self._clock.now_ms() + LOCKED_RETRY_MS
         for task in sorted(self._to_open):
+            if self._clock.now_ms() < self._reopen_at_ms.get(task, 0):
+                continue
             part = self._part(task)
             try:
                 opened = open_task(self._directory, part, task, self._settings.cache_max_bytes)
             except StateLockedError as error:
                 log.debug("waiting: %s", error)
+                continue
+            except StateMismatchError:
+                raise
+            except StateError as error:
+                self.put_off(task, error)
                 continue
             target = self._to_open.pop(task)
             self._restoring[task] = opened, target
@@ -287,6 +334,7 @@ class Activation:
     def _ready(self, opened: OpenTask, target: Target) -> ActiveTask:
         """A new active period: an epoch above every one that was met."""
         state = opened.state
+        self._recovered(opened.task)
         if opened.task in self._careful:
             largest = largest_record(self._settings.client_config("producer"))
             state.bound(largest, self._limits)
@@ -307,6 +355,10 @@ class Activation:
             idle_ms=self._settings.max_task_idle_ms,
         )
         return active
+
+    def _recovered(self, task: TaskId) -> None:
+        self.problems.pop(task, None)
+        self._reopen_at_ms.pop(task, None)
 
     def _part(self, task: TaskId) -> Subtopology:
         return self._topology.subtopology(task.subtopology)

@@ -34,6 +34,7 @@ from streamlet.errors import (
 from streamlet.group.commands import CommitOutcome
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource
 from streamlet.runtime.active import ActiveTask, Stage
+from streamlet.runtime.opening import blamed
 from streamlet.runtime.strangers import foreign_keys
 from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import Drained
@@ -178,6 +179,7 @@ class AtLeastOnceCommit:
                 more.
             DeliveryError: something was not delivered; nothing was committed.
             BrokerError: the broker does not answer just now; call again.
+            StateError: a task's stores fail, which the error names; ``forget`` it and call again.
         """
         most_ns = None if at_once or hold is not None else STEP_NS
         if self._unwritten:
@@ -340,7 +342,8 @@ class AtLeastOnceCommit:
         assert active.processor is not None
         number = active.number + 1
         contained = StateNumber(active.epoch, number)
-        drained = active.state.drain()
+        with blamed(active.task):
+            drained = active.state.drain()
         positions = dict(active.processor.positions)
         part = Part(active, number, positions, contained, drained, checked=dict(active.ends))
         for store, columns in drained.columns.items():
@@ -359,7 +362,8 @@ class AtLeastOnceCommit:
         """
         for changelog, store in part.active.stores_by_changelog.items():
             if changelog not in part.sent:
-                key, value = part.active.state.some_entry(store)
+                with blamed(part.active.task):
+                    key, value = part.active.state.some_entry(store)
                 self._send_entries(part, changelog, [key], [value])
 
     def _send_entries(
@@ -410,7 +414,9 @@ class AtLeastOnceCommit:
                     changelog,
                     len(keys),
                 )
-                self._send_entries(part, changelog, keys, part.active.state.encoded(store, keys))
+                with blamed(part.active.task):
+                    values = part.active.state.encoded(store, keys)
+                self._send_entries(part, changelog, keys, values)
                 found = True
         return found
 
@@ -463,7 +469,8 @@ def _claim(active: ActiveTask) -> Part:
 def _write(part: Part) -> None:
     """Put an accepted part into the local store."""
     assert part.drained is not None
-    part.active.state.write(part.drained, part.contained, _local_positions(part))
+    with blamed(part.active.task):
+        part.active.state.write(part.drained, part.contained, _local_positions(part))
 
 
 def _local_positions(part: Part) -> dict[TopicPartition, int]:

@@ -32,6 +32,7 @@ from streamlet.errors import (
     StateError,
     StateLockedError,
     StreamletError,
+    TaskCorruptedError,
     TimedOutError,
 )
 from streamlet.group.messages import Committed
@@ -180,6 +181,8 @@ class Copies:
         self._next_reads_ms = 0
         self._next_tables_ms = 0
         self._retry_ms = 0
+        #: When copies whose stores failed are opened again.
+        self._reopen_at_ms: dict[TaskId, int] = {}
         self._closed = False
         #: What broke the thread.
         self._failure: StreamletError | None = None
@@ -317,7 +320,7 @@ class Copies:
             log.warning("copies wait: %s", error)
             self._rest(RETRY_MS)
         except StateError as error:
-            self._fail_all(str(error))
+            self._fail(error)
         self._tell_lags()
         if not self._awaited:
             self._rest(self._rest_ms(self._clock.thread_ns() - began))
@@ -373,11 +376,16 @@ class Copies:
             return
         self._retry_ms = now + RETRY_MS
         for task in missing:
+            if now < self._reopen_at_ms.get(task, 0):
+                continue
             part = self._topology.subtopology(task.subtopology)
             try:
                 opened = open_task(self._directory, part, task, self._settings.cache_max_bytes)
             except StateLockedError as error:
                 log.debug("waiting: %s", error)
+                continue
+            except StateError as error:
+                self._fail(error)
                 continue
             try:
                 job = self._followed(opened)
@@ -385,6 +393,7 @@ class Copies:
                 opened.close()  # else it would count as a copy that is read
                 raise
             self._open[task] = opened
+            self._reopen_at_ms.pop(task, None)
             self._restorer.add(job)
 
     def _followed(self, opened: OpenTask) -> RestoreJob:
@@ -425,14 +434,17 @@ class Copies:
                 self._told[task] = lag
                 self._tell(Lag(task, lag))
 
-    def _fail_all(self, reason: str) -> None:
-        """A store refused: which one is not known, so all are closed, told of, and opened later."""
-        log.error("copies are closed and opened again in %d s: %s", AGAIN_MS // 1000, reason)
-        for task in sorted(self._open):
+    def _fail(self, error: StateError) -> None:
+        """Close the copy whose stores fail, report it, and open it again after a pause."""
+        task = error.task
+        assert task is not None, error
+        log.error("the copy of %s is opened again in %d s: %s", task, AGAIN_MS // 1000, error)
+        self._reopen_at_ms[task] = self._clock.now_ms() + AGAIN_MS
+        self._promoting.pop(task, None)
+        if task in self._open:
+            self._open[task].damaged = isinstance(error, TaskCorruptedError)
             self._drop(task)
-            self._tell(CopyFailed(task, reason))
-        self._retry_ms = self._clock.now_ms() + AGAIN_MS
-        self._promoting.clear()
+        self._tell(CopyFailed(task, str(error)))
 
     def _drop(self, task: TaskId) -> None:
         self._told.pop(task, None)

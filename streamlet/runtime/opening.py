@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import attrs
 
-from streamlet.errors import TaskCorruptedError
+from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
@@ -15,20 +17,36 @@ from streamlet.types import TaskId, TopicPartition
 log = logging.getLogger(__name__)
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class OpenTask:
-    """A task's stores and the lock on their folder; who has it closes both."""
+    """A task's stores and the lock on their folder; who has it closes both.
+
+    ``damaged``: the files cannot be read or written any more, and ``close`` deletes them.
+    """
 
     task: TaskId
     state: TaskState
     lock: FolderLock
+    damaged: bool = False
 
     def close(self) -> None:
         """Close the stores, writing nothing, and let others have the folder."""
         try:
             self.state.close()
+            if self.damaged:
+                self.lock.wipe()
         finally:  # a folder that stays locked would be waited for until this process ends
             self.lock.release()
+
+
+@contextmanager
+def blamed(task: TaskId) -> Iterator[None]:
+    """Name the task in a ``StateError`` that leaves the block."""
+    try:
+        yield
+    except StateError as error:
+        error.task = task
+        raise
 
 
 def changelogs_of(part: Subtopology, task: TaskId) -> dict[str, TopicPartition]:
@@ -49,17 +67,22 @@ def open_task(
         StateLockedError: another worker has them open.
         StateError: the folder cannot be used, or holds the stores of another topology.
     """
-    lock = directory.lock_task(task)
+    with blamed(task):
+        lock = directory.lock_task(task)
+        return OpenTask(task, _opened(lock, part, task, cache_bytes), lock)
+
+
+def _opened(lock: FolderLock, part: Subtopology, task: TaskId, cache_bytes: int) -> TaskState:
+    """The stores in a locked folder; the lock is released if they cannot be opened."""
     changelogs = changelogs_of(part, task)
     folder = lock.folder if part.stores else None
     try:
         try:
-            state = TaskState.open(folder, part.stores, cache_bytes, changelogs)
+            return TaskState.open(folder, part.stores, cache_bytes, changelogs)
         except TaskCorruptedError as error:
             log.warning("state of task %s is damaged (%s); restoring it anew", task, error)
-            directory.wipe(lock)
-            state = TaskState.open(folder, part.stores, cache_bytes, changelogs)
+            lock.wipe()
+            return TaskState.open(folder, part.stores, cache_bytes, changelogs)
     except BaseException:
         lock.release()
         raise
-    return OpenTask(task, state, lock)

@@ -117,6 +117,8 @@ class Orders:
         self._fetches: dict[int, tuple[TaskId, ...]] = {}
         self._fetch_token = 0
         self._reclaims = Reclaims(self._fetch, clock)
+        #: Closed, to be brought up again once no commit of theirs is on its way.
+        self._restarts: set[TaskId] = set()
         #: A hold to ask for once what is dirty has been committed the usual way.
         self._hold_wanted: AskHold | None = None
         #: The last commit of stopped tasks, until the commit port is free for it.
@@ -179,6 +181,8 @@ class Orders:
             for active, positions in self._reclaims.fetched(answer):
                 self._go_on_with(active, positions)
         self._reclaims.step()
+        if self._restarts and not self._commit.sent:
+            self._bring_up_again()
         if self._copies is not None:
             self._copies.prefer(awaited)
         for end in _of(Failed, events):
@@ -278,6 +282,25 @@ class Orders:
         self._holdings.resume(active)
         self._say_runs(active)
 
+    def restart(self, active: ActiveTask) -> None:
+        """Close a running task and bring it up again from its last commit; the others go on."""
+        task = active.task
+        if self._hold_wanted is not None and task in self._hold_wanted.tasks:
+            self._forget_unit()
+        with self._board.rules() as rules:
+            rules.reopening(task, self._clock.now_ms())
+        self._holdings.drop(active)
+        self._restarts.add(task)
+
+    def _bring_up_again(self) -> None:
+        """Bring up what was closed by ``restart``.
+
+        Not before the commit on its way is answered: the task could begin before it otherwise.
+        """
+        for task in sorted(self._restarts):
+            self._activation.want(task)
+        self._restarts.clear()
+
     def _say_runs(self, active: ActiveTask) -> None:
         self._meters.running(active.task)
         with self._board.rules() as rules:
@@ -335,6 +358,7 @@ class Orders:
         self._commit.abort()
         self._forget_unit()
         self._holdings.ahead.only(())  # a batch of it may be lost with the round that failed
+        self._restarts.clear()
         for task in self._activation.tasks:
             self._activation.cancel(task)
         for active in list(self._holdings.tasks.values()):
@@ -409,6 +433,7 @@ class Orders:
         if self._last is not None and task in self._last.tasks:
             self._last = None  # its unit was overdue
         self._reclaims.forget(task)
+        self._restarts.discard(task)
         active = self._holdings.tasks.get(task)
         if active is None:
             self._meters.forget(task)
@@ -419,7 +444,7 @@ class Orders:
     def _drop(self, active: ActiveTask) -> None:
         """Close a task; what it leaves on disk was written at its last commit, so it is fresh."""
         self._holdings.drop(active)
-        if active.subtopology.stateful:
+        if active.subtopology.stateful and not active.opened.damaged:
             self._board.add_dormant({active.task: 0})
 
     def _set_copies(self, wanted: frozenset[TaskId], activating: frozenset[TaskId]) -> None:

@@ -19,6 +19,7 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, OutOfRangeError, TaskCorruptedError
 from streamlet.kafka.ports import Admin, RecordSource
+from streamlet.runtime.opening import blamed
 from streamlet.runtime.restore_job import (
     OPEN_END,
     Part,
@@ -211,7 +212,8 @@ class Restorer:
 
         Raises:
             BrokerError: the changelogs cannot be read.
-            StateError: a store cannot be written, or a record is not streamlet's.
+            StateError: a store cannot be written, or a record is not streamlet's; it names the
+                task, which stays here until ``remove``.
         """
         until = self._clock.now_ms() + max_ms
         polled = GENTLE_RECORDS if gentle else POLL_RECORDS
@@ -250,7 +252,8 @@ class Restorer:
             reason = mistrust(job, starts)
             if reason is not None:
                 log.warning("task %s starts over: %s", job.task, reason)
-                job.state.wipe()
+                with blamed(job.task):
+                    job.state.wipe()
             self._begin(Run(job, []), starts)
             del self._added[0]
 
@@ -282,7 +285,8 @@ class Restorer:
         log.warning("task %s starts over: %s", run.job.task, reason)
         self._stop(run.parts)
         self._tell_all(run, "suspended")
-        run.job.state.wipe()
+        with blamed(run.job.task):
+            run.job.state.wipe()
         self._begin(run, starts)
 
     def _read_on(self, parts: Sequence[Part]) -> None:
@@ -321,7 +325,8 @@ class Restorer:
         for batch in batches:
             part = self._open.get(TopicPartition(batch.topic, batch.partition))
             if part is not None:
-                part.take(batch)
+                with blamed(part.task):
+                    part.take(batch)
         if self._positions is not None:
             for tp, position in self._positions(list(self._open.keys() - self._waiting)).items():
                 self._open[tp].position = min(position, self._open[tp].end)
@@ -378,7 +383,8 @@ class Restorer:
     def _written(self, run: Run, write: Callable[[], None]) -> bool:
         """Write; if the store turns out to be damaged, begin the task again, once."""
         try:
-            write()
+            with blamed(run.job.task):
+                write()
         except TaskCorruptedError as error:
             if run.wiped:
                 raise

@@ -20,6 +20,7 @@ from streamlet.errors import (
     EntryTooLargeError,
     OutOfRangeError,
     ProcessingError,
+    StateError,
     StreamletError,
     TaskMigratedError,
     TimedOutError,
@@ -37,10 +38,12 @@ from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.copies import Copies
 from streamlet.runtime.holdings import Holdings
+from streamlet.runtime.last_commit import LastCommit
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import Member, lags_of, measure, roles_of
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
+from streamlet.runtime.opening import blamed
 from streamlet.runtime.orders import Orders
 from streamlet.runtime.outside import Observer, WorkerCounters, WorkerGroup
 from streamlet.runtime.policy import ErrorPolicy
@@ -48,6 +51,7 @@ from streamlet.runtime.postponed import Postponed
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.sending import Sending
+from streamlet.runtime.store_failures import StoreFailures
 from streamlet.runtime.task import Output
 from streamlet.types import TaskId, TopicPartition
 
@@ -146,8 +150,7 @@ class Worker:
         self._commit = commit
         self._catalog, self._purge = catalog, purge
         self._clock, self._observer = clock, observer
-        self._link = link
-        self._reporter = reporter
+        self._link, self._reporter = link, reporter
         self._closer = Closer(clock, _close_later_ms(settings, siblings))
         self.holdings = Holdings(
             source,
@@ -168,6 +171,7 @@ class Worker:
             meters=self.meters,
             handover_timeout_ms=settings.handover_timeout_ms,
         )
+        self._failures = StoreFailures(self.holdings, activation, self._orders, self.meters)
         #: Of the tasks given up so far, all of them once ``run`` has returned.
         self.counters = WorkerCounters()
         self.state = "CREATED"
@@ -251,7 +255,7 @@ class Worker:
             self._activation.cancel(task)
         self.holdings.stop(self.holdings.of_stage(Stage.RUNNING))
         try:
-            self._await_last_commit()
+            self._commit_last()
         except EntryTooLargeError as error:
             if self._sending.policy.action == "fail":
                 raise
@@ -343,9 +347,12 @@ class Worker:
         assert active.processor is not None
         self.counters.records += len(batch)
         try:
-            self._send(active.processor.process(batch, now, self._source.known_end))
+            with blamed(active.task):
+                self._send(active.processor.process(batch, now, self._source.known_end))
         except ProcessingError as error:
             self._fail(active, error)
+        except StateError as error:
+            self._restart(error)
 
     def _process_waiting(self, active: ActiveTask, now: int) -> None:
         assert active.processor is not None
@@ -353,10 +360,14 @@ class Worker:
             return
         self._waiting = True
         try:
-            self._send(active.processor.resume(now, self._end_of_records))
+            with blamed(active.task):
+                self._send(active.processor.resume(now, self._end_of_records))
         except ProcessingError as error:
             self._fail(active, error)
-        self.holdings.bound(active.processor.buffered())
+        except StateError as error:
+            self._restart(error)
+        else:
+            self.holdings.bound(active.processor.buffered())
 
     def _end_of_records(self, partition: TopicPartition) -> int | None:
         """End of a partition as far as records are to come, once all that was polled is taken.
@@ -380,6 +391,11 @@ class Worker:
         self.holdings.drop(active)
         self.stop()
         raise error
+
+    def _restart(self, error: StateError) -> None:
+        """The stores of a task fail: restore it, alone where that can be."""
+        if not self._failures.restart(error):
+            self._lose(error)
 
     def _forget(self, active: ActiveTask) -> None:
         """A task is about to be closed."""
@@ -429,6 +445,8 @@ class Worker:
             self._lose(error)
         except EntryTooLargeError as error:
             self._be_careful(error)
+        except StateError as error:
+            self._restart(error)
         except DeliveryError:
             raise
         except BrokerError as error:
@@ -475,23 +493,10 @@ class Worker:
         except (BrokerError, TimedOutError) as error:
             log.warning("looking at topics: %s", error)
 
-    def _await_last_commit(self) -> None:
-        """Commit until nothing is left to say."""
-        deadline = self._clock.now_ms() + self._settings.session_timeout_ms
-        tasks = self.holdings.tasks
-        while any(active.changed or not active.claimed for active in tasks.values()):
-            if self._clock.now_ms() > deadline:
-                raise TimedOutError("no answer to the last commit")
-            if not self._commit.sent:
-                try:
-                    self._timed(self._begin_commit)
-                except DeliveryError:
-                    raise
-                except BrokerError as error:
-                    log.warning("last commit postponed: %s", error)
-            self._board.wait(POLL_MS)
-            self._orders.take_answers()
-        self._commit.finish()
+    def _commit_last(self) -> None:
+        parts = (self._commit, self.holdings, self._orders, self._failures)
+        last = LastCommit(*parts, self._board, self._clock)
+        last.run(lambda: self._timed(self._begin_commit), self._settings.session_timeout_ms)
 
     # State.
 

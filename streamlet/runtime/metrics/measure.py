@@ -155,6 +155,7 @@ def _thread(member: Member, meters: Meters, now_ms: int) -> Iterator[Sample]:
     yield _one(_T + "commit_flush_seconds_total", member.flush_ns / 1e9)
     yield _one(_T + "task_created_total", meters.created)
     yield _one(_T + "task_closed_total", meters.closed)
+    yield _one(_T + "store_failures_total", meters.store_failures)
     yield _one(_T + "dropped_records_total", member.dropped)
     yield _one(_T + "skipped_records_total", member.skipped)
     yield _one(_T + "dead_lettered_records_total", member.dead_lettered)

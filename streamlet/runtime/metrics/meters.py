@@ -56,6 +56,7 @@ class Meters:
     rebalances: int = 0
     last_rebalance_wall_ms: int = 0
     lost: int = 0
+    store_failures: int = 0
     #: Processed by tasks that are closed.
     processed_before: int = 0
     process_rate: Rate = attrs.field(factory=Rate)

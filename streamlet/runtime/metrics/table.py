@@ -203,6 +203,12 @@ _ALL = (
         _total(_THREAD, "task-closed", _T + "task_closed_total"),
     ),
     Metric(
+        _T + "store_failures_total",
+        Kind.COUNTER,
+        "Errors of stores (damaged files, a full disk) that had a task restored from its last "
+        "commit",
+    ),
+    Metric(
         _T + "dropped_records_total",
         Kind.COUNTER,
         "Records left out by rule (no key, a negative time) by all tasks the member had",

@@ -45,7 +45,7 @@ def test_a_state_folder_in_use_is_refused_with_its_holders_pid(
     assert f"is held by process {first.process.pid}" in second.log()
 
 
-def test_a_disk_that_refuses_writes_is_told_and_the_state_stays_exact(
+def test_tasks_stand_still_while_the_disk_refuses_writes_and_go_on_when_it_takes_them(
     make_cluster: Callable[..., Cluster],
 ) -> None:
     """Half-way through, no file of the worker may grow any more: as a full disk would have it."""
@@ -54,16 +54,55 @@ def test_a_disk_that_refuses_writes_is_told_and_the_state_stays_exact(
     with Load(cluster.servers, cluster.topic("in")) as load:
         cluster.await_running()
         (worker,) = instance.workers()
-        resource.prlimit(worker, resource.RLIMIT_FSIZE, (4_096, resource.RLIM_INFINITY))
-        wait_for(
-            lambda: "starting it again" in instance.log(), lambda: f"it fails\n{instance.log()}"
-        )
+        limit_files(worker, 16_384)
+        wait_for(lambda: "stands still" in instance.log(), lambda: f"it fails\n{instance.log()}")
         assert f"cannot use the state in {instance.state}" in instance.log()
         assert "File too large" in instance.log()
+        limit_files(worker, resource.RLIM_INFINITY)
         true = load.finish()
     cluster.await_settled()
+    assert instance.workers() == [worker], f"the worker went on\n{instance.log()}"
     assert instance.stop() == 0, instance.log()
     assert_counts_exact(cluster, contents(cluster, [instance]), true)
+
+
+def limit_files(pid: int, most: int) -> None:
+    """Let no file of a process grow beyond so many bytes, from now on."""
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+
+
+def test_damage_that_a_running_task_meets_has_that_task_restored_alone(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """Bits flip in blocks of one store, which nobody reads when the store is opened."""
+    cluster = make_cluster(cache_max_bytes="100000")
+    load = Load(cluster.servers, cluster.topic("in"), keys=6_000)
+    load.send(12_000)
+    load.flush()
+    instance = cluster.instance("a").start()
+    cluster.await_settled()
+    assert instance.stop() == 0, instance.log()
+    flip_bits(database(cluster, instance, "0_1"))
+    (worker,) = instance.start().await_workers()
+    load.send(12_000)
+    true = load.finish()
+    cluster.await_settled()
+    assert "task 0_1 is restored, and the others go on" in instance.log()
+    assert "block checksum mismatch" in instance.log()
+    assert instance.workers() == [worker], f"the worker went on\n{instance.log()}"
+    assert instance.stop() == 0, instance.log()
+    assert instance.log().count("and the others go on") == 1, "once is enough"
+    assert_counts_exact(cluster, contents(cluster, [instance]), true)
+
+
+def flip_bits(folder: Path) -> None:
+    """Flip a bit in each block of the first half of the largest table: it holds entries."""
+    table = max(folder.glob("*.sst"), key=lambda path: path.stat().st_size)
+    data = bytearray(table.read_bytes())
+    assert len(data) > 8_192, "more than what describes the entries"
+    for at in range(100, len(data) // 2, 1_000):
+        data[at] ^= 1
+    table.write_bytes(bytes(data))
 
 
 def cut_table(folder: Path) -> None:

@@ -1,0 +1,66 @@
+"""The last commit of a worker that stops: everything it processed, while nothing goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import attrs
+
+from streamlet.clock import Clock
+from streamlet.errors import BrokerError, DeliveryError, StateError, TimedOutError
+from streamlet.runtime.board import Board
+from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.holdings import Holdings
+from streamlet.runtime.orders import Orders
+from streamlet.runtime.store_failures import StoreFailures
+
+log = logging.getLogger(__name__)
+
+#: How long to wait for an answer before the commit is looked at again.
+_WAIT_MS = 5
+
+
+@attrs.frozen(eq=False)
+class LastCommit:
+    """Commits what stopped tasks have to say; a task whose stores fail is left out."""
+
+    commit: AtLeastOnceCommit
+    holdings: Holdings
+    orders: Orders
+    failures: StoreFailures
+    board: Board
+    clock: Clock
+
+    def run(self, begin: Callable[[], None], timeout_ms: int) -> None:
+        """Commit until nothing is left to say; ``begin`` begins a commit, or goes on with one.
+
+        Raises:
+            TimedOutError: it took longer than ``timeout_ms``.
+            DeliveryError: something was not delivered.
+            TaskMigratedError: the tasks are lost.
+        """
+        deadline = self.clock.now_ms() + timeout_ms
+        tasks = self.holdings.tasks
+        while any(active.changed or not active.claimed for active in tasks.values()):
+            if self.clock.now_ms() > deadline:
+                raise TimedOutError("no answer to the last commit")
+            if not self.commit.sent:
+                self._try(begin)
+            self.board.wait(_WAIT_MS)
+            self.orders.take_answers()
+        while not self._try(self.commit.finish):
+            pass  # one task less each time
+
+    def _try(self, step: Callable[[], None]) -> bool:
+        """Take a step; False if the stores of a task, which is then closed, did not let it."""
+        try:
+            step()
+        except StateError as error:
+            self.failures.give_up(error)
+            return False
+        except DeliveryError:
+            raise
+        except BrokerError as error:
+            log.warning("last commit postponed: %s", error)
+        return True
