@@ -1,14 +1,14 @@
 """``TopologyTestDriver``: an application's topology without a broker.
 
 The tasks, operators and stores are those of a worker; only the topics are lists here. Every topic
-has one partition. What is written to a topic that the application reads, a repartition topic or
-another, is read at once.
+that the application reads has one partition. What is written to a topic that the application reads,
+a repartition topic or another, is read at once.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -17,13 +17,14 @@ import attrs
 
 from streamlet.app import App
 from streamlet.clock import ManualClock
-from streamlet.errors import NotFoundError
+from streamlet.errors import ConfigError, NotFoundError
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.runtime.task import Output, Task
 from streamlet.serdes import Serde, SerdeLike
 from streamlet.serdes import serde as serde_of
 from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
+from streamlet.testing.murmur2 import partition_of
 from streamlet.topology.nodes import SourceNode
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -38,12 +39,18 @@ START_MS = 1_577_836_800_000  # 2020-01-01T00:00:00Z
 
 @attrs.frozen
 class OutputRecord:
-    """A record that the application wrote, decoded. ``timestamp`` is in ms since the epoch."""
+    """A record that the application wrote, decoded.
+
+    ``timestamp`` is in ms since the epoch. ``partition`` is the one that the partitioner chose, or
+    that Kafka's default partitioner gives the key; None where the producer may take any, which is
+    where a record without a key goes to one of several.
+    """
 
     key: Any
     value: Any
     timestamp: int
     headers: Headers | None = attrs.field(default=None, eq=False)
+    partition: int | None = 0
 
 
 @attrs.define
@@ -63,10 +70,16 @@ class TopologyTestDriver:
 
     Args:
         app: the application; its error policy holds here too.
-        start_ms: both clocks at the beginning, ms since the epoch.
+        start_ms: the record time and the wall clock at the beginning, ms since the epoch.
+        partitions: how many partitions topics have that the application only writes; 1 without.
+
+    Raises:
+        ConfigError: ``partitions`` names a topic that the application reads, or does not write.
     """
 
-    def __init__(self, app: App, *, start_ms: int = START_MS) -> None:
+    def __init__(
+        self, app: App, *, start_ms: int = START_MS, partitions: Mapping[str, int] | None = None
+    ) -> None:
         self.application = app.name
         self._topology = app.topology()
         self._policy = app.policy
@@ -77,6 +90,9 @@ class TopologyTestDriver:
         self._next_offset: dict[str, int] = {}
         self._written: dict[str, deque[OutputRecord]] = {}
         self._ours = frozenset(self._topology.repartition_topics)
+        self._outputs = self._output_topics()
+        self._partitions = dict(partitions or {})
+        self._check_partitions()
         for part in self._topology.subtopologies:
             self._open(part)
 
@@ -103,6 +119,13 @@ class TopologyTestDriver:
         """
         self.pipe_inputs(topic, [(key, value)], timestamp_ms)
 
+    def pipe_bytes(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int | None = None
+    ) -> None:
+        """Write one raw record, also one that cannot be decoded; otherwise as ``pipe_input``."""
+        self._reading(topic)
+        self._pipe(topic, [key], [value], timestamp_ms)
+
     def pipe_inputs(
         self, topic: str, records: Iterable[tuple[Any, Any]], timestamp_ms: int | None = None
     ) -> None:
@@ -111,27 +134,41 @@ class TopologyTestDriver:
         pairs = list(records)
         keys = source.key.encode_column([key for key, _ in pairs])
         values = source.value.encode_column([value for _, value in pairs])
-        self.pipe_bytes(topic, list(zip(keys, values, strict=True)), timestamp_ms)
-
-    def pipe_bytes(
-        self,
-        topic: str,
-        records: Sequence[tuple[bytes | None, bytes | None]],
-        timestamp_ms: int | None = None,
-    ) -> None:
-        """Write raw records, also such that cannot be decoded; raises as ``pipe_input``."""
-        self._reading(topic)
-        time = self._record_ms if timestamp_ms is None else timestamp_ms
-        batch = self._batch(
-            topic, [k for k, _ in records], [v for _, v in records], [time] * len(records)
-        )
-        self._process(deque([batch] if records else []))
+        self._pipe(topic, keys, values, timestamp_ms)
 
     # Time.
 
-    def advance_stream_time(self, by: timedelta | int) -> None:
-        """Give later records without a time of their own one that is later by this (ms)."""
+    def set_record_time(self, timestamp_ms: int) -> None:
+        """Set the timestamp of later records that are piped in without one, ms since the epoch.
+
+        Stream time follows when such a record is processed.
+        """
+        self._record_ms = timestamp_ms
+
+    def advance_record_time(self, by: timedelta | int) -> None:
+        """Make the timestamp of later records that are piped in without one later by this (ms)."""
         self._record_ms += _ms(by)
+
+    @property
+    def stream_time(self) -> int | None:
+        """The highest timestamp that a task has seen, ms since the epoch; None before a record."""
+        return max((t for t in self._stream_times() if t >= 0), default=None)
+
+    def advance_stream_time(self, by: timedelta | int) -> None:
+        """Move the stream time of all tasks on without a record, to this (ms) after the highest.
+
+        It does not change the timestamps of later records.
+
+        Raises:
+            ValueError: stream time would move back, or there is none before the first record.
+        """
+        highest, step = self.stream_time, _ms(by)
+        if highest is None:
+            raise ValueError("advance_stream_time(): there is no stream time before a first record")
+        if step < 0:
+            raise ValueError(f"advance_stream_time({step}): stream time never moves back")
+        for part in self._parts:
+            part.task.stream_time = highest + step
 
     def advance_wall_clock(self, by: timedelta | int) -> None:
         """Let this much time pass (ms), and tasks do what they were waiting with."""
@@ -148,7 +185,14 @@ class TopologyTestDriver:
 
         They are decoded as the application encoded them. ``key`` and ``value`` say otherwise, which
         topics need that are no sink of the application, such as one for dead letters (else bytes).
+
+        Raises:
+            NotFoundError: the application writes no topic of this name.
+            SerdeError: a record cannot be decoded as ``key`` or ``value`` says.
         """
+        if topic not in self._outputs:
+            known = ", ".join(sorted(self._outputs)) or "no topic"
+            raise NotFoundError(f"{self.application} does not write {topic!r}; it writes {known}")
         records = list(self._written.pop(topic, ()))
         serdes = self._sink_serdes(topic)
         decode_key, decode_value = (
@@ -204,7 +248,9 @@ class TopologyTestDriver:
             state,
             {TopicPartition(topic, 0): 0 for topic in part.input_topics},
             policy=self._policy,
-            partition_counts=dict.fromkeys(part.output_topics, 1),
+            partition_counts={
+                topic: self._partitions.get(topic, 1) for topic in part.output_topics
+            },
         )
         opened = _Part(task, state)
         self._parts.append(opened)
@@ -217,6 +263,39 @@ class TopologyTestDriver:
             known = ", ".join(sorted(set(self._reader) - self._ours))
             raise NotFoundError(f"{self.application} does not read {topic!r}; it reads {known}")
         return self._reader[topic]
+
+    def _stream_times(self) -> list[int]:
+        return [part.task.stream_time for part in self._parts]
+
+    def _output_topics(self) -> frozenset[str]:
+        """The topics that the application writes, dead letters included, repartition topics not."""
+        written = {t for part in self._topology.subtopologies for t in part.output_topics}
+        letters = {self._policy.topic} if self._policy.topic is not None else set()
+        return frozenset((written - self._ours) | letters)
+
+    def _check_partitions(self) -> None:
+        read = {t for part in self._topology.subtopologies for t in part.input_topics}
+        problems = []
+        for topic, count in self._partitions.items():
+            if topic in read:
+                problems.append(f"{topic!r} is read by {self.application}: it has one partition")
+            elif topic not in self._outputs:
+                problems.append(f"{topic!r} is not written by {self.application}")
+            elif count < 1:
+                problems.append(f"{topic!r} cannot have {count} partitions")
+        if problems:
+            raise ConfigError([f"partitions=: {problem}" for problem in problems])
+
+    def _pipe(
+        self,
+        topic: str,
+        keys: list[bytes | None],
+        values: list[bytes | None],
+        timestamp_ms: int | None,
+    ) -> None:
+        time = self._record_ms if timestamp_ms is None else timestamp_ms
+        batch = self._batch(topic, keys, values, [time] * len(keys))
+        self._process(deque([batch] if keys else []))
 
     def _batch(
         self,
@@ -245,7 +324,12 @@ class TopologyTestDriver:
         for out in outputs:
             headers = out.headers or [None] * len(out.keys)
             if out.topic not in self._ours:
-                columns = zip(out.keys, out.values, out.timestamps, headers, strict=True)
+                partitions: Iterable[int | None] = out.partitions or [
+                    self._default(out.topic, key) for key in out.keys
+                ]
+                columns = zip(
+                    out.keys, out.values, out.timestamps, headers, partitions, strict=True
+                )
                 written = self._written.setdefault(out.topic, deque())
                 written.extend(OutputRecord(*record) for record in columns)
             if out.topic in self._reader:
@@ -259,6 +343,13 @@ class TopologyTestDriver:
                     )
                 )
         return batches
+
+    def _default(self, topic: str, key: bytes | None) -> int | None:
+        """The partition that Kafka's default partitioner gives a key; None if it may be any."""
+        count = self._partitions.get(topic, 1)
+        if count == 1:
+            return 0
+        return None if key is None else partition_of(key, count)
 
     def _commit(self, part: _Part) -> None:
         part.commits += 1

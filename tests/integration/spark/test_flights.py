@@ -96,7 +96,7 @@ def in_the_test_driver(
         for topic, events in (("airlines", airlines), ("flights", flights)):
             for event in events:
                 pair = (event.key.encode(), event.value)
-                driver.pipe_bytes(topic, [pair], event.timestamp_ms)
+                driver.pipe_bytes(topic, *pair, event.timestamp_ms)
         written = {topic: driver.read_output(topic) for topic in records.OUTPUTS}
         for topic in RESULTS:
             found[topic] = {record.key: vars(record.value) for record in written[topic]}

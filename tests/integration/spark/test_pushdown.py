@@ -206,7 +206,7 @@ def test_an_application_with_a_pushed_filter_ends_as_in_the_test_driver(
     assert "RLIKE" in plan.upper()  # it was pushed
     with TopologyTestDriver(late) as driver:
         for key, value in pairs:
-            driver.pipe_bytes("flights", [(key, value)], 1_000)
+            driver.pipe_bytes("flights", key, value, 1_000)
         wanted = {record.key: record.value for record in driver.read_output("late")}
     rows = run(frame, tmp_path / "checkpoint")
     assert {r.key.decode(): int.from_bytes(r.value, "big", signed=True) for r in rows} == wanted

@@ -90,7 +90,7 @@ def in_the_test_driver(app: sl.App, records: Sequence[Any], topic: str = "hops")
     found: Final = {}
     with TopologyTestDriver(app) as driver:
         for pair in records:
-            driver.pipe_bytes(topic, [pair], 1_000)
+            driver.pipe_bytes(topic, *pair, 1_000)
         for part in app.topology().subtopologies:
             for sink in part.sinks:
                 if sink.topic in app.topology().repartition_topics:
@@ -325,5 +325,5 @@ def outputs(records: Sequence[Any]) -> int:
     """How many records are written in all."""
     with TopologyTestDriver(by_carrier) as driver:
         for pair in records:
-            driver.pipe_bytes("hops", [pair], 1_000)
+            driver.pipe_bytes("hops", *pair, 1_000)
         return sum(len(driver.read_output(topic)) for topic in TOPICS if topic != "hops")

@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from streamlet.app import App
-from streamlet.errors import NotFoundError, ProcessingError, SerdeError
+from streamlet.errors import ConfigError, NotFoundError, ProcessingError, SerdeError
 from streamlet.testing.driver import START_MS, TopologyTestDriver
+from streamlet.testing.murmur2 import partition_of
 
 
 def echo(**options: object) -> App:
@@ -21,21 +22,79 @@ def test_records_carry_the_time_given_or_the_drivers_own() -> None:
     with TopologyTestDriver(echo()) as driver:
         driver.pipe_input("in", "a", 1, timestamp_ms=5)
         driver.pipe_input("in", "a", 1)
-        driver.advance_stream_time(timedelta(seconds=2))
+        driver.advance_record_time(timedelta(seconds=2))
         driver.pipe_input("in", "a", 1)
-        driver.advance_stream_time(1)
+        driver.advance_record_time(1)
         driver.advance_wall_clock(timedelta(minutes=1))
         driver.pipe_input("in", "a", 1)
         times = [record.timestamp for record in driver.read_output("out")]
+        driver.set_record_time(7)
+        driver.pipe_input("in", "a", 1)
+        assert [record.timestamp for record in driver.read_output("out")] == [7]
     assert times == [5, START_MS, START_MS + 2000, START_MS + 2001]
 
 
-def test_outputs_are_read_once_and_a_topic_nobody_wrote_is_empty() -> None:
+def test_stream_time_is_the_highest_record_time_and_moves_on_without_a_record() -> None:
     with TopologyTestDriver(echo()) as driver:
+        assert driver.stream_time is None
+        with pytest.raises(ValueError, match="no stream time before a first record"):
+            driver.advance_stream_time(1)
+        driver.pipe_inputs("in", [("a", 1)], timestamp_ms=500)
+        driver.pipe_input("in", "a", 1, timestamp_ms=300)
+        assert driver.stream_time == 500
+        driver.advance_stream_time(timedelta(seconds=1))
+        assert driver.stream_time == 1500
+        with pytest.raises(ValueError, match="never moves back"):
+            driver.advance_stream_time(-1)
+        driver.pipe_input("in", "a", 1, timestamp_ms=400)
+        assert driver.stream_time == 1500
+        assert [record.timestamp for record in driver.read_output("out")] == [500, 300, 400]
+
+
+def test_outputs_are_read_once_and_a_topic_without_records_is_empty() -> None:
+    with TopologyTestDriver(echo(on_error=("dead_letter", "dead"))) as driver:
         driver.pipe_input("in", "a", 1)
         assert len(driver.read_output("out")) == 1
         assert driver.read_output("out") == []
-        assert driver.read_output("elsewhere") == []
+        assert driver.read_output("dead") == []
+
+
+def test_a_topic_that_the_application_does_not_write_is_refused_with_those_it_writes() -> None:
+    with TopologyTestDriver(echo(on_error=("dead_letter", "dead"))) as driver:
+        driver.pipe_input("in", "a", 1)
+        for wrong in ("otu", "in"):
+            with pytest.raises(
+                NotFoundError, match=f"does not write '{wrong}'; it writes dead, ou"
+            ):
+                driver.read_output(wrong)
+        assert len(driver.read_output("out")) == 1
+
+
+def test_outputs_show_the_partition_that_kafka_would_give_them() -> None:
+    app = App("parts")
+    stream = app.stream("in", key=str, value=int)
+    stream.to("chosen", partitioner=lambda key, value, partitions: value % partitions)
+    stream.to("by-key")
+    stream.to("one")
+    with TopologyTestDriver(app, partitions={"chosen": 3, "by-key": 4}) as driver:
+        driver.pipe_inputs("in", [("a", 7), ("b", 5), (None, 3)])
+        partitions = {
+            topic: [record.partition for record in driver.read_output(topic)]
+            for topic in ("chosen", "by-key", "one")
+        }
+    by_key = [partition_of(b"a", 4), partition_of(b"b", 4), None]
+    assert partitions == {"chosen": [1, 2, 0], "by-key": by_key, "one": [0, 0, 0]}
+
+
+def test_partitions_of_a_topic_that_is_read_or_not_written_are_refused() -> None:
+    wrong = {"in": 2, "elsewhere": 2, "out": 0}
+    with pytest.raises(ConfigError) as raised:
+        TopologyTestDriver(echo(), partitions=wrong)
+    assert raised.value.problems == (
+        "partitions=: 'in' is read by echo: it has one partition",
+        "partitions=: 'elsewhere' is not written by echo",
+        "partitions=: 'out' cannot have 0 partitions",
+    )
 
 
 def test_a_topic_that_is_written_and_read_goes_round() -> None:
@@ -69,7 +128,7 @@ def test_a_record_that_fails_ends_the_call_under_the_policy_fail() -> None:
 def test_a_record_that_fails_is_left_out_under_the_policy_skip() -> None:
     with TopologyTestDriver(echo(on_error="skip")) as driver:
         driver.pipe_inputs("in", [("a", 1), ("a", 0), ("a", 2)])
-        driver.pipe_bytes("in", [(b"a", b"short")])
+        driver.pipe_bytes("in", b"a", b"short")
         assert [r.value for r in driver.read_output("out")] == [100, 50]
         assert driver.skipped() == 2
 
@@ -77,10 +136,10 @@ def test_a_record_that_fails_is_left_out_under_the_policy_skip() -> None:
 def test_a_record_that_fails_goes_to_the_dead_letters_as_it_was() -> None:
     with TopologyTestDriver(echo(on_error=("dead_letter", "dead"))) as driver:
         driver.pipe_inputs("in", [("a", 1), ("b", 0)])
-        driver.pipe_bytes("in", [(b"c", b"short")])
+        driver.pipe_bytes("in", b"c", b"short", timestamp_ms=9)
         zero, short = driver.read_output("dead", key=str)
     assert (zero.key, zero.value) == ("b", bytes(8))
-    assert (short.key, short.value) == ("c", b"short")
+    assert (short.key, short.value, short.timestamp) == ("c", b"short", 9)
     assert zero.headers is not None
     assert dict(zero.headers)["streamlet.error"] == b"ZeroDivisionError"
 
