@@ -11,6 +11,9 @@ from streamlet.errors import SerdeError, TopologyError
 from streamlet.serdes import Serde
 from streamlet.serdes import serde as serde_of
 
+#: The one call that loses a type though it has no function.
+_MERGE = "merge()"
+
 
 @attrs.frozen(eq=False)
 class Kind:
@@ -45,6 +48,16 @@ class Kind:
             # Not needed perhaps, so no error yet; attributes of it can still be told.
             return cls(None, inferred, f"{call} ({error})")
 
+    @classmethod
+    def merged(cls, one: Kind, other: Kind, roles: str) -> Kind:
+        """The kind of a stream that carries the ``roles`` (keys or values) of two streams."""
+        if one.serde is None or other.serde is None:
+            return other if one.serde is not None else one
+        if one.serde is other.serde or one.serde.name == other.serde.name:
+            return one
+        names = f"{one.serde.name} and {other.serde.name}"
+        return cls(None, lost=f"{_MERGE} (the {roles} of its streams are {names})")
+
     def needed(self, call: str, role: str, *, takes: bool = True) -> Serde[Any]:
         """The serde, for a call that writes bytes; ``takes`` if the call has such an argument.
 
@@ -53,19 +66,14 @@ class Kind:
         """
         if self.serde is None:
             changed = self.lost.partition(" (")[0]
-            places = [call] * takes + [changed] * (changed != "merge()")
+            merged = changed == _MERGE
+            places = [call] * takes + [changed] * (not merged)
             where = " or to ".join(places or ["a repartition() before it"])
+            advice = (
+                "make the streams alike before" if merged else "annotate what the function returns"
+            )
             raise TopologyError(
                 f"{call} writes {role}s, but their type is not known after {self.lost}: "
-                f"pass {role}= to {where} (for example {role}=str), "
-                "or annotate what the function returns"
+                f"pass {role}= to {where} (for example {role}=str), or {advice}"
             )
         return self.serde
-
-    def same_as(self, other: Kind) -> bool:
-        """Whether both are known and written alike."""
-        return (
-            self.serde is not None
-            and other.serde is not None
-            and (self.serde is other.serde or self.serde.name == other.serde.name)
-        )

@@ -163,9 +163,8 @@ class KStream(Generic[K, V]):
         node = StreamNode(
             one.builder, name, one.rekeyed or two.rekeyed, tuple({*one.uses, *two.uses})
         )
-        key = self._key if self._key.same_as(other._key) else Kind(None, lost="merge()")
-        value = self._value if self._value.same_as(other._value) else Kind(None, lost="merge()")
-        return KStream(node, key, value)
+        key = Kind.merged(self._key, other._key, "keys")
+        return KStream(node, key, Kind.merged(self._value, other._value, "values"))
 
     def repartition(
         self,

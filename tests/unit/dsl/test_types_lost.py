@@ -42,8 +42,20 @@ Build = Callable[[KStream[str, str], App], Any]
         ),
         (
             lambda s, a: s.merge(s.map_values(len)).to("out"),
-            "to('out') writes values, but their type is not known after merge(): "
-            "pass value= to to('out') (",
+            "to('out') writes values, but their type is not known after merge() "
+            "(the values of its streams are str and int): "
+            "pass value= to to('out') (for example value=str), or make the streams alike before",
+        ),
+        (
+            lambda s, a: s.merge(s.select_key(lambda k, v: 1, key=int)).group_by_key().count(),
+            "count() writes keys, but their type is not known after merge() "
+            "(the keys of its streams are str and int): "
+            "pass key= to a repartition() before it",
+        ),
+        (
+            lambda s, a: s.merge(s.map_values(lambda v: v + v)).to("out"),
+            "to('out') writes values, but their type is not known after map_values(): "
+            "pass value= to to('out') or to map_values()",
         ),
         (
             lambda s, a: s.map_values(Queue).to("out"),
@@ -69,6 +81,7 @@ def test_a_type_that_has_no_serde_is_refused_where_it_is_given() -> None:
 def test_nothing_is_asked_where_nothing_is_written() -> None:
     stream = App("a").stream("in", key=str, value=str)
     stream.map_values(lambda v: v + v).map(lambda k, v: (v[0], v)).peek(print)
+    stream.merge(stream.map_values(len)).foreach(print)  # type: ignore[arg-type]
 
 
 def test_an_annotation_is_enough() -> None:
