@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from streamlet.config import Settings
 from streamlet.dsl.builder import Builder, StreamNode
-from streamlet.dsl.functions import check_takes
+from streamlet.dsl.functions import check_takes, is_async
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.stream import KStream
@@ -89,6 +89,8 @@ class App:
             raise ConfigError(
                 [f"assignor: expected a function from GroupState to Plan, not {assignor!r}"]
             )
+        if is_async(assignor):
+            raise ConfigError([f"assignor: {assignor!r} is async; a plan cannot be awaited"])
         self.name = name
         self.assignor = assignor
         self.policy = ErrorPolicy.of(on_error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -50,6 +51,22 @@ def takes(call: str, function: Callable[..., Any], *arguments: str) -> int:
 def _check_callable(call: str, function: Any) -> None:
     if not callable(function):
         raise TopologyError(f"{call} expects a function, got {function!r}")
+    if is_async(function):
+        raise TopologyError(
+            f"{call} cannot await, and {_name(function)} is an async function: its results would "
+            "be coroutines that never run; pass a function that returns the result itself"
+        )
+
+
+def is_async(function: Any) -> bool:
+    """Whether calling it returns a coroutine or an async generator, as far as Python can tell."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    called = getattr(type(function), "__call__", None)  # noqa: B004 - an object's own
+    return any(
+        inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one)
+        for one in (function, called)
+    )
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, overload
@@ -65,6 +66,8 @@ def _is_plain(of: Any) -> bool:
 def _pair(of: tuple[Any, ...]) -> Serde[Any]:
     if len(of) != 2 or not all(map(callable, of)):
         raise SerdeError(f"no serde for {of!r}: a pair must be two functions (encode, decode)")
+    if any(map(inspect.iscoroutinefunction, of)):
+        raise SerdeError(f"no serde for {of!r}: an async function cannot encode or decode")
     name = getattr(of[1], "__qualname__", type(of[1]).__name__)
     return custom(of[0], of[1], name=f"custom({name})")
 

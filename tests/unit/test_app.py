@@ -122,3 +122,12 @@ def test_closing_an_application_that_does_not_run_does_nothing() -> None:
 def test_an_assignor_that_is_no_function_is_refused() -> None:
     with pytest.raises(ConfigError, match="assignor: expected a function from GroupState to Plan"):
         App("app", assignor="canary")  # type: ignore[arg-type]
+
+
+async def plan_later(state: object) -> None:
+    """As an assignor it would only ever return a coroutine."""
+
+
+def test_an_async_assignor_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"assignor: .*plan_later.* is async"):
+        App("app", assignor=plan_later)  # type: ignore[arg-type]
