@@ -17,6 +17,9 @@ from rich.text import Text
 
 from streamlet.errors import StreamletError
 
+#: Columns that a table in a pipe may take.
+_WIDEST = 10_000
+
 
 class Output:
     """A command's only way to speak.
@@ -30,8 +33,8 @@ class Output:
     def __init__(self, as_json: bool, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self.as_json = as_json
         self._out = out or sys.stdout
-        self._people = Console(file=self._out, highlight=False, soft_wrap=True)
-        self._notes = Console(file=err or sys.stderr, highlight=False, soft_wrap=True)
+        self._people = _console(self._out)
+        self._notes = _console(err or sys.stderr)
         #: Whether the one document was printed; it must not be printed twice.
         self.answered = False
 
@@ -71,6 +74,14 @@ class Output:
             self.answer({"error": problem})
 
 
+def _console(to: TextIO) -> Console:
+    """A console that cuts nothing off where no terminal sets the width, such as in a pipe."""
+    console = Console(file=to, highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = _WIDEST
+    return console
+
+
 def exit_code_of(error: BaseException) -> int:
     """What a command ends with: our errors know it, Ctrl-C is 130, the rest is 1."""
     if isinstance(error, StreamletError):
@@ -83,7 +94,8 @@ def table(*columns: str, rows: list[tuple[object, ...]]) -> Table:
     made = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         numbers = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        made.add_column(column, justify="right" if numbers else "left")
+        # In a narrow terminal a cell goes on in the next line: a path that ends in … is of no use.
+        made.add_column(column, justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         made.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
     return made

@@ -57,6 +57,15 @@ def test_a_broker_in_the_background_is_found_again_and_keeps_its_topics(shell: S
     assert started["ready"]
     port = str(started["port"])
     assert shell.run("broker", "status")["brokers"] == [started]
+    for_people = subprocess.run(
+        shell.command("broker", "status")[:-1],
+        env=shell.env,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert for_people.stdout.split()[-1] == started["data_dir"]
     servers = ("--bootstrap-servers", started["bootstrap_servers"])
     shell.run("topics", "create", "kept", "--partitions", "3", *servers)
     again = shell.run("broker", "start", "--port", port)

@@ -1,0 +1,46 @@
+"""Tables for people: whole in a pipe, folded in a terminal."""
+
+from __future__ import annotations
+
+import io
+import sys
+from contextlib import closing
+
+import pytest
+
+from streamlet.tools.output import Output, table
+from tests.terminals import Terminal
+
+PATH = "/var/lib/" + "/".join(f"folder-{number}" for number in range(20))
+
+PROGRAM = f"""
+from streamlet.tools.output import Output, table
+Output(as_json=False).answer({{}}, table("BROKER", "DATA", rows=[("localhost:9092", {PATH!r})]))
+"""
+
+
+@pytest.mark.parametrize("as_note", [False, True])
+def test_a_pipe_gets_whole_paths_in_one_line(as_note: bool) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    output = Output(as_json=False, out=out, err=err)
+    shown = table("BROKER", "DATA", rows=[("localhost:9092", PATH)])
+    if as_note:
+        output.notes(shown)
+    else:
+        output.answer({}, shown)
+    head, row = (err if as_note else out).getvalue().splitlines()
+    assert (head.split(), row.split()) == (["BROKER", "DATA"], ["localhost:9092", PATH])
+
+
+def test_a_terminal_gets_whole_paths_in_several_lines() -> None:
+    with closing(Terminal(["-c", PROGRAM], program=(), columns=60)) as terminal:
+        assert terminal.end() == 0
+        cells = [line.split()[-1] for line in terminal.text.splitlines()[1:]]
+    assert "".join(cells) == PATH
+    assert len(cells) > 1
+
+
+def test_text_in_a_pipe_is_as_it_was() -> None:
+    output = Output(as_json=False, out=(out := io.StringIO()), err=sys.stderr)
+    output.answer({}, "x" * 300 + "\nshort")
+    assert out.getvalue() == "x" * 300 + "\nshort\n"
