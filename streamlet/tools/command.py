@@ -20,12 +20,14 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from copy import copy
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import attrs
 import typer
+from rich.markup import escape
 
 from streamlet.errors import StreamletError
 from streamlet.tools.log import set_up_logging
@@ -140,7 +142,8 @@ _COMMON: dict[str, tuple[Any, Any]] = {
         Annotated[
             LogLevel,
             typer.Option(
-                help="Log to standard error from this level on.",
+                metavar="LEVEL",
+                help="Log to standard error from here on: debug, info, warning or error.",
                 envvar="STREAMLET_LOG_LEVEL",
                 rich_help_panel=_PANEL,
             ),
@@ -178,7 +181,7 @@ def _with_common_options(function: Callable[..., None]) -> Callable[..., None]:
     own = [p for p in inspect.signature(function).parameters.values() if p.name != "common"]
     keyword = inspect.Parameter.KEYWORD_ONLY
     shared = [
-        inspect.Parameter(name, keyword, default=default, annotation=kind)
+        inspect.Parameter(name, keyword, default=default, annotation=_shown_whole(kind))
         for name, (kind, default) in _COMMON.items()
     ]
 
@@ -187,11 +190,27 @@ def _with_common_options(function: Callable[..., None]) -> Callable[..., None]:
         common_options = {name: given.pop(name) for name in _COMMON}
         _run(function, common_options, given)
 
-    own = [p.replace(kind=keyword, annotation=hints[p.name]) for p in own]
+    own = [p.replace(kind=keyword, annotation=_shown_whole(hints[p.name])) for p in own]
     run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in [*own, *shared]}
     del run.__wrapped__  # typer would look behind the signature
     return run
+
+
+def _shown_whole(annotation: Any) -> Any:
+    """An option that ``--help`` shows as it is written, and in 80 columns.
+
+    Typer would take ``[default: x]`` for markup and drop it, and cut off the names of environment
+    variables: the end of the help says how those are made.
+    """
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    kind, *infos = get_args(annotation)
+    shown = [copy(info) for info in infos]
+    for info in shown:
+        info.show_envvar = False
+        info.help = escape(info.help or "")
+    return Annotated[kind, *shown]
 
 
 def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, Any]) -> None:

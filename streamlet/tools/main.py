@@ -8,9 +8,11 @@ that ``streamlet --help`` stays quick.
 
 from __future__ import annotations
 
+import inspect
 import os
 import pkgutil
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated
@@ -51,8 +53,26 @@ def build() -> typer.Typer:
                 groups[group[0]] = typer.Typer(no_args_is_help=True)
                 root.add_typer(groups[group[0]], name=group[0], help=_GROUPS.get(group[0]))
             parent = groups[group[0]]
-        parent.command(name)(registered.run)
+        documented = parent.command(
+            name, help=_paragraphs(registered.run), epilog=_variables(registered.words)
+        )
+        documented(registered.run)
     return root
+
+
+def _paragraphs(run: Callable[..., None]) -> str:
+    """A command's docstring with one line per paragraph, for typer to wrap."""
+    paragraphs = inspect.cleandoc(run.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.splitlines()) for paragraph in paragraphs)
+
+
+def _variables(words: tuple[str, ...]) -> str:
+    """How the environment variables are called that stand for a command's options."""
+    prefix = "_".join(("STREAMLET", *words)).replace("-", "_").upper()
+    return (
+        f"Environment variables stand for options: {prefix}_SOME_NAME for --some-name, "
+        "and STREAMLET_SOME_NAME where every command has it."
+    )
 
 
 def _show_version(wanted: bool) -> None:

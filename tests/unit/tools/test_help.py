@@ -1,0 +1,51 @@
+"""What ``--help`` shows in a terminal of 80 columns: whole words, and every option's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from streamlet.tools.main import build
+
+ROOT = typer.main.get_command(build())
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    for name, found in ROOT.commands.items():  # type: ignore[attr-defined]
+        for inner in getattr(found, "commands", {"": None}):
+            yield (name, inner) if inner else (name,)
+
+
+@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
+def test_help_cuts_nothing_off_in_80_columns(words: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(build(), [*words, "--help"], env={"COLUMNS": "80"}).stdout
+    seen = set(shown.replace("│", " ").split())
+    found = ROOT
+    for word in words:
+        found = found.commands[word]  # type: ignore[attr-defined]
+    wanted = set((found.help or "").split())
+    for parameter in found.params:
+        wanted |= {parameter.metavar}
+        wanted |= set(parameter.opts if parameter.param_type_name == "option" else ())
+        wanted |= set((getattr(parameter, "help", None) or "").replace("\\[", "[").split())
+    assert wanted - seen <= {None}
+    assert not {word for word in seen if word.endswith("…")} - wanted
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_help_has_lines_that_fill_the_width() -> None:
+    """A docstring's own line breaks are not those of the terminal."""
+    shown = CliRunner().invoke(build(), ["run", "--help"], env={"COLUMNS": "80"}).stdout
+    lines = [line.strip() for line in shown.splitlines()]
+    assert "share of the" not in lines
+    assert "share of the tasks. Workers that fail are started again and find their state" in lines
+
+
+def test_help_says_how_variables_are_called() -> None:
+    shown = (
+        CliRunner().invoke(build(), ["topics", "create", "--help"], env={"COLUMNS": "80"}).stdout
+    )
+    assert "STREAMLET_TOPICS_CREATE_SOME_NAME for --some-name" in " ".join(shown.split())
