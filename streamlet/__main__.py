@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C while it is still being loaded ends it without a traceback."""
+    """Run the command line; Ctrl-C while it is still being loaded ends it without a traceback.
+
+    For ``run`` the other signals wait until it takes them (``streamlet.runtime.signals``).
+    """
+    if sys.argv[1:2] == ["run"]:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGUSR1))
     try:
         from streamlet.tools.main import main as run
     except KeyboardInterrupt:

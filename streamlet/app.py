@@ -233,10 +233,12 @@ class App:
         name: str | None = None,
         metrics_port: int | None = None,
         metrics_host: str = "0.0.0.0",
+        wait_for_broker: timedelta | float | None = None,
     ) -> list[Result]:
         """Run one worker in this thread until ``close``, Ctrl-C, or what is said here.
 
-        Ctrl-C once finishes the batch, commits and leaves the group; twice stops at once.
+        Ctrl-C once finishes the batch, commits and leaves the group; twice stops at once. At the
+        start the run waits until a broker answers, and logs that it does.
 
         Args:
             count: stop once this many records were written to topics (at a batch's end).
@@ -246,12 +248,15 @@ class App:
             metrics_port: serve ``/metrics``, ``/health`` and ``/ready`` meanwhile; 0 takes any free
                 port, ``metrics_url`` tells which.
             metrics_host: interface to serve them on.
+            wait_for_broker: how long to wait at the start for a broker, seconds or a ``timedelta``;
+                None is as long as it takes, but not longer than ``timeout``.
 
         Returns:
             The records written, decoded, at most the newest 100,000; none if neither ``count`` nor
             ``timeout`` was given.
 
         Raises:
+            TimedOutError: no broker answered in time.
             StreamletError: what ended the run; state is as of the last commit.
         """
         # Clients are loaded when something runs: describing and testing need none.
@@ -270,6 +275,7 @@ class App:
                 name=name,
                 metrics_port=metrics_port,
                 metrics_host=metrics_host,
+                wait_for_broker_ms=None if wait_for_broker is None else _ms(wait_for_broker),
             )
         finally:
             self._run = None

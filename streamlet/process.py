@@ -29,6 +29,7 @@ from streamlet.runtime.background import lower_priority
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.task import Output
+from streamlet.starting import BrokerWait, StartStoppedError
 from streamlet.tools.log import set_up_logging
 from streamlet.tools.run_progress import ended_event, leaving_event, restoring_event
 from streamlet.types import TaskId
@@ -89,6 +90,10 @@ class Orders:
         """Whether no order to stop has come."""
         return not self._stop.is_set()
 
+    def end_a_start(self) -> bool:
+        """Whether to end before there is a worker: it has nothing yet that it could hand over."""
+        return self._stop.is_set() or not self.drains.empty()
+
     def _listen(self) -> None:
         for line in sys.stdin:
             order = json.loads(line)
@@ -119,6 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     observer = PipeObserver(given.events_fd)
     try:
         _work(orders, observer)
+    except StartStoppedError:
+        log.debug("stopped at the start")
     except StreamletError as error:
         # The supervisor says it, with our name; once is enough.
         log.debug("the worker failed", exc_info=True)
@@ -145,7 +152,8 @@ def _work(orders: Orders, observer: PipeObserver) -> None:
         number=first["member"],
         members=first["members"],
     )
-    worker = open_worker(
+    opened = partial(
+        open_worker,
         app.topology(),
         settings,
         member,
@@ -156,7 +164,7 @@ def _work(orders: Orders, observer: PipeObserver) -> None:
         endpoint=tuple(first["endpoint"]) if first.get("endpoint") else None,
         on_leaving=lambda leaving: observer.tell(**leaving_event(leaving)),
     )
-
+    worker = BrokerWait(settings, stopped=orders.end_a_start).until_done(opened)
     worker.on_drained = partial(lower_priority, of_all=True)
 
     def keep_going() -> bool:

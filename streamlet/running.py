@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 
 from streamlet.assembly import open_worker
+from streamlet.assignor.values import Leaving
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.errors import TimedOutError
@@ -35,7 +36,8 @@ from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.signals import GracefulStop
 from streamlet.runtime.task import Output
 from streamlet.runtime.worker import Worker
-from streamlet.state.directory import StateDirectory
+from streamlet.starting import BrokerWait, StartStoppedError
+from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.instances import InstanceRecord
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
@@ -137,11 +139,15 @@ class Run:
         name: str | None,
         metrics_port: int | None = None,
         metrics_host: str = ANY_HOST,
+        wait_for_broker_ms: int | None = None,
     ) -> list[Result]:
         """Work until stopped, or ``count`` results or ``timeout_ms`` are reached; the results.
 
+        At the start it waits for a broker, for ``wait_for_broker_ms`` and ``timeout_ms`` at most.
+
         Raises:
             StreamletError: what ended the worker.
+            TimedOutError: no broker answered in time.
         """
         results = Results(self._topology, keep=count is not None or timeout_ms is not None)
         deadline = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
@@ -168,7 +174,6 @@ class Run:
                 told=self._serving,
             )
             with lock, served as exposition, _signals() as signals:
-                clear_left_over(self._topology, self._settings, process_id, lock, 1)
                 opened = partial(
                     open_worker,
                     self._topology,
@@ -183,8 +188,9 @@ class Run:
                 )
                 record = InstanceRecord(lock, member.name)
                 results.on_tasks = lambda tasks: record.say(tasks=tasks)
-                prepared = partial(prepare_instance, application, self._settings, process_id, lock)
-                self._work(member.instance, prepared, opened, record, signals, wanted)
+                prepared = partial(self._prepare, process_id, lock)
+                waiting = self._waiting(signals, wait_for_broker_ms, timeout_ms)
+                self._work(member.instance, prepared, opened, record, signals, wanted, waiting)
         finally:
             self._ended.set()
             self.metrics_url = None
@@ -198,24 +204,48 @@ class Run:
         record: InstanceRecord,
         signals: GracefulStop | None,
         wanted: Callable[[], bool],
+        waiting: BrokerWait,
     ) -> None:
         """Run a worker, and say in the state folder what others on this host may know of it."""
         application, ended = self._topology.application, "failed"
+
+        def on_leaving(leaving: Leaving | None) -> None:
+            record.say(leaving_since_ms=0 if leaving is None else leaving.since_ms)
+
         try:
-            prepared()
             record.say(drains=int(signals is not None))
-            worker = opened(
-                on_leaving=lambda leaving: record.say(
-                    leaving_since_ms=0 if leaving is None else leaving.since_ms
-                )
-            )
+            waiting.until_done(prepared)
+            worker = waiting.until_done(partial(opened, on_leaving=on_leaving))
             worker.leaves = lambda: self._leaves
             worker.run(lambda: self._goes_on(worker, signals) and wanted())
             if worker.drained:
                 forget_instance(application, self._settings, instance)
             ended = "drained" if worker.drained else "stopped"
+        except StartStoppedError:
+            ended = "stopped"
         finally:
             record.say(drains=0, tasks=0, ended=ended)
+
+    def _prepare(self, process_id: str, lock: FolderLock) -> None:
+        """Make what the run needs on the broker; may be repeated."""
+        clear_left_over(self._topology, self._settings, process_id, lock, 1)
+        prepare_instance(self._topology.application, self._settings, process_id, lock)
+
+    def _waiting(self, signals: GracefulStop | None, *limits_ms: int | None) -> BrokerWait:
+        """The wait for a broker, until the first of the limits."""
+        return BrokerWait(
+            self._settings,
+            stopped=partial(self._stopped, signals),
+            limit_ms=min((ms for ms in limits_ms if ms is not None), default=None),
+            clock=self._clock,
+            option="wait_for_broker or timeout of run()",
+        )
+
+    def _stopped(self, signals: GracefulStop | None) -> bool:
+        """Whether a stop, or a drain, ends the start: there are no tasks to hand over yet."""
+        if self._stop.is_set() or self._drain.is_set():
+            return True
+        return signals is not None and (signals.asked.is_set() or signals.drain.is_set())
 
     def _goes_on(self, worker: Worker, signals: GracefulStop | None) -> bool:
         """Pass a wish to leave on; whether no signal has told us to stop."""

@@ -27,7 +27,7 @@ from typing import Any
 import attrs
 
 from streamlet.clock import Clock
-from streamlet.runtime.signals import handled
+from streamlet.runtime.signals import GracefulStop, handled
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +87,7 @@ class Instance:
         restart: when to give up.
         stop_timeout_ms: how long a graceful stop may take before the workers are killed.
         drain_on_sigterm: whether a first SIGTERM means what SIGUSR1 means.
+        earlier: takes the signals that come before ``run`` does.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Instance:
         restart: RestartPolicy | None = None,
         stop_timeout_ms: int = 90_000,
         drain_on_sigterm: bool = False,
+        earlier: GracefulStop | None = None,
     ) -> None:
         self._command = list(command)
         self._orders = orders
@@ -109,6 +111,7 @@ class Instance:
         self._stop_timeout_ms = stop_timeout_ms
         self._workers = [WorkerProcess(member) for member in range(count)]
         self._drain_on_sigterm = drain_on_sigterm
+        self._earlier = earlier
         #: Since when the instance was to be drained by a signal, wall-clock ms.
         self._drain_since_ms: int | None = None
         #: Whether a worker has said that the instance is marked: who starts now reads it himself.
@@ -126,6 +129,7 @@ class Instance:
         with self._signals():
             try:
                 while not self._finished():
+                    self._obey_earlier()
                     self._start_due()
                     self._wait()
                     self._reap()
@@ -172,6 +176,16 @@ class Instance:
             elif self._stopping_since is None:
                 log.info("stopping: finishing the batch, committing, leaving the group")
                 self._begin_stop()
+
+    def _obey_earlier(self) -> None:
+        """Obey what came just before ``run`` took the signals."""
+        if self._earlier is None:
+            return
+        if self._earlier.asked.is_set() and self._stopping_since is None:
+            self._begin_stop()
+        elif self._earlier.drain.is_set():
+            self._earlier.drain.clear()
+            self._begin_drain()
 
     def _drains_first(self) -> bool:
         return self._drain_on_sigterm and self._drain_since_ms is None
@@ -272,7 +286,7 @@ class Instance:
             case "staying":
                 self._marked, self._drain_since_ms = False, None
                 for gone in self._workers:  # those that had left already are wanted again
-                    if gone.drained and gone.exit_code is not None:
+                    if gone.exit_code == 0:
                         gone.drained, gone.exit_code = False, None
             case "ended":
                 worker.drained = event.get("drained", False)

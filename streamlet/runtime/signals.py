@@ -24,6 +24,11 @@ def handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def let_through() -> None:
+    """Unblock the signals that ``streamlet.__main__`` blocked while the command was loaded."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGUSR1))
+
+
 class GracefulStop:
     """While the block runs, a first Ctrl-C or SIGTERM sets ``asked``, a second ends the command.
 

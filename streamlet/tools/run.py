@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from streamlet.config.values import duration, optional
 from streamlet.errors import ConfigError
 from streamlet.tools.command import Common, command
 from streamlet.tools.settings import key_values
-
-if TYPE_CHECKING:
-    from streamlet.app import App
-    from streamlet.config import Settings
-    from streamlet.runtime.metrics.exposition import Exposition
-    from streamlet.tools.run_progress import RunProgress
 
 
 class Engine(StrEnum):
@@ -45,6 +38,7 @@ class Aggregations(StrEnum):
 
 
 _SPARK = "With --engine spark"
+_FOREVER = "infinite"
 
 Checkpoint = Annotated[
     str | None,
@@ -124,6 +118,13 @@ DrainOnSigterm = Annotated[
         help="Let a first SIGTERM hand all tasks over before it ends, as SIGUSR1 does.",
     ),
 ]
+WaitForBroker = Annotated[
+    str,
+    typer.Option(
+        metavar="DURATION",
+        help="How long to wait at the start until a broker answers; then it ends with exit code 4.",
+    ),
+]
 
 
 @command("run")
@@ -139,6 +140,7 @@ def run(
     capacity: Capacity = None,
     tag: Tags = None,
     drain_on_sigterm: DrainOnSigterm = False,
+    wait_for_broker: WaitForBroker = _FOREVER,
     engine: Annotated[
         Engine, typer.Option(help="What runs the tasks: this process, or Spark.")
     ] = Engine.NATIVE,
@@ -158,9 +160,6 @@ def run(
 
     With --engine spark the application is one query in Spark instead, which needs the extra spark.
     """
-    from streamlet.app import load_app
-    from streamlet.local import check_supported
-
     native = {
         "--name": name,
         "--processes": processes if processes != 1 else None,
@@ -169,6 +168,7 @@ def run(
         "--capacity": capacity,
         "--tag": tag,
         "--drain-on-sigterm": drain_on_sigterm,
+        "--wait-for-broker": wait_for_broker if wait_for_broker != _FOREVER else None,
     }
     spark: dict[str, Any] = {"checkpoint": checkpoint, "trigger": trigger, "master": master}
     spark |= {"output": output, "aggregations": aggregations}
@@ -181,20 +181,36 @@ def run(
         "instance.tags": ",".join(tag) if tag else None,
     }
     overrides = _overrides(common, given)
+    if engine is Engine.SPARK:
+        served_at = {"metrics_port": metrics_port, "metrics_host": metrics_host}
+        _run_on_spark(common, app, overrides, {**spark, **served_at})
+        return
+    from streamlet.tools.run_native import run_native
+
+    orders = _orders(app, name, processes, overrides)
+    served = metrics_port, metrics_host
+    run_native(common, orders, served, drain_on_sigterm, _limit_ms(wait_for_broker))
+
+
+def _run_on_spark(common: Common, app: str, overrides: list[str], options: dict[str, Any]) -> None:
+    from streamlet.app import load_app
+    from streamlet.runtime.signals import let_through
+    from streamlet.spark.session import require_pyspark
+    from streamlet.tools.run_spark import SparkOptions, run_on_spark
+
+    let_through()
     application = load_app(app)
     settings = application.load_settings(environ=os.environ, overrides=overrides)
-    if engine is Engine.SPARK:
-        from streamlet.spark.session import require_pyspark
-        from streamlet.tools.run_spark import SparkOptions, run_on_spark
+    require_pyspark()
+    given = {name: value for name, value in options.items() if value is not None}
+    run_on_spark(common.output, app, application, settings, SparkOptions(**given))
 
-        require_pyspark()
-        told: dict[str, Any] = {name: value for name, value in spark.items() if value is not None}
-        options = SparkOptions(**told, metrics_port=metrics_port, metrics_host=metrics_host)
-        run_on_spark(common.output, app, application, settings, options)
-        return
-    check_supported(settings)
-    orders = _orders(app, name, processes, overrides)
-    _run(common, application, settings, orders, (metrics_port, metrics_host), drain_on_sigterm)
+
+def _limit_ms(wait_for_broker: str) -> int | None:
+    try:
+        return optional(duration(), _FOREVER).parse(wait_for_broker)
+    except ValueError as error:
+        raise ConfigError([f"--wait-for-broker {wait_for_broker}: {error}"]) from error
 
 
 def _overrides(common: Common, given: dict[str, Any]) -> list[str]:
@@ -226,137 +242,3 @@ def _orders(app: str, name: str | None, processes: int, overrides: list[str]) ->
         "members": processes,
         "overrides": overrides,
     }
-
-
-def _run(
-    common: Common,
-    app: App,
-    settings: Settings,
-    orders: dict[str, Any],
-    metrics: tuple[int | None, str],
-    drain_on_sigterm: bool,
-) -> None:
-    from streamlet.local import (
-        check_topics,
-        clear_left_over,
-        forget_instance,
-        prepare_instance,
-    )
-    from streamlet.runtime.background import lower_priority
-    from streamlet.runtime.metrics.server import serving
-    from streamlet.state.directory import StateDirectory
-    from streamlet.state.instances import InstanceRecord
-    from streamlet.tools.run_progress import RunProgress
-
-    topology = app.topology()
-    check_topics(topology, settings)
-    process_id, lock = StateDirectory(settings.state_dir, app.name).lock_instance()
-    port, host = metrics
-    served = serving(
-        app.name,
-        orders["name"],
-        orders["members"],
-        settings,
-        port,
-        host=host,
-        told=lambda url: common.output.note(f"metrics on {url}/metrics"),
-    )
-    with lock, served as exposition:
-        record = InstanceRecord(lock, orders["name"])
-        progress = RunProgress(common.output, app.name, orders["name"], record.say)
-        orders["process_id"] = process_id
-        ended = "failed"
-        try:
-            clear_left_over(topology, settings, process_id, lock, max(orders["members"], 1))
-            prepare_instance(app.name, settings, process_id, lock)
-            if orders["members"]:
-                code = _supervise(orders, progress, exposition, drain_on_sigterm)
-            else:
-                code = _run_here(app, settings, orders, progress, exposition, drain_on_sigterm)
-            if progress.drained:
-                lower_priority(of_all=True)  # others may still be at their hand-overs
-                forget_instance(app.name, settings, process_id)
-            ended = "failed" if code else "drained" if progress.drained else "stopped"
-        finally:
-            record.say(drains=0, tasks=0, ended=ended)
-    progress.ended(code)
-    if code:
-        raise typer.Exit(code)
-
-
-def _supervise(
-    orders: dict[str, Any],
-    progress: RunProgress,
-    exposition: Exposition | None,
-    drain_on_sigterm: bool,
-) -> int:
-    import logging
-
-    from streamlet.clock import SystemClock
-    from streamlet.runtime.instance import Instance, worker_command
-    from streamlet.tools.log import is_json
-
-    orders["log_level"] = logging.getLevelName(logging.getLogger().level).lower()
-    orders["log_json"] = is_json()
-    orders["path"] = [entry for entry in sys.path if entry]
-    orders["measures"] = exposition is not None
-    orders["endpoint"] = None if exposition is None else exposition.address
-
-    def on_event(member: int, event: dict[str, Any]) -> None:
-        if exposition is None or not exposition.event(member, event):
-            progress.event(member, event)
-
-    instance = Instance(
-        worker_command(),
-        orders,
-        orders["members"],
-        clock=SystemClock(),
-        on_event=on_event,
-        drain_on_sigterm=drain_on_sigterm,
-    )
-    return instance.run()
-
-
-def _run_here(
-    app: App,
-    settings: Settings,
-    orders: dict[str, Any],
-    progress: RunProgress,
-    exposition: Exposition | None,
-    drain_on_sigterm: bool,
-) -> int:
-
-    from streamlet.assembly import open_worker
-    from streamlet.clock import SystemClock
-    from streamlet.local import MemberIdentity
-    from streamlet.runtime.background import lower_priority
-    from streamlet.runtime.signals import GracefulStop
-    from streamlet.tools.run_progress import ended_event, leaving_event
-
-    member = MemberIdentity(orders["process_id"], orders["name"])
-    clock = SystemClock()
-    with GracefulStop(drains=True, drain_on_sigterm=drain_on_sigterm) as stop:
-        worker = open_worker(
-            app.topology(),
-            settings,
-            member,
-            assignor=app.assignor,
-            policy=app.policy,
-            observer=app.listeners.around(progress.observer()),
-            measured=None if exposition is None else partial(exposition.take, 0),
-            endpoint=None if exposition is None else exposition.address,
-            on_leaving=lambda leaving: progress.event(0, leaving_event(leaving)),
-        )
-        worker.on_drained = partial(lower_priority, of_all=True)
-
-        def keep_going() -> bool:
-            if stop.drain.is_set():
-                stop.drain.clear()
-                worker.drain(clock.wall_ms())
-            return not stop.asked.is_set()
-
-        try:
-            worker.run(keep_going)
-        finally:
-            progress.event(0, ended_event(worker.counters, worker.drained))
-    return 0

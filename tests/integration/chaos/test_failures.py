@@ -180,7 +180,7 @@ def test_a_topology_that_changed_under_its_state_is_refused(
 def test_topics_that_do_not_fit_and_brokers_that_do_not_answer_are_told_at_the_start(
     make_cluster: Callable[..., Cluster],
 ) -> None:
-    """Nothing runs, nothing is retried. All three at a time, since one waits for an answer."""
+    """Nothing runs, and no topic is asked for twice. All three at a time, since one waits."""
     missing, unequal, away = make_cluster(), make_cluster("joined"), make_cluster()
     missing.admin.delete_topics([missing.topic("in")])
     wait_for(lambda: missing.topic("in") not in missing.admin.topics(), "the topic is gone")
@@ -190,13 +190,15 @@ def test_topics_that_do_not_fit_and_brokers_that_do_not_answer_are_told_at_the_s
     unequal.admin.create_topics([NewTopic(names, PARTITIONS + 1, 1)])
     with PortReservation() as nobody:
         away.servers = f"127.0.0.1:{nobody.port}"
-        instances = [cluster.instance("a").start() for cluster in (missing, unequal, away)]
+        more = ["--wait-for-broker", "5s"]
+        clusters = missing, unequal, away
+        instances = [cluster.instance("a", more=more).start() for cluster in clusters]
         codes = [instance.wait() for instance in instances]
     logs = [instance.log() for instance in instances]
-    assert codes == [3, 2, 1], "\n".join(logs)
+    assert codes == [3, 2, 4], "\n".join(logs)
     assert missing.topic("in") in logs[0]
     assert f"{PARTITIONS + 1}" in logs[1]
     assert names in logs[1]
-    assert f"no answer from {away.servers}" in logs[2]
+    assert f"(--wait-for-broker): cannot reach {away.servers}" in logs[2]
     assert "Is the broker running" in logs[2]
     assert not any("worker 0 started" in log for log in logs)

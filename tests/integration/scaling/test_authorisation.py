@@ -120,6 +120,23 @@ def test_rights_that_are_missing_are_named_and_nobody_is_marked(
         cluster.end()
 
 
+def test_an_instance_whose_password_is_refused_does_not_wait_for_the_broker(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    """A broker that is away is waited for; this one answers."""
+    cluster = Cluster(guarded.broker.bootstrap_servers, tmp_path)
+    try:
+        cluster.servers = guarded.door
+        wrong = {**_SETTINGS, "sasl.password": "open-sesame"}
+        more = [word for key, value in wrong.items() for word in ("--set", f"{key}={value}")]
+        instance = cluster.instance("a", more=more).start()
+        assert instance.wait() == 1, instance.log()
+        assert "uthentication" in instance.log()
+        assert "waiting for a broker" not in instance.log()
+    finally:
+        cluster.end()
+
+
 def as_guest(guarded: Guarded, cluster: Cluster) -> Answer:
     """What comes of a guest's command."""
     words = ["scale-down", cluster.name, "--name", "b", "--yes"]

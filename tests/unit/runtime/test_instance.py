@@ -12,6 +12,7 @@ import pytest
 
 from streamlet.clock import SystemClock
 from streamlet.runtime.instance import Instance, RestartPolicy
+from streamlet.runtime.signals import GracefulStop
 
 #: Plays a worker: says that it is up, obeys orders, or does what its first order says.
 WORKER = """
@@ -288,3 +289,22 @@ def test_the_end_of_a_worker_is_seen_also_when_a_child_of_its_lives_on() -> None
     events = Events()
     assert instance(events, exit=2, leaves_a_child=True).run() == 2
     assert [event for _, event in events.seen if "late" in event] == []
+
+
+@pytest.mark.parametrize("wish", ["asked", "drain"])
+def test_signals_that_came_before_it_ran_are_obeyed(wish: str) -> None:
+    """They came while the start waited for a broker."""
+    earlier = GracefulStop(drains=True)
+    getattr(earlier, wish).set()
+    events = Events()
+    running = Instance(
+        [sys.executable, "-c", WORKER],
+        {},
+        1,
+        clock=SystemClock(),
+        on_event=events,
+        earlier=earlier,
+    )
+    assert running.run() == 0
+    assert drained(events) == ([0] if wish == "drain" else [])
+    assert len(events.ups()) == len(drained(events)), "a stop starts nothing"

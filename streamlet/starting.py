@@ -1,0 +1,149 @@
+"""Waits at start-up for a broker that does not answer yet, as Kafka Streams does.
+
+The question is asked by the group's own client: it tells a broker that is away from one that
+refuses the login or is too old, and a signal is heard while the answer is outstanding. A name that
+cannot be resolved counts as away, because names may come up after the process that uses them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TypeVar
+
+from streamlet.clock import Clock, SystemClock
+from streamlet.config import Settings
+from streamlet.errors import StreamletError, TimedOutError
+from streamlet.group.transport import Transport
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: How long the first question may take, before the wait is logged for the first time, ms.
+FIRST_MS = 2_000
+
+#: How often the wait is logged, ms.
+LOG_EVERY_MS = 10_000
+
+#: Pause after a step that failed although a broker answers, ms.
+PAUSE_MS = 1_000
+
+#: How often the wait looks for a signal, s.
+LOOK_S = 0.05
+
+
+class StartStoppedError(StreamletError):
+    """A stop or a drain came before anything ran; nothing is left to do."""
+
+    exit_code = 0
+
+
+class BrokerWait:
+    """Carries out steps of a start, and waits for a broker before them and between attempts.
+
+    Args:
+        settings: the application's.
+        stopped: whether to end; looked at all the time.
+        limit_ms: how long to wait in all; None is as long as it takes.
+        clock: the time.
+        option: what the limit is called where it was given, for the message.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        stopped: Callable[[], bool],
+        limit_ms: int | None = None,
+        clock: Clock | None = None,
+        option: str = "--wait-for-broker",
+    ) -> None:
+        self._settings = settings
+        self._stopped = stopped
+        self._clock = clock or SystemClock()
+        self._limit_ms = limit_ms
+        self._option = option
+        self._began_ms = self._clock.now_ms()
+        self._logged_ms: int | None = None
+        self._answered = False
+
+    def until_done(self, step: Callable[[], T]) -> T:
+        """The result of a step, which is repeated if the broker goes away in the middle of it.
+
+        Raises:
+            StartStoppedError: a stop or a drain came first.
+            TimedOutError: the time is over.
+            StreamletError: what the step raised, if waiting cannot mend it.
+        """
+        while True:
+            self._await_broker()
+            self._check_stopped()
+            try:
+                return step()
+            except StreamletError as error:
+                if not error.passing:
+                    raise
+                self._answered = False
+                self._go_on(error)
+                self._pause()
+
+    def _await_broker(self) -> None:
+        """Ask until a broker has answered once since the last failure."""
+        timeout_ms = FIRST_MS
+        while not self._answered:
+            try:
+                self._ask(min(timeout_ms, max(self._left_ms(), LOG_EVERY_MS // 10)))
+                self._answered = True
+            except StreamletError as error:
+                if not error.passing:
+                    raise
+                self._go_on(error)
+            timeout_ms = LOG_EVERY_MS
+
+    def _ask(self, timeout_ms: int) -> None:
+        settings = self._settings
+        transport = Transport(
+            settings.bootstrap_servers,
+            settings.client_config("group"),
+            client_id="streamlet-start",
+            clock=self._clock,
+        )
+        try:
+            answer: Future[None] = transport.check_version(timeout_ms)
+            while wait([answer], LOOK_S).not_done:
+                self._check_stopped()
+            answer.result()
+        finally:
+            transport.close()
+
+    def _left_ms(self) -> int:
+        if self._limit_ms is None:
+            return LOG_EVERY_MS
+        return self._limit_ms - (self._clock.now_ms() - self._began_ms)
+
+    def _check_stopped(self) -> None:
+        if self._stopped():
+            raise StartStoppedError("stopped before anything ran")
+
+    def _go_on(self, error: StreamletError) -> None:
+        """Log the wait, unless its time is over or a stop came."""
+        self._check_stopped()
+        now_ms = self._clock.now_ms()
+        waited_s = (now_ms - self._began_ms) / 1000
+        if self._left_ms() <= 0:
+            raise TimedOutError(
+                f"no broker after {waited_s:.0f} s ({self._option}): {error}. "
+                "Is the broker running, and is the address right (--bootstrap-servers)?"
+            ) from error
+        if self._logged_ms is None or now_ms - self._logged_ms >= LOG_EVERY_MS - PAUSE_MS:
+            self._logged_ms = now_ms
+            log.warning("waiting for a broker, for %.0f s so far: %s", waited_s, error)
+
+    def _pause(self) -> None:
+        until_ms = self._clock.now_ms() + PAUSE_MS
+        while self._clock.now_ms() < until_ms:
+            self._check_stopped()
+            threading.Event().wait(LOOK_S)

@@ -1,0 +1,214 @@
+"""``streamlet run`` with streamlet's own engine: workers in processes, or one in this process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from streamlet.tools.command import Common
+
+if TYPE_CHECKING:
+    from streamlet.app import App
+    from streamlet.config import Settings
+    from streamlet.runtime.metrics.exposition import Exposition
+    from streamlet.runtime.signals import GracefulStop
+    from streamlet.starting import BrokerWait
+    from streamlet.state.directory import FolderLock
+    from streamlet.tools.run_progress import RunProgress
+
+#: How long the workers' graceful stop may take beside the three session time-outs that its last
+#: commit, the delivery of that and the farewell may take while the broker is away, ms.
+STOP_MS = 90_000
+
+
+def run_native(
+    common: Common,
+    orders: dict[str, Any],
+    metrics: tuple[int | None, str],
+    drain_on_sigterm: bool,
+    limit_ms: int | None,
+) -> None:
+    """Run an instance to its end, and print the answer.
+
+    Args:
+        common: the options of every command.
+        orders: what workers are told: where the application is, its overrides, names, how many.
+        metrics: port and host to serve metrics on.
+        drain_on_sigterm: whether a first SIGTERM means what SIGUSR1 means.
+        limit_ms: how long to wait for a broker at the start; None is as long as it takes.
+
+    Raises:
+        StreamletError: it cannot be started, or failed.
+    """
+    from streamlet.app import load_app
+    from streamlet.local import check_supported
+    from streamlet.runtime.signals import GracefulStop, let_through
+    from streamlet.starting import BrokerWait
+
+    with GracefulStop(drains=True, drain_on_sigterm=drain_on_sigterm) as stop:
+        let_through()
+        app = load_app(orders["app"])
+        settings = app.load_settings(environ=os.environ, overrides=orders["overrides"])
+        check_supported(settings)
+        waiting = BrokerWait(settings, stopped=partial(_stopped, stop), limit_ms=limit_ms)
+        _run(common, app, settings, orders, metrics, drain_on_sigterm, stop, waiting)
+
+
+def _stopped(stop: GracefulStop) -> bool:
+    """Whether a signal ends a start: there are no tasks yet that a drain could hand over."""
+    return stop.asked.is_set() or stop.drain.is_set()
+
+
+def _run(
+    common: Common,
+    app: App,
+    settings: Settings,
+    orders: dict[str, Any],
+    metrics: tuple[int | None, str],
+    drain_on_sigterm: bool,
+    stop: GracefulStop,
+    waiting: BrokerWait,
+) -> None:
+    from streamlet.local import forget_instance
+    from streamlet.runtime.background import lower_priority
+    from streamlet.runtime.metrics.server import serving
+    from streamlet.starting import StartStoppedError
+    from streamlet.state.directory import StateDirectory
+    from streamlet.state.instances import InstanceRecord
+    from streamlet.tools.run_progress import RunProgress
+
+    app.topology()  # one that cannot be is refused before anything is written
+    process_id, lock = StateDirectory(settings.state_dir, app.name).lock_instance()
+    port, host = metrics
+    served = serving(
+        app.name,
+        orders["name"],
+        orders["members"],
+        settings,
+        port,
+        host=host,
+        told=lambda url: common.output.note(f"metrics on {url}/metrics"),
+    )
+    with lock, served as exposition:
+        record = InstanceRecord(lock, orders["name"])
+        progress = RunProgress(common.output, app.name, orders["name"], record.say)
+        orders["process_id"] = process_id
+        ended = "failed"
+        try:
+            record.say(drains=1)
+            waiting.until_done(partial(_prepare, app, settings, process_id, lock, orders))
+            if orders["members"]:
+                stop_ms = STOP_MS + 3 * settings.session_timeout_ms
+                code = _supervise(orders, progress, exposition, drain_on_sigterm, stop, stop_ms)
+            else:
+                code = _run_here(app, settings, orders, progress, exposition, stop, waiting)
+            if progress.drained:
+                lower_priority(of_all=True)  # others may still be at their hand-overs
+                forget_instance(app.name, settings, process_id)
+            ended = "failed" if code else "drained" if progress.drained else "stopped"
+        except StartStoppedError:
+            code, ended = 0, "stopped"
+        finally:
+            record.say(drains=0, tasks=0, ended=ended)
+    progress.ended(code)
+    if code:
+        raise typer.Exit(code)
+
+
+def _prepare(
+    app: App, settings: Settings, process_id: str, lock: FolderLock, orders: dict[str, Any]
+) -> None:
+    """Check and make what the instance needs on the broker; may be repeated."""
+    from streamlet.local import check_topics, clear_left_over, prepare_instance
+
+    topology = app.topology()
+    check_topics(topology, settings)
+    clear_left_over(topology, settings, process_id, lock, max(orders["members"], 1))
+    prepare_instance(app.name, settings, process_id, lock)
+
+
+def _supervise(
+    orders: dict[str, Any],
+    progress: RunProgress,
+    exposition: Exposition | None,
+    drain_on_sigterm: bool,
+    stop: GracefulStop,
+    stop_ms: int,
+) -> int:
+    import logging
+
+    from streamlet.clock import SystemClock
+    from streamlet.runtime.instance import Instance, worker_command
+    from streamlet.tools.log import is_json
+
+    orders["log_level"] = logging.getLevelName(logging.getLogger().level).lower()
+    orders["log_json"] = is_json()
+    orders["path"] = [entry for entry in sys.path if entry]
+    orders["measures"] = exposition is not None
+    orders["endpoint"] = None if exposition is None else exposition.address
+
+    def on_event(member: int, event: dict[str, Any]) -> None:
+        if exposition is None or not exposition.event(member, event):
+            progress.event(member, event)
+
+    instance = Instance(
+        worker_command(),
+        orders,
+        orders["members"],
+        clock=SystemClock(),
+        on_event=on_event,
+        stop_timeout_ms=stop_ms,
+        drain_on_sigterm=drain_on_sigterm,
+        earlier=stop,
+    )
+    return instance.run()
+
+
+def _run_here(
+    app: App,
+    settings: Settings,
+    orders: dict[str, Any],
+    progress: RunProgress,
+    exposition: Exposition | None,
+    stop: GracefulStop,
+    waiting: BrokerWait,
+) -> int:
+
+    from streamlet.assembly import open_worker
+    from streamlet.clock import SystemClock
+    from streamlet.local import MemberIdentity
+    from streamlet.runtime.background import lower_priority
+    from streamlet.tools.run_progress import ended_event, leaving_event
+
+    member = MemberIdentity(orders["process_id"], orders["name"])
+    clock = SystemClock()
+    opened = partial(
+        open_worker,
+        app.topology(),
+        settings,
+        member,
+        assignor=app.assignor,
+        policy=app.policy,
+        observer=app.listeners.around(progress.observer()),
+        measured=None if exposition is None else partial(exposition.take, 0),
+        endpoint=None if exposition is None else exposition.address,
+        on_leaving=lambda leaving: progress.event(0, leaving_event(leaving)),
+    )
+    worker = waiting.until_done(opened)
+    worker.on_drained = partial(lower_priority, of_all=True)
+
+    def keep_going() -> bool:
+        if stop.drain.is_set():
+            stop.drain.clear()
+            worker.drain(clock.wall_ms())
+        return not stop.asked.is_set()
+
+    try:
+        worker.run(keep_going)
+    finally:
+        progress.event(0, ended_event(worker.counters, worker.drained))
+    return 0
