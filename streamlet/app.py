@@ -5,6 +5,7 @@ The composition root: here the language, the settings and the runtime come toget
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -394,7 +395,7 @@ class App:
             percent: how much stays; those leave whose state is least.
             names: who leaves, in place of ``percent``.
             timeout: after which they leave whatever is ready, seconds or a ``timedelta``; None for
-                the setting ``scale.down.timeout.ms`` of each.
+                the setting ``scale.down.timeout.ms`` of each, ``math.inf`` for no limit.
             wait: until they have left.
             dry_run: only plan.
             even_all: also if nobody would stay.
@@ -406,7 +407,7 @@ class App:
         from streamlet.scaling import commands
         from streamlet.scaling.scale_down import Wanted
 
-        timeout_ms = None if timeout is None else _ms(timeout)
+        timeout_ms = None if timeout is None else _limit_ms(timeout)
         wanted = Wanted(percent, tuple(names), timeout_ms, even_all)
         return commands.scale_down(self._as_scaled(), wanted, wait=wait, dry_run=dry_run)
 
@@ -446,8 +447,8 @@ class App:
         from streamlet.scaling import commands
         from streamlet.scaling.replace import Replacement
 
-        timeout_ms = None if timeout is None else _ms(timeout)
-        wanted = Replacement(tuple(old), tuple(new), timeout_ms, _ms(join_timeout))
+        timeout_ms = None if timeout is None else _limit_ms(timeout)
+        wanted = Replacement(tuple(old), tuple(new), timeout_ms, _limit_ms(join_timeout))
         return commands.replace(self._as_scaled(), wanted)
 
     def reset(self, to: str | datetime = "earliest", *, dry_run: bool = False) -> ResetResult:
@@ -536,6 +537,11 @@ def load_app(reference: str) -> App:
 def _ms(duration: timedelta | float) -> int:
     seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
     return round(seconds * 1000)
+
+
+def _limit_ms(duration: timedelta | float) -> float:
+    """A time limit, ``math.inf`` for none."""
+    return math.inf if duration == math.inf else _ms(duration)
 
 
 def _module(name: str) -> ModuleType:

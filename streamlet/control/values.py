@@ -25,14 +25,16 @@ class MemberKey:
 class Mark:
     """An instance is to leave: it hands its tasks over, then ends.
 
-    ``deadline_ms`` None: as the instance's own ``scale.down.timeout.ms`` has it. A mark holds until
-    it is removed, and never for an instance that started after it was set.
+    ``deadline_ms`` None: as the instance's own ``scale.down.timeout.ms`` has it, or with
+    ``unlimited`` none at all. A mark holds until it is removed, and never for an instance that
+    started after it was set.
     """
 
     instance: str
     since_ms: int
     deadline_ms: int | None = None
     name: str = ""  # what people call the instance
+    unlimited: bool = False
 
     @property
     def key(self) -> str:

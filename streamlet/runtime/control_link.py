@@ -220,7 +220,7 @@ class ControlLink:
         if mark is None:
             return None
         deadline, timeout = mark.deadline_ms, self._leave_timeout_ms
-        if deadline is None and timeout is not None:
+        if deadline is None and timeout is not None and not mark.unlimited:
             deadline = mark.since_ms + timeout
         return Leaving(mark.since_ms, deadline)
 

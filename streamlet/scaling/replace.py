@@ -24,8 +24,8 @@ class Replacement:
 
     old: tuple[str, ...]
     new: tuple[str, ...]
-    timeout_ms: int | None = None
-    join_timeout_ms: int = 300_000
+    timeout_ms: float | None = None
+    join_timeout_ms: float = 300_000
 
     @property
     def scale_down(self) -> Wanted:

@@ -6,6 +6,7 @@ themselves, so nothing depends on whoever wrote the marks from then on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -39,11 +40,14 @@ _LAST_WORD_MS = 2_000
 
 @attrs.frozen
 class Wanted:
-    """What is asked for. ``timeout_ms`` None: as each instance's ``scale.down.timeout.ms`` says."""
+    """What is asked for.
+
+    ``timeout_ms``: None is as each instance's ``scale.down.timeout.ms`` says, ``math.inf`` none.
+    """
 
     percent: float | None = None
     names: tuple[str, ...] = ()
-    timeout_ms: int | None = None
+    timeout_ms: float | None = None
     asked_twice: bool = False
 
     def check(self) -> Wanted:
@@ -185,18 +189,20 @@ def plan_for(
 
 
 def mark_all(
-    cluster: Cluster, situation: Situation, leaving: Sequence[Instance], timeout_ms: int | None
+    cluster: Cluster, situation: Situation, leaving: Sequence[Instance], timeout_ms: float | None
 ) -> None:
     """Write marks for these instances; in our turn."""
     now_ms = cluster.clock.wall_ms()
-    deadline_ms = None if timeout_ms is None else now_ms + timeout_ms
     marks = []
     for one in leaving:
         before = situation.marks.get(one.key)
-        if before is None:
-            marks.append(Mark(one.key, now_ms, deadline_ms, one.name))
-        elif deadline_ms is not None:
-            marks.append(attrs.evolve(before, deadline_ms=deadline_ms))
+        mark = before or Mark(one.key, now_ms, name=one.name)
+        if timeout_ms is not None:
+            unlimited = math.isinf(timeout_ms)
+            deadline_ms = None if unlimited else now_ms + int(timeout_ms)
+            mark = attrs.evolve(mark, deadline_ms=deadline_ms, unlimited=unlimited)
+        if mark != before:
+            marks.append(mark)
     cluster.control.write(*marks)
     cluster.control.flush()
 

@@ -14,6 +14,7 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.errors import ConfigError, NotFoundError, RefusedError, StreamletError, TimedOutError
 from streamlet.tools.application import state_root
 from streamlet.tools.command import Common, command
+from streamlet.tools.durations import timeout_ms
 
 if TYPE_CHECKING:
     from streamlet.state.instances import InstanceFolder
@@ -36,7 +37,9 @@ def drain(
     ] = None,
     timeout: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="How long to wait, as 90s or 10m; then exit 4."),
+        typer.Option(
+            metavar="TIME", help="How long to wait, as 90s, 10m or infinite; then exit 4."
+        ),
     ] = None,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait until the instance has ended.")
@@ -47,18 +50,9 @@ def drain(
     Say APP, --name or --state-dir where several instances run here. For instances elsewhere there
     is scale-down.
     """
-    timeout_ms = None if timeout is None else _ms(timeout)
+    limit_ms = timeout_ms(timeout)
     found = _find(state_root(common, app, state_dir), None if app is None else _id(app), name)
-    Drain(common, found, timeout_ms).run(wait)
-
-
-def _ms(text: str) -> int:
-    from streamlet.config.values import duration
-
-    try:
-        return duration().parse(text)
-    except ValueError as error:
-        raise ConfigError([f"--timeout {text}: {error}"]) from error
+    Drain(common, found, limit_ms).run(wait)
 
 
 def _id(app: str) -> str:
@@ -109,7 +103,7 @@ class Drain:
         self,
         common: Common,
         found: InstanceFolder,
-        timeout_ms: int | None,
+        timeout_ms: float | None,
         clock: Clock | None = None,
     ) -> None:
         self._output = common.output

@@ -9,11 +9,11 @@ import typer
 from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
+from streamlet.tools.durations import timeout_ms
 from streamlet.tools.scale_down import Timeout, Yes
 from streamlet.tools.scaling_view import (
     Asking,
     Following,
-    duration_ms,
     not_finished,
     replaced_text,
 )
@@ -48,8 +48,8 @@ def replace(
     asking = Asking(common, known.name, yes)
     wanted = Replacement(
         *(tuple(old), tuple(new)),
-        timeout_ms=duration_ms(timeout),
-        join_timeout_ms=duration_ms(join_timeout, "--join-timeout") or 0,
+        timeout_ms=timeout_ms(timeout),
+        join_timeout_ms=timeout_ms(join_timeout, "--join-timeout") or 0,
     )
     with GracefulStop() as stop, Following(common.output) as following:
         ways = commands.Ways(asking.ask, following.show, following.note, stop.asked)

@@ -10,14 +10,16 @@ from streamlet.errors import ConfigError
 from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
-from streamlet.tools.scaling_view import Asking, Following, duration_ms, leaving_text, not_finished
+from streamlet.tools.durations import timeout_ms
+from streamlet.tools.scaling_view import Asking, Following, leaving_text, not_finished
 
 Timeout = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
         help="Leavers are out after so long (30s, 10m, 2h), though others still copy their state; "
-        "then tasks stand still until the copies are whole. [default: scale.down.timeout.ms]",
+        "then tasks stand still until the copies are whole. infinite: as long as copying takes. "
+        "[default: scale.down.timeout.ms]",
         show_default=False,
     ),
 ]
@@ -84,7 +86,7 @@ def scale_down(
         if cancel:
             result = commands.cancel_scale_down(known, name or (), ways, wait=wait)
         else:
-            wanted = Wanted(percent, tuple(name or ()), duration_ms(timeout), asking.asks_twice)
+            wanted = Wanted(percent, tuple(name or ()), timeout_ms(timeout), asking.asks_twice)
             result = commands.scale_down(known, wanted, ways, wait=wait, dry_run=dry_run)
     if dry_run:
         asking.show_plan_of(result)

@@ -11,8 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from streamlet.config.values import duration
-from streamlet.errors import ConfigError, TimedOutError
+from streamlet.errors import TimedOutError
 from streamlet.tools.command import Common
 from streamlet.tools.output import Output, table
 from streamlet.tools.prompt import can_ask, confirm
@@ -27,20 +26,6 @@ if TYPE_CHECKING:
 _MOVES_SHOWN = 40
 #: What stands around the tasks on their way: a head, a sum, and the cursor's line.
 _LINES_AROUND = 3
-
-
-def duration_ms(text: str | None, option: str = "--timeout") -> int | None:
-    """Milliseconds, of a text with a unit.
-
-    Raises:
-        ConfigError: it is no duration.
-    """
-    if text is None:
-        return None
-    try:
-        return duration().parse(text)
-    except ValueError as error:
-        raise ConfigError([f"{option} {text}: {error}"]) from error
 
 
 class Asking:

@@ -11,9 +11,10 @@ from streamlet.clock import SystemClock
 from streamlet.errors import ConfigError, NotFoundError
 from streamlet.tools.application import named, settings_of, state_root
 from streamlet.tools.command import Common, command
+from streamlet.tools.durations import duration_ms
 from streamlet.tools.output import table
 from streamlet.tools.prompt import confirm
-from streamlet.tools.scaling_view import duration_ms, seconds, size
+from streamlet.tools.scaling_view import seconds, size
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -95,6 +95,9 @@ def test_a_mark_without_a_deadline_gets_that_of_the_settings() -> None:
     bench.others().write(Mark("p1", 6))
     bench.step()
     assert bench.told == [Leaving(6, 106)]
+    bench.others().write(Mark("p1", 6, unlimited=True))
+    bench.step()
+    assert bench.told == [Leaving(6, 106), Leaving(6)]
 
 
 def test_a_topic_that_is_missing_is_made() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -114,6 +115,10 @@ def test_a_time_limit_travels_with_the_mark(scene: Scene) -> None:
     scene.clock.advance(100)
     scene.run(Wanted(names=("h2",)))
     assert scene.marks()["h2"] == Mark("process-h2", 1_000, 1_500, "h2")
+    scene.run(Wanted(names=("h2",), timeout_ms=10))
+    assert scene.marks()["h2"] == Mark("process-h2", 1_000, 1_110, "h2")
+    scene.run(Wanted(names=("h2",), timeout_ms=math.inf))
+    assert scene.marks()["h2"] == Mark("process-h2", 1_000, None, "h2", unlimited=True)
     scene.run(Wanted(names=("h2",), timeout_ms=10))
     assert scene.marks()["h2"] == Mark("process-h2", 1_000, 1_110, "h2")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 
 import attrs
 import pytest
@@ -16,12 +17,12 @@ from streamlet.scaling.present import Instance
 from streamlet.scaling.progress import Progress, Step
 from streamlet.scaling.scale_down import Result
 from streamlet.tools.command import Common
+from streamlet.tools.durations import duration_ms, timeout_ms
 from streamlet.tools.main import build
 from streamlet.tools.output import Output
 from streamlet.tools.scaling_view import (
     Asking,
     Following,
-    duration_ms,
     leaving_text,
     plan_view,
     progress_view,
@@ -157,11 +158,15 @@ def test_times_have_units(amount: float, text: str) -> None:
     assert seconds(amount) == text
 
 
-def test_a_time_limit_is_a_duration() -> None:
-    assert duration_ms("10m") == 600_000
-    assert duration_ms(None) is None
+def test_a_time_limit_is_a_duration_or_none_at_all() -> None:
+    assert timeout_ms("10m") == 600_000
+    assert timeout_ms("infinite") == math.inf
+    assert timeout_ms(None) is None
     with pytest.raises(ConfigError, match="--timeout soon: expected whole milliseconds"):
-        duration_ms("soon")
+        timeout_ms("soon")
+    assert duration_ms("10m", "--older-than") == 600_000
+    with pytest.raises(ConfigError, match="--older-than infinite: expected whole milliseconds"):
+        duration_ms("infinite", "--older-than")
 
 
 @pytest.mark.parametrize(
