@@ -330,6 +330,7 @@ def _session(
             {part.id: tuple(sorted(part.input_topics)) for part in topology.subtopologies}
         ),
         flip_timeout_ms=settings.rebalance_timeout_ms,
+        before=link.last_members,
     )
     transport = Transport(
         settings.bootstrap_servers, settings.client_config("group"), client_id=member.name

@@ -42,10 +42,14 @@ class Copy:
 
 @attrs.frozen
 class Leaving:
-    """An instance is on its way out since, and at the latest until, these wall-clock ms."""
+    """An instance is on its way out since, and at the latest until, these wall-clock ms.
+
+    ``successors`` are instances that replace it: it counts as leaving only while all are there.
+    """
 
     since_ms: int
     deadline_ms: int | None = None
+    successors: tuple[str, ...] = ()
 
 
 @attrs.frozen

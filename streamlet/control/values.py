@@ -27,7 +27,8 @@ class Mark:
 
     ``deadline_ms`` None: as the instance's own ``scale.down.timeout.ms`` has it, or with
     ``unlimited`` none at all. A mark holds until it is removed, and never for an instance that
-    started after it was set.
+    started after it was set. With ``successors`` (process ids) the instance is being replaced: it
+    leaves only while they are all in the group.
     """
 
     instance: str
@@ -35,6 +36,7 @@ class Mark:
     deadline_ms: int | None = None
     name: str = ""  # what people call the instance
     unlimited: bool = False
+    successors: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

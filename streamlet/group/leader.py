@@ -7,7 +7,8 @@ must be known is in the members' own words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import TypeAlias
 
 import attrs
@@ -21,6 +22,7 @@ from streamlet.assignor.values import (
     Rules,
     TaskInfo,
 )
+from streamlet.control.values import MemberKey
 from streamlet.group import flip as flips
 from streamlet.group import wire
 from streamlet.group.commands import RunAssignor
@@ -32,11 +34,15 @@ from streamlet.group.values import (
     AssignmentError,
     Flip,
     Subscription,
+    leaving_now,
     newest_imbalance,
+    staying,
 )
 from streamlet.types import TaskId
 
-#: How many members' reasons are told.
+log = logging.getLogger(__name__)
+
+#: How many members' reasons are told, and how many names of members that have gone.
 _REASONS = 3
 
 Assignor: TypeAlias = Callable[[GroupState], Plan]
@@ -50,7 +56,8 @@ class View:
     wall-clock time. ``leader`` is its member id.
     ``protocol_type`` is the group's; in "consumer" everybody's bytes travel in ``envelope``.
     ``flip_timeout_ms``: how long who changes the type waits for the others. ``latest``: the highest
-    version of our bytes it knows.
+    version of our bytes it knows. ``before``: the members of the last generation and their names,
+    as far as they are known.
     """
 
     tasks: tuple[TaskInfo, ...]
@@ -62,6 +69,7 @@ class View:
     envelope: Envelope = attrs.field(factory=Envelope)
     flip_timeout_ms: int = 60_000
     latest: int = wire.VERSION
+    before: Mapping[MemberKey, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -99,11 +107,14 @@ def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
     """
     read = [_read(member, view.protocol_type, view.latest) for member in run.members]
     said = {r.member_id: r.said for r in read if r.said is not None}
+    gone: list[str] = []
     if len(said) == len(read):
         decided, flip = _decide(run, view, read, said, assign)
+        gone = _gone(view.before, said.values())
     else:
         decided, flip = _keep_claims(said), None
-    reason = _reason(said.values())
+    reason = _reason(said.values(), gone)
+    log.info("generation %d is planned: %s", run.generation, reason)
     turns = turns_of(decided.members)
     return {
         r.member_id: _answer(run, view, decided, flip, r, reason, turns.get(r.member_id, 0))
@@ -135,13 +146,24 @@ def _decide(
     return attrs.evolve(decided, follow_up_ms=due), None
 
 
-def _reason(said: Iterable[Subscription]) -> str:
-    """Who asked for the rebalance and why, in the members' own words; if nobody did, who left."""
-    told = sorted(f"{s.name}-{s.member}: {s.reason}" for s in said if s.reason)
-    if not told:
-        return "a member has gone"
-    more = f" and {len(told) - _REASONS} more" if len(told) > _REASONS else ""
-    return ", ".join(told[:_REASONS]) + more
+def _reason(said: Collection[Subscription], gone: Sequence[str]) -> str:
+    """Which members have gone, and which ones asked for the rebalance and why."""
+    reasons = sorted(f"{s.name}-{s.member}: {s.reason}" for s in said if s.reason)
+    parts = [f"{_first(gone)} {'has' if len(gone) == 1 else 'have'} gone"] if gone else []
+    if reasons:
+        parts.append(_first(reasons))
+    return ", ".join(parts) or "a member has gone"
+
+
+def _first(some: Sequence[str]) -> str:
+    more = f" and {len(some) - _REASONS} more" if len(some) > _REASONS else ""
+    return ", ".join(some[:_REASONS]) + more
+
+
+def _gone(before: Mapping[MemberKey, str], said: Iterable[Subscription]) -> list[str]:
+    """Names of the members that the last generation had and this one has not."""
+    there = {MemberKey(one.instance, one.member) for one in said}
+    return sorted(name for key, name in before.items() if key not in there)
 
 
 def _group_state(
@@ -154,11 +176,14 @@ def _group_state(
         rules = attrs.evolve(rules, imbalance=imbalance)
     if run.reduced >= 2:  # the last resort against a group too large to store
         rules = attrs.evolve(rules, standbys=0)  # each is named in two places
-    members = tuple(_member_state(m, said[m], view.subtopologies) for m in sorted(said))
+    stay = staying(said.values())
+    members = tuple(_member_state(m, said[m], view.subtopologies, stay) for m in sorted(said))
     return GroupState(view.tasks, members, run.generation, view.wall_ms, rules)
 
 
-def _member_state(member_id: str, said: Subscription, ours: tuple[bytes, ...]) -> MemberState:
+def _member_state(
+    member_id: str, said: Subscription, ours: tuple[bytes, ...], stay: Set[str]
+) -> MemberState:
     pairs = zip(said.subtopologies, ours, strict=False)
     same = {number for number, (theirs, mine) in enumerate(pairs) if theirs == mine}
     return MemberState(
@@ -170,7 +195,7 @@ def _member_state(member_id: str, said: Subscription, ours: tuple[bytes, ...]) -
         runs=None if len(same) == len(ours) else frozenset(same),
         copies=said.copies,
         tags=said.tags,
-        leaving=said.leaving,
+        leaving=leaving_now(said, stay),
         learners=said.learners,
         joined_generation=said.joined_generation,
         deferral_deadline_ms=said.deferral_deadline_ms,
@@ -272,15 +297,15 @@ def _part(run: RunAssignor, view: View, decided: Plan, read: _Read, reason: str)
         answers_identity=wire.identity_of(read.said),
     )
     if read.member_id == view.leader:
-        answer = _signed(answer, run, view, _follow_up(decided, view.wall_ms), reason)
+        answer = _signed(answer, run, view, decided, reason)
     return answer
 
 
 def _signed(
-    answer: Assignment, run: RunAssignor, view: View, follow_up_ms: int | None, reason: str
+    answer: Assignment, run: RunAssignor, view: View, decided: Plan, reason: str
 ) -> Assignment:
     """Add to the leader's own part what need not be said a thousand times."""
-    answer = attrs.evolve(answer, follow_up_ms=follow_up_ms)
+    answer = attrs.evolve(answer, follow_up_ms=_follow_up(decided, view.wall_ms))
     if run.reduced:
         return answer
     return attrs.evolve(
@@ -289,4 +314,5 @@ def _signed(
         generation=run.generation,
         made_ms=view.wall_ms,
         reason=reason,
+        unassigned=decided.unassigned,
     )

@@ -7,7 +7,7 @@ the leader of the last rebalance knew and answered, so its own checks can be run
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import TypeVar
 
 import attrs
@@ -23,7 +23,13 @@ from streamlet.assignor.values import (
 )
 from streamlet.group.describe import GroupDescription, MemberDescription
 from streamlet.group.envelope import open_assignment, open_subscription
-from streamlet.group.values import Assignment, Subscription, newest_imbalance
+from streamlet.group.values import (
+    Assignment,
+    Subscription,
+    leaving_now,
+    newest_imbalance,
+    staying,
+)
 from streamlet.group.wire import WireError, decode_assignment, decode_subscription
 from streamlet.types import TaskId
 
@@ -118,7 +124,7 @@ class LiveGroup:
 def read(described: GroupDescription) -> LiveGroup:
     """Read every member's bytes; what is not ours, or too new for us, is left out."""
     members = [_member(member, described.protocol_type) for member in described.members]
-    return LiveGroup(described, tuple(sorted(members, key=_order)))
+    return LiveGroup(described, tuple(sorted(members, key=by_name)))
 
 
 def _member(described: MemberDescription, protocol_type: str) -> LiveMember:
@@ -132,7 +138,8 @@ def _member(described: MemberDescription, protocol_type: str) -> LiveMember:
     return LiveMember(described, said, _read(decode_assignment, told), eager)
 
 
-def _order(member: LiveMember) -> tuple[str, int, str]:
+def by_name(member: LiveMember) -> tuple[str, int, str]:
+    """Sort key: members of one instance stand together, by their numbers."""
     said = member.subscription
     number = -1 if said is None else said.member
     return ("" if said is None else said.name, number, member.described.member_id)
@@ -152,11 +159,11 @@ _COPIES = frozenset({Role.LEARNER, Role.STANDBY, Role.DORMANT})
 
 
 def tasks(group: LiveGroup) -> tuple[TaskInfo, ...]:
-    """The tasks there must be: all that anybody holds, and those missing between them.
+    """The tasks there must be: all that anybody holds, those missing between them, unassigned ones.
 
-    How many there are beyond the last one held only the topology knows.
+    How many there are beyond the last one known only the topology knows.
     """
-    held: set[TaskId] = set()
+    held: set[TaskId] = {*group.newest.unassigned}
     stateful: set[int] = set()
     for member in group.members:
         for task, copy in member.said.copies.items():
@@ -176,6 +183,17 @@ def tasks(group: LiveGroup) -> tuple[TaskInfo, ...]:
     )
 
 
+def given(group: LiveGroup) -> set[TaskId]:
+    """The tasks that a member was given, or is to give up, in the last rebalance."""
+    return {task for member in group.members for task, role in member.tasks if role in _GIVEN}
+
+
+def deferral_deadline_ms(group: LiveGroup) -> int | None:
+    """Until when tasks wait for a member, wall-clock ms; None where nothing is put off."""
+    deadlines = (member.told.deferral_deadline_ms for member in group.members)
+    return next((at for at in deadlines if at is not None), None)
+
+
 def last_round(group: LiveGroup, rules: Rules, now_ms: int) -> tuple[GroupState, Plan]:
     """What the leader of the last rebalance was given and what it answered.
 
@@ -191,12 +209,10 @@ def last_round(group: LiveGroup, rules: Rules, now_ms: int) -> tuple[GroupState,
         now_ms=now_ms if newest.made_ms is None else newest.made_ms,
         rules=_rules(group, rules),
     )
-    given = {task for member in group.members for task, role in member.tasks if role in _GIVEN}
-    deadlines = [m.told.deferral_deadline_ms for m in group.members]
     plan = Plan(
         {m.described.member_id: _member_plan(m.told) for m in group.members},
-        deferral_deadline_ms=next((at for at in deadlines if at is not None), None),
-        unassigned=frozenset(info.task for info in everything) - given,
+        deferral_deadline_ms=deferral_deadline_ms(group),
+        unassigned=frozenset(info.task for info in everything) - given(group),
     )
     return state, plan
 
@@ -217,8 +233,8 @@ _GIVEN = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
 
 def member_states(group: LiveGroup) -> tuple[MemberState, ...]:
     """What each member said when it last joined, as a leader reads it."""
-    leaders = _leaders_hashes(group)
-    return tuple(_member_state(member, leaders) for member in group.members)
+    leaders, stay = _leaders_hashes(group), staying(member.said for member in group.members)
+    return tuple(_member_state(member, leaders, stay) for member in group.members)
 
 
 def _leaders_hashes(group: LiveGroup) -> tuple[bytes, ...]:
@@ -226,7 +242,7 @@ def _leaders_hashes(group: LiveGroup) -> tuple[bytes, ...]:
     return () if leader is None else leader.said.subtopologies
 
 
-def _member_state(member: LiveMember, leaders: tuple[bytes, ...]) -> MemberState:
+def _member_state(member: LiveMember, leaders: tuple[bytes, ...], stay: Set[str]) -> MemberState:
     said = member.said
     pairs = enumerate(zip(said.subtopologies, leaders, strict=False))
     same = frozenset(number for number, (own, theirs) in pairs if own == theirs)
@@ -239,7 +255,7 @@ def _member_state(member: LiveMember, leaders: tuple[bytes, ...]) -> MemberState
         runs=None if len(same) == len(leaders) else same,
         copies=said.copies,
         tags=said.tags,
-        leaving=said.leaving,
+        leaving=leaving_now(said, stay),
         learners=said.learners,
         joined_generation=said.joined_generation,
         deferral_deadline_ms=said.deferral_deadline_ms,

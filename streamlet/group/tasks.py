@@ -25,6 +25,7 @@ from streamlet.assignor.values import (
     TaskInfo,
 )
 from streamlet.config import Settings
+from streamlet.control.values import MemberKey
 from streamlet.errors import FatalGroupError
 from streamlet.group import wire
 from streamlet.group.commands import NeedMetadata, RunAssignor
@@ -114,6 +115,7 @@ class TasksProtocol:
         envelope: what goes around our bytes in a group of type "consumer".
         flip_timeout_ms: as leader, how long to wait for all to come into a group of another type.
         latest: the highest version of our bytes this member knows.
+        before: the members of the last generation and their names; asked when we lead.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class TasksProtocol:
         envelope: Envelope | None = None,
         flip_timeout_ms: int = 60_000,
         latest: int = wire.VERSION,
+        before: Callable[[], Mapping[MemberKey, str]] = dict,
     ) -> None:
         #: Type of the group we are in, or were last told to join.
         self.protocol_type = TYPES[identity.mode]
@@ -139,6 +142,7 @@ class TasksProtocol:
         self._rejoin = rejoin
         self._envelope = envelope or Envelope()
         self._flip_timeout_ms = flip_timeout_ms
+        self._before = before
         #: The change of type that we were ordered to make, or made; None once all have come.
         self._flip: Flip | None = None
         #: Says that this member is on its way out, in every description from now on.
@@ -217,6 +221,7 @@ class TasksProtocol:
             self._envelope,
             self._flip_timeout_ms,
             self._latest,
+            self._before(),
         )
         return plan(run, view, self._assign)
 

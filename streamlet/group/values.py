@@ -7,7 +7,7 @@ later version of streamlet reads an older one's bytes.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 import attrs
 
@@ -63,6 +63,21 @@ class Subscription:
     reason: str = ""  # why it asked for this rebalance, "" if it did not; for people
 
 
+def staying(said: Iterable[Subscription]) -> frozenset[str]:
+    """The instances (process ids) of a group that nothing asks to leave."""
+    return frozenset(one.instance for one in said if one.leaving is None)
+
+
+def leaving_now(said: Subscription, staying: Set[str]) -> Leaving | None:
+    """When the member's instance has to leave.
+
+    None while one of its successors is not among those that stay: an instance that is being
+    replaced keeps its tasks if the new one is lost.
+    """
+    leaving = said.leaving
+    return leaving if leaving is not None and staying >= {*leaving.successors} else None
+
+
 def newest_imbalance(said: Iterable[Subscription]) -> float | None:
     """The band that the member says whose process began last; None where nobody says one.
 
@@ -115,3 +130,4 @@ class Assignment:
     being_learned: frozenset[TaskId] = frozenset()
     flip: Flip | None = None
     turn_ms: int = 0
+    unassigned: frozenset[TaskId] = frozenset()  # tasks with no member at all, for status

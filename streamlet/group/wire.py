@@ -29,7 +29,7 @@ from streamlet.group.wire_schemas import ASSIGNMENTS, SUBSCRIPTIONS
 from streamlet.types import TaskId
 
 #: The latest version this code writes and reads.
-VERSION = 3
+VERSION = 4
 
 _HEAD = struct.Struct(">ii")
 _HASH_BYTES = 8
@@ -212,6 +212,7 @@ def _subscription_record(s: Subscription) -> dict[str, Any]:
         "copies": _copies_record(s.copies),
         "instance_id": s.instance_id,
         "leaving": None if s.leaving is None else attrs.asdict(s.leaving),
+        "successors": [_pack_id(one) for one in (s.leaving.successors if s.leaving else ())],
         "deferral_deadline_ms": s.deferral_deadline_ms,
         "tags": {key: s.tags[key] for key in sorted(s.tags)},
         "joined_generation": s.joined_generation,
@@ -232,19 +233,24 @@ def _subscription(r: dict[str, Any]) -> Subscription:
     if len(hashes) % _HASH_BYTES:
         raise ValueError(f"{len(hashes)} bytes of hashes")
     starts = range(0, len(hashes), _HASH_BYTES)
+    successors = tuple(map(_unpack_id, r.pop("successors", ())))
     return Subscription(
         **{
             **r,
             "instance": _unpack_id(r["instance"]),
             "subtopologies": tuple(hashes[at : at + _HASH_BYTES] for at in starts),
             "copies": _copies(r["copies"]),
-            "leaving": None if r["leaving"] is None else Leaving(**r["leaving"]),
+            "leaving": _leaving(r["leaving"], successors),
             "stateful": frozenset(r["stateful"]),
             "wants_type": _USUAL_TYPE if r["wants_type"] is None else r["wants_type"],
             "mode": r.get("mode") or _USUAL_MODE,
             "flip": _flip(r),
         }
     )
+
+
+def _leaving(r: dict[str, Any] | None, successors: tuple[str, ...]) -> Leaving | None:
+    return None if r is None else Leaving(**r, successors=successors)
 
 
 def _flip(r: dict[str, Any]) -> Flip | None:
@@ -299,14 +305,14 @@ def _assignment_record(a: Assignment) -> dict[str, Any]:
     }
 
 
-_TASK_SETS = ("active", "learner", "standby", "revoke", "being_learned")
+_TASK_SETS = ("active", "learner", "standby", "revoke", "being_learned", "unassigned")
 
 
 def _assignment(r: dict[str, Any]) -> Assignment:
     return Assignment(
         **{
             **r,
-            **{name: frozenset(_tasks(r[name])) for name in _TASK_SETS},
+            **{name: frozenset(_tasks(r.get(name, []))) for name in _TASK_SETS},
             "release": _orders(r["release"]),
             "pending": _orders(r["pending"]),
             "leader": _unpack_id(r["leader"]),

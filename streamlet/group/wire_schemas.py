@@ -93,12 +93,17 @@ _ASSIGNMENT_2 = _extended(_ASSIGNMENT_1, flip=["null", _FLIP])
 #: Version 3 adds when to begin to release tasks.
 _ASSIGNMENT_3 = _extended(_ASSIGNMENT_2, turn_ms="int")
 
+#: Version 4 adds the instances that replace a leaving one, and the tasks without a member.
+_SUBSCRIPTION_4 = _extended(_SUBSCRIPTION_2, successors=_array("bytes"))
+_ASSIGNMENT_4 = _extended(_ASSIGNMENT_3, unassigned=_array("Tasks"))
+
+_SUBSCRIPTIONS = (_SUBSCRIPTION_1, _SUBSCRIPTION_2, _SUBSCRIPTION_2, _SUBSCRIPTION_4)
+_ASSIGNMENTS = (_ASSIGNMENT_1, _ASSIGNMENT_2, _ASSIGNMENT_3, _ASSIGNMENT_4)
+
 #: Version -> parsed schema.
 SUBSCRIPTIONS: dict[int, Any] = {
-    version: fastavro.parse_schema(schema)
-    for version, schema in enumerate((_SUBSCRIPTION_1, _SUBSCRIPTION_2, _SUBSCRIPTION_2), start=1)
+    version: fastavro.parse_schema(schema) for version, schema in enumerate(_SUBSCRIPTIONS, start=1)
 }
 ASSIGNMENTS: dict[int, Any] = {
-    version: fastavro.parse_schema(schema)
-    for version, schema in enumerate((_ASSIGNMENT_1, _ASSIGNMENT_2, _ASSIGNMENT_3), start=1)
+    version: fastavro.parse_schema(schema) for version, schema in enumerate(_ASSIGNMENTS, start=1)
 }

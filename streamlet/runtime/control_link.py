@@ -84,6 +84,10 @@ class ControlLink:
         self.view = ControlView()
         #: All members as of the last rebalance if we lead, None if we do not.
         self._roster: frozenset[MemberKey] | None = None
+        #: The last report of each member, also of those that removed it since the last rebalance.
+        self._words: dict[MemberKey, MemberProgress] = {}
+        #: Of the last assignment, -1 before the first.
+        self._generation = -1
         self._orders: queue.SimpleQueue[Entry | _OwnMark] = queue.SimpleQueue()
         self._closing = threading.Event()
         self._was_read = threading.Event()
@@ -140,9 +144,24 @@ class ControlLink:
         self._orders.put(_OwnMark(Mark(self._member.instance, since_ms, name=self._name)))
 
     def take(self, event: SessionEvent) -> None:
-        """Note who leads."""
+        """Note the leader, and the generation of the assignment."""
         if isinstance(event, Lost) or (isinstance(event, Assigned) and not event.leader):
             self._roster = None
+        if isinstance(event, Assigned):
+            self._generation = event.generation
+            self._words = self.view.progress
+
+    def last_members(self) -> dict[MemberKey, str]:
+        """The members of the last generation and their names, as far as they reported it.
+
+        Members that have left since are among them, although they removed their reports.
+        """
+        words = self._words
+        generation = self._generation
+        if generation < 0:  # we are new: those with the highest one were in it together
+            generation = max((word.generation for word in words.values()), default=0)
+        generation = max(generation, 0)  # a member that has not joined yet is in none
+        return {key: word.member for key, word in words.items() if word.generation >= generation}
 
     def planned(self, group: GroupState) -> None:
         """Note who the members are: we plan for them."""
@@ -208,6 +227,7 @@ class ControlLink:
     def _seen(self, view: ControlView) -> None:
         """Act on what the topic says now."""
         self.view = view
+        self._words = {**self._words, **view.progress}
         for place, entry in self._mine.items():
             if place not in self._pending and not _has(view, place):
                 self._pending[place] = entry  # whoever removed it took us for dead
@@ -222,13 +242,14 @@ class ControlLink:
         deadline, timeout = mark.deadline_ms, self._leave_timeout_ms
         if deadline is None and timeout is not None and not mark.unlimited:
             deadline = mark.since_ms + timeout
-        return Leaving(mark.since_ms, deadline)
+        return Leaving(mark.since_ms, deadline, mark.successors)
 
     def _take_orders(self) -> None:
         while not self._orders.empty():
             order = self._orders.get()
             if isinstance(order, _OwnMark):
-                if order.mark.instance not in self.view.marks:
+                before = self.view.marks.get(order.mark.instance)
+                if before is None or before.successors:  # ours waits for no other instance
                     self._pending[place_of(order.mark)] = order.mark
             else:
                 self._mine[place_of(order)] = self._pending[place_of(order)] = order

@@ -72,7 +72,8 @@ def led(group: GroupState, members: list[JoinedMember], chosen: str) -> dict[str
     hashes = tuple(HASHES[n % 2] for n in range(10))
     view = leader.View(group.tasks, hashes, group.rules, group.now_ms, chosen)
     told = {name: wire.decode_assignment(d) for name, d in leader.plan(run, view, assign).items()}
-    plain = {"leader": "", "generation": -1, "made_ms": None, "reason": "", "follow_up_ms": None}
+    signature = ("leader", "generation", "made_ms", "reason", "follow_up_ms", "unassigned")
+    plain = {name: getattr(Assignment(), name) for name in signature}
     return {name: attrs.evolve(told[name], **plain) for name in sorted(told)}
 
 

@@ -16,6 +16,7 @@ from streamlet.assignor.values import (
     TaskInfo,
 )
 from streamlet.config import Settings
+from streamlet.control.values import MemberKey
 from streamlet.errors import FatalGroupError
 from streamlet.group import wire
 from streamlet.group.commands import NeedMetadata, RunAssignor
@@ -24,7 +25,7 @@ from streamlet.group.member_config import MembershipConfig
 from streamlet.group.messages import JoinedMember
 from streamlet.group.orders import Orders
 from streamlet.group.tasks import PROTOCOL, Identity, Received, TasksProtocol, rules_from
-from streamlet.group.values import Assignment, AssignmentError
+from streamlet.group.values import Assignment, AssignmentError, Subscription
 from streamlet.types import TaskId
 
 T00, T01, T02, T10 = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2), TaskId(1, 0)
@@ -42,6 +43,7 @@ class Bench:
         self.asked: list[GroupState] = []
         self.rejoins: list[str] = []
         self.answer = Plan({})
+        self.before: dict[MemberKey, str] = {}
         self.protocol = TasksProtocol(
             Identity("process", "host", subtopologies=hashes, **identity),
             Rules(),
@@ -50,6 +52,7 @@ class Bench:
             wall_ms=lambda: 5_000,
             rejoin=self.rejoins.append,
             latest=latest,
+            before=lambda: self.before,
         )
 
     def assign(self, group: GroupState) -> Plan:
@@ -148,6 +151,17 @@ def test_the_reason_of_a_rebalance_is_that_of_whoever_asked_for_it():
     asked = other.say(generation=5, nonce=2, reason="a learner is ready")
     assert leader.plan(a=quiet, b=asked)["a"].reason == "host-1: a learner is ready"
     assert leader.plan(a=quiet)["a"].reason == "a member has gone"
+    known = [MemberKey("process", n) for n in range(7)]
+    leader.before = {key: f"host-{key.number}" for key in known[:2]}
+    assert leader.plan(a=quiet)["a"].reason == "host-1 has gone"
+    follows = other.say(generation=5, nonce=2)
+    assert leader.plan(a=quiet, b=follows)["a"].reason == "a member has gone"
+    leader.before = {key: f"host-{key.number}" for key in known[1:]}
+    found = leader.plan(a=leader.say(generation=5, nonce=3, reason="a learner is ready"))["a"]
+    assert found.reason == (
+        "host-1, host-2, host-3 and 3 more have gone, host-0: a learner is ready"
+    )
+    leader.before = {}
     many = {f"m{n}": Bench(number=n).say() for n in range(5)}
     found = leader.plan(leader="m0", **many)["m0"].reason
     assert found == "host-0: joined, host-1: joined, host-2: joined and 2 more"
@@ -253,6 +267,32 @@ def test_a_group_too_large_to_store_is_told_less():
     answers = bench.plan(a=bench.say(), reduced=2)
     assert bench.asked[-1].rules.standbys == 0
     assert answers["a"].leader == ""
+
+
+def test_an_instance_that_is_replaced_leaves_only_while_its_successors_stay():
+    """The new host may die while it learns: the very plan without it keeps the old one."""
+    bench = Bench()
+    plain = bench.said()
+    old = attrs.evolve(plain, instance="old", leaving=Leaving(1, None, ("new", "newer")))
+    new, newer = (attrs.evolve(plain, instance=name) for name in ("new", "newer"))
+    goes_too = attrs.evolve(newer, leaving=Leaving(2))
+
+    def leaving(*others: Subscription) -> Leaving | None:
+        told = {f"m{n}": wire.encode_subscription(one) for n, one in enumerate((old, *others))}
+        bench.plan(leader="m0", **told)
+        return bench.asked[-1].members[0].leaving
+
+    assert leaving(new, newer) == Leaving(1, None, ("new", "newer"))
+    assert leaving(new) is None
+    assert leaving() is None
+    assert leaving(new, goes_too) is None
+
+
+def test_the_leader_names_the_tasks_that_no_member_gets():
+    bench = Bench()
+    bench.answer = Plan({}, unassigned=frozenset({T02}), deferral_deadline_ms=9_000)
+    answers = bench.plan(a=bench.say(), b=Bench(number=1).say())
+    assert [answers[name].unassigned for name in "ab"] == [{T02}, frozenset()]
 
 
 # -- descriptions that cannot be read ----------------------------------------------------------

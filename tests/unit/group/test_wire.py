@@ -37,7 +37,8 @@ SUBSCRIPTIONS = st.builds(
     subtopologies=st.lists(st.binary(min_size=8, max_size=8), max_size=4).map(tuple),
     copies=st.dictionaries(TASKS, COPIES, max_size=12),
     instance_id=st.none() | TEXT,
-    leaving=st.none() | st.builds(Leaving, LONGS, st.none() | LONGS),
+    leaving=st.none()
+    | st.builds(Leaving, LONGS, st.none() | LONGS, st.lists(IDS, max_size=3).map(tuple)),
     deferral_deadline_ms=st.none() | LONGS,
     tags=st.dictionaries(TEXT, TEXT, max_size=3),
     joined_generation=INTS,
@@ -73,6 +74,7 @@ ASSIGNMENTS = st.builds(
     being_learned=TASK_SETS,
     flip=FLIPS,
     turn_ms=st.integers(0, 2_000),
+    unassigned=TASK_SETS,
 )
 
 
@@ -101,13 +103,20 @@ def test_equal_subscriptions_have_equal_bytes_whatever_the_order_of_their_parts(
 
 @given(SUBSCRIPTIONS, ASSIGNMENTS)
 def test_what_an_older_version_has_no_place_for_is_left_out(subscription, assignment):
-    """Of modes, flips and turns version 1 knows nothing; all else is there."""
+    """Version 1 knows no modes and flips, 2 no turns, 3 no successors; all else is there."""
+    leaving = subscription.leaving
+    alone = None if leaving is None else attrs.evolve(leaving, successors=())
+    third = attrs.evolve(subscription, leaving=alone)
     read = wire.decode_subscription(wire.encode_subscription(subscription, 1))
-    assert read == attrs.evolve(subscription, mode="incremental", flip=None)
+    assert read == attrs.evolve(third, mode="incremental", flip=None)
+    assert wire.decode_subscription(wire.encode_subscription(subscription, 3)) == third
+    nothing = frozenset[TaskId]()
     told = wire.decode_assignment(wire.encode_assignment(assignment, 1))
-    assert told == attrs.evolve(assignment, flip=None, turn_ms=0)
+    assert told == attrs.evolve(assignment, flip=None, turn_ms=0, unassigned=nothing)
     told = wire.decode_assignment(wire.encode_assignment(assignment, 2))
-    assert told == attrs.evolve(assignment, turn_ms=0)
+    assert told == attrs.evolve(assignment, turn_ms=0, unassigned=nothing)
+    told = wire.decode_assignment(wire.encode_assignment(assignment, 3))
+    assert told == attrs.evolve(assignment, unassigned=nothing)
 
 
 def test_no_bytes_are_the_empty_assignment():

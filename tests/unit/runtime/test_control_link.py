@@ -100,6 +100,44 @@ def test_a_mark_without_a_deadline_gets_that_of_the_settings() -> None:
     assert bench.told == [Leaving(6, 106), Leaving(6)]
 
 
+def test_a_mark_with_successors_is_passed_on_and_gives_way_to_an_own_one() -> None:
+    """An instance that drains itself waits for no other."""
+    bench = Bench()
+    bench.others().write(Mark("p1", 6, successors=("p4",)))
+    bench.step()
+    assert bench.told == [Leaving(6, None, ("p4",))]
+    bench.link.mark(9)
+    bench.step()
+    bench.step()
+    assert bench.told == [Leaving(6, None, ("p4",)), Leaving(9)]
+
+
+def reported(member: MemberKey, generation: int) -> MemberProgress:
+    name = f"{member.instance}-{member.number}"
+    return MemberProgress(member.instance, member.number, name, "id", 0, generation=generation)
+
+
+def test_the_members_of_the_last_generation_are_known_by_name_though_they_left_since() -> None:
+    bench = Bench()
+    others = bench.others()
+    third, fourth = MemberKey("p3", 0), MemberKey("p4", 0)
+    others.write(reported(third, -1))
+    bench.step()
+    assert bench.link.last_members() == {}  # it has reported before its first join
+    others.write(reported(fourth, 5), reported(OTHER, 5), reported(third, 4))
+    bench.step()
+    assert bench.link.last_members() == {OTHER: "p2-0", fourth: "p4-0"}
+    bench.link.take(Assigned(5, "id", Assignment()))
+    others.remove((MemberProgress, OTHER))
+    bench.step()
+    assert bench.link.last_members() == {OTHER: "p2-0", fourth: "p4-0"}
+    bench.link.take(Assigned(6, "id", Assignment()))
+    assert bench.link.last_members() == {}  # nothing was reported of that one yet
+    others.write(reported(fourth, 6))
+    bench.step()
+    assert bench.link.last_members() == {fourth: "p4-0"}
+
+
 def test_a_topic_that_is_missing_is_made() -> None:
     """Whoever runs a worker by hand has nobody who makes it beforehand."""
     bench = Bench()
