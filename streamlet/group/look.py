@@ -26,6 +26,7 @@ from streamlet.group.live import LiveGroup, last_round, read, tasks
 from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetchAnswer, Request
 from streamlet.group.present import Present, loads
 from streamlet.group.status import document
+from streamlet.group.unassigned import unassigned_for_good
 from streamlet.kafka.ports import TopicInfo
 from streamlet.types import TopicPartition
 
@@ -166,7 +167,8 @@ class Look:
 
     def _violations(self, live: LiveGroup) -> list[Violation]:
         state, plan = last_round(live, self.rules, self.clock.wall_ms())
-        return validate(state, plan, metadata_bytes=live.metadata_bytes, custom=self.custom)
+        found = validate(state, plan, metadata_bytes=live.metadata_bytes, custom=self.custom)
+        return found + unassigned_for_good(live, found)
 
     def _lasting(self, first: Present) -> list[Violation]:
         """What members' words show to be wrong, and still a moment later."""

@@ -17,10 +17,12 @@ from typing import Protocol
 import attrs
 
 from streamlet.clock import Clock, SystemClock
+from streamlet.control.view import ControlView
 from streamlet.errors import NotFoundError
 from streamlet.group.codes import name_of
 from streamlet.group.live import LiveGroup, LiveMember
 from streamlet.group.look import GroupReader, describe
+from streamlet.group.present import named
 from streamlet.group.status import member_state
 
 _REQUEST_MS = 30_000
@@ -69,6 +71,7 @@ class MemberAdmin:
         application: the application's id.
         clock: for waiting.
         pause: waits for so many seconds.
+        control: reads what the members report; asked for names while a rebalance hides them.
     """
 
     def __init__(
@@ -77,20 +80,24 @@ class MemberAdmin:
         application: str,
         clock: Clock | None = None,
         pause: Callable[[float], object] | None = None,
+        control: Callable[[], ControlView] = ControlView,
     ) -> None:
         self._group = group
         self._application = application
         self._clock = clock or SystemClock()
         self._pause = pause or threading.Event().wait
+        self._control = control
 
     def members(self) -> list[ListedMember]:
-        """Everybody in the group, by name; by member id while a long rebalance hides the names.
+        """The members of the group, by name; by member id if a new one has reported nothing yet.
 
         Raises:
             NotFoundError: there is no such application.
             BrokerError: the coordinator does not answer, or will not tell.
         """
         group = self.settled()
+        if not group.stable and group.members:
+            group = named(group, self._control())
         return [
             ListedMember(m.name, m.described.instance_id, member_state(group, m))
             for m in group.members

@@ -15,11 +15,28 @@ from streamlet.assignor.values import Role, Violation
 from streamlet.control.values import MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.group.advice import InstanceLoad
-from streamlet.group.live import LiveGroup, LiveMember
+from streamlet.group.live import LiveGroup, LiveMember, by_name
+from streamlet.group.values import Subscription
 from streamlet.types import TaskId
 
 #: What a member is whose task is a copy that it reads.
 _COPIES = frozenset({"learner", "standby", "pending"})
+
+
+def named(group: LiveGroup, control: ControlView) -> LiveGroup:
+    """The group with the names that its members reported, where a rebalance hides their own."""
+    members = (_named(member, control) for member in group.members)
+    return attrs.evolve(group, members=tuple(sorted(members, key=by_name)))
+
+
+def _named(member: LiveMember, control: ControlView) -> LiveMember:
+    said = control.progress_of(member.described.member_id)
+    if member.subscription is not None or said is None:
+        return member
+    name = said.member.removesuffix(f"-{said.number}")
+    return attrs.evolve(
+        member, subscription=Subscription(said.instance, name, said.number, 1.0, 1, ())
+    )
 
 
 @attrs.frozen
@@ -77,7 +94,7 @@ class Present:
         for task, source_id in member.told.pending.items():
             stage = self._stage(task, by_id.get(source_id), member)
             if stage is not None:
-                source = by_id[source_id].name if source_id in by_id else source_id
+                source = by_id[source_id].name if source_id in by_id else self._name(source_id)
                 said = self.task(member, task) or self.copy(member, task)
                 yield Handover(task, source, member, stage, said)
         for task in member.told.learner:
@@ -87,6 +104,11 @@ class Present:
             owner = self._owner(task)
             stage = "ready" if ready else "learning"
             yield Handover(task, owner.name if owner else None, member, stage, said)
+
+    def _name(self, member_id: str) -> str:
+        """The name of a member that is gone, its id if it is not known."""
+        said = self.control.progress_of(member_id)
+        return member_id if said is None else said.member
 
     def _stage(self, task: TaskId, source: LiveMember | None, target: LiveMember) -> str | None:
         """Where an ordered hand-over is; None once the task runs at its target."""

@@ -15,7 +15,8 @@ from streamlet.control.values import TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.group.envelope import STREAM
 from streamlet.group.live import LiveGroup, LiveMember, tasks
-from streamlet.group.present import Handover, Present
+from streamlet.group.present import Handover, Present, named
+from streamlet.group.unassigned import unassigned
 from streamlet.types import TaskId, TopicPartition
 
 _MOVING = frozenset({"PreparingRebalance", "CompletingRebalance"})
@@ -31,7 +32,8 @@ def document(
 
     ``control`` is what the members have said since the last rebalance; None: nothing is known.
     """
-    present = Present(group, control or ControlView())
+    view = control or ControlView()
+    present = Present(named(group, view), view)
     lag: dict[str, dict[str, int]] = {}
     for (topic, partition), records in sorted(input_lag.items()):
         lag.setdefault(topic, {})[str(partition)] = records
@@ -40,6 +42,7 @@ def document(
         "group": _group_part(group),
         "instances": _instances(present),
         "handovers": [_handover(one) for one in present.handovers()],
+        "unassigned": [one.as_dict() for one in unassigned(group)],
         "input_lag": lag,
         "violations": [
             {

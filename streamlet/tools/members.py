@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
+import attrs
 import typer
 
 from streamlet.errors import NotFoundError
@@ -14,6 +15,7 @@ from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
 
 if TYPE_CHECKING:
+    from streamlet.control.view import ControlView
     from streamlet.group.members import MemberAdmin, Removal
 
 
@@ -81,11 +83,18 @@ def _said(removal: Removal) -> str:
 def _admin(common: Common, app: str) -> Iterator[MemberAdmin]:
     from streamlet.group.members import MemberAdmin
     from streamlet.group.transport import Transport
+    from streamlet.local import open_control
 
     application, settings = named(common, app)
     servers = common.given_servers or settings.bootstrap_servers
+    settings = attrs.evolve(settings, bootstrap_servers=servers)
     transport = Transport(servers, settings.client_config("group"), client_id="streamlet-members")
+
+    def reports() -> ControlView:
+        with open_control(application, settings) as control:
+            return control.read()
+
     try:
-        yield MemberAdmin(transport, application)
+        yield MemberAdmin(transport, application, control=reports)
     finally:
         transport.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -17,16 +18,18 @@ _LAGGING_SHOWN = 12
 def view(document: dict[str, Any], checked: bool) -> RenderableType:
     """Headline, members with their tasks, hand-overs, lag and what is wrong."""
     parts: list[RenderableType] = [_headline(document), _members(document["instances"])]
+    if document["unassigned"]:
+        parts += [Text(), _unassigned(document["unassigned"])]
     if document["handovers"]:
         parts += [Text(), _handovers(document["handovers"])]
     if document["input_lag"]:
         parts += [Text(), _lag(document["input_lag"])]
     if "advice" in document:
         parts += [Text(), _advice(document["advice"])]
+    names = _names(document["instances"])
     for violation in document["violations"]:
-        parts.append(
-            Text.assemble((f"violated {violation['rule']}: ", "bold red"), _said(violation))
-        )
+        said = _said(violation, names)
+        parts.append(Text.assemble((f"violated {violation['rule']}: ", "bold red"), said))
     if checked and not document["violations"]:
         parts.append(Text("all checks hold", "green"))
     return Group(*parts)
@@ -88,6 +91,22 @@ def _handovers(handovers: list[dict[str, Any]]) -> RenderableType:
     return table(*columns, rows=rows)
 
 
+def _unassigned(found: list[dict[str, Any]]) -> RenderableType:
+    """The tasks without a member, a line for each time until which they wait."""
+    until: dict[int | None, list[str]] = {}
+    for one in found:
+        until.setdefault(one["until_ms"], []).append(one["task"])
+    return Group(*(_without_member(tasks, until_ms) for until_ms, tasks in until.items()))
+
+
+def _without_member(tasks: list[str], until_ms: int | None) -> Text:
+    if until_ms is None:
+        return Text.assemble(("unassigned: ", "bold red"), " ".join(tasks))
+    until = datetime.fromtimestamp(until_ms / 1000, UTC)
+    waits = f"wait{'s' * (len(tasks) == 1)} for a member until {until:%Y-%m-%d %H:%M:%S} UTC"
+    return Text.assemble(("unassigned: ", "bold"), f"{' '.join(tasks)} {waits}")
+
+
 def _number(value: int | None) -> str | None:
     return None if value is None else f"{value:,}"
 
@@ -110,6 +129,17 @@ def _lag(lag: dict[str, dict[str, int]]) -> RenderableType:
     return table("INPUT", "PARTITIONS", "LAG", "BY PARTITION", rows=rows)
 
 
-def _said(violation: dict[str, Any]) -> str:
-    where = " ".join([*violation["tasks"], *violation["members"]])
-    return f"{violation['text']}{f' ({where})' if where else ''}"
+def _names(instances: list[dict[str, Any]]) -> dict[str, str]:
+    """The members' names by member id."""
+    members = (member for instance in instances for member in instance["members"])
+    return {one["member_id"]: one["member"] for one in members if one["member_id"]}
+
+
+def _said(violation: dict[str, Any], names: dict[str, str]) -> str:
+    """A violation with its tasks and members, which have their names in place of their ids."""
+    members = [names.get(member, member) for member in violation["members"]]
+    text: str = violation["text"]
+    for member_id, name in names.items():
+        text = text.replace(member_id, name)
+    where = " ".join([*violation["tasks"], *members])
+    return f"{text}{f' ({where})' if where else ''}"

@@ -145,6 +145,29 @@ def test_a_task_that_nobody_runs_fails_the_check(player: Player, bootstrap_serve
     assert run(bootstrap_servers, player.group)[0] == 0
 
 
+def test_tasks_without_a_member_are_shown_and_fail_the_check_unless_they_wait(
+    player: Player, bootstrap_servers: str
+) -> None:
+    """The leader names them: no member has anything of the last tasks of all."""
+    player.join(SUBSCRIPTION)
+    plan = Assignment(
+        active=frozenset({TaskId(0, 0)}),
+        leader=player.member_id,
+        generation=player.generation,
+        unassigned=frozenset({TaskId(0, 1)}),
+    )
+    player.sync(encode_assignment(plan))
+    code, found = run(bootstrap_servers, player.group, "--check")
+    assert (code, found["unassigned"]) == (1, [{"task": "0_1", "until_ms": None}])
+
+    player.join(SUBSCRIPTION)
+    waits = {"generation": player.generation, "deferral_deadline_ms": 1_700_000_000_000}
+    player.sync(encode_assignment(attrs.evolve(plan, **waits)))
+    code, found = run(bootstrap_servers, player.group, "--check")
+    assert (code, found["violations"]) == (0, [])
+    assert found["unassigned"] == [{"task": "0_1", "until_ms": 1_700_000_000_000}]
+
+
 def test_a_group_of_other_clients_is_no_application(player: Player, bootstrap_servers: str) -> None:
     player.join(b"\0\1\0\0\0\0", "consumer")
     player.sync(b"", "consumer")

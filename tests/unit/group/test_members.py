@@ -10,6 +10,8 @@ import attrs
 import pytest
 
 from streamlet.clock import ManualClock
+from streamlet.control.values import MemberProgress
+from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NotFoundError
 from streamlet.group.describe import GroupDescription, MemberDescription
 from streamlet.group.live import read
@@ -75,10 +77,14 @@ class Coordinator:
         return done({one: self.codes.get(one, 0) for one in instance_ids})
 
 
-def admin(coordinator: Coordinator) -> MemberAdmin:
+def admin(coordinator: Coordinator, reports: ControlView | None = None) -> MemberAdmin:
     clock = ManualClock()
     return MemberAdmin(
-        coordinator, "flights", clock, pause=lambda seconds: clock.advance(int(seconds * 1000))
+        coordinator,
+        "flights",
+        clock,
+        pause=lambda seconds: clock.advance(int(seconds * 1000)),
+        control=lambda: reports or ControlView(),
     )
 
 
@@ -144,9 +150,15 @@ def test_members_are_listed_by_name_once_the_group_has_settled() -> None:
     ]
 
 
-def test_a_rebalance_that_takes_long_hides_names_but_no_ids() -> None:
-    group = Coordinator([described(member("a", "a-0"), state="PreparingRebalance")])
-    assert admin(group).members() == [ListedMember("id-a-0", "a-0", "REBALANCING")]
+def test_while_a_rebalance_hides_names_members_have_those_they_reported() -> None:
+    moving = described(member("a", "a-0"), member("b"), state="PreparingRebalance")
+    said = MemberProgress("process-a", 0, "a-0", "id-a-0", 1)
+    reports = ControlView(progress={said.key: said})
+    group = Coordinator([moving])
+    assert admin(group, reports).members() == [
+        ListedMember("id-b-0", None, "REBALANCING"),
+        ListedMember("a-0", "a-0", "REBALANCING"),
+    ]
     assert admin(Coordinator([described(state="Empty")])).members() == []
 
 

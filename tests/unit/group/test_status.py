@@ -16,6 +16,7 @@ from streamlet.group.envelope import Envelope
 from streamlet.group.live import LiveGroup, last_round, read, tasks
 from streamlet.group.present import Present, loads
 from streamlet.group.status import document
+from streamlet.group.unassigned import unassigned_for_good
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
 from streamlet.types import TaskId, TopicPartition
@@ -112,6 +113,7 @@ def test_a_stable_group_is_shown_in_the_shape_that_is_promised() -> None:
             }
         ],
         "handovers": [],
+        "unassigned": [],
         "input_lag": {"flights": {"0": 12, "1": 0}},
         "violations": [],
     }
@@ -322,6 +324,28 @@ def test_a_group_that_rebalances_has_nothing_to_read() -> None:
     assert instance["members"][0]["state"] == "REBALANCING"
 
 
+def test_members_have_the_names_they_reported_while_a_rebalance_hides_their_own() -> None:
+    silent = [attrs.evolve(member(n), metadata=b"", assignment=b"") for n in ("h2", "h1", "h3")]
+    live = group(*silent, state="PreparingRebalance")
+    view = control(word("h2"), word("h1"), marks=(Mark("process-h2", 7),))
+    found = document(live, {}, control=view)
+    shown = [(i["name"], i["process_id"], i["members"][0]["member"]) for i in found["instances"]]
+    assert shown == [
+        ("client-h3", "", "id-h3-0"),  # it has reported nothing yet
+        ("h1", "process-h1", "h1-0"),
+        ("h2", "process-h2", "h2-0"),
+    ]
+    assert found["instances"][2]["leaving"] == {"since_ms": 7, "deadline_ms": None}
+    assert found["group"]["mode"] == "incremental"
+    assert found["unassigned"] == []
+
+
+def test_a_hand_over_from_a_member_that_is_gone_has_its_name() -> None:
+    view = control(word("h1"))
+    [found] = document(group(ORDERED[1]), {}, control=view)["handovers"]
+    assert (found["from"], found["stage"]) == ("h1-0", "released")
+
+
 def test_an_empty_group_has_no_mode_and_no_instances() -> None:
     found = document(group(state="Empty"), {})
     assert found["group"]["mode"] is None
@@ -392,6 +416,52 @@ def test_a_task_that_waits_for_a_lost_member_is_no_violation() -> None:
         member("h1", active=ids("0_0 0_2"), deferral_deadline_ms=9), member("h2", active=ids("1_0"))
     )
     assert validate(*last_round(waits, Rules(), 0)) == []
+
+
+def test_tasks_without_a_member_stand_in_the_document_with_what_they_wait_for() -> None:
+    """The leader names them all: of the last ones no member knows anything."""
+    signed = {"unassigned": ids("0_2 0_3")}
+    waits = group(member("h1", active=ids("0_0 0_1"), deferral_deadline_ms=9, **signed))
+    assert document(waits, {})["unassigned"] == [
+        {"task": "0_2", "until_ms": 9},
+        {"task": "0_3", "until_ms": 9},
+    ]
+    assert validate(*last_round(waits, Rules(), 0)) == []
+    assert unassigned_for_good(waits, []) == []
+    alone = group(member("h1", active=ids("0_0 0_1"), **signed))
+    assert document(alone, {})["unassigned"][0] == {"task": "0_2", "until_ms": None}
+    found = validate(*last_round(alone, Rules(), 0))
+    assert [violation.tasks for violation in found] == [(task("0_2"),), (task("0_3"),)]
+    assert unassigned_for_good(alone, found) == []  # one word is enough
+
+
+def test_a_task_that_no_member_can_run_violates_u1_though_a_plan_may_leave_it_out() -> None:
+    """The leader goes, and nobody else has its topology; others wait for a lost member."""
+    leader = member(
+        "h1",
+        said={"subtopologies": (b"a" * 8, b"b" * 8), "leaving": Leaving(1)},
+        unassigned=ids("0_1 1_0"),
+        deferral_deadline_ms=9,
+    )
+    other = member("h2", said={"subtopologies": (b"a" * 8, b"c" * 8)}, active=ids("0_0"))
+    live = group(leader, other)
+    assert document(live, {})["unassigned"] == [
+        {"task": "0_1", "until_ms": 9},
+        {"task": "1_0", "until_ms": None},
+    ]
+    assert validate(*last_round(live, Rules(), 0)) == []
+    [violation] = unassigned_for_good(live, [])
+    assert (violation.rule, violation.tasks) == ("U1", (task("1_0"),))
+
+
+def test_an_instance_that_is_replaced_does_not_count_as_leaving_without_its_successor() -> None:
+    leaving = {"leaving": Leaving(7, None, ("process-h2",))}
+    old, new = member("h1", said=leaving), member("h2")
+    assert [m.leaving for m in last_round(group(old, new), Rules(), 0)[0].members] == [
+        Leaving(7, None, ("process-h2",)),
+        None,
+    ]
+    assert [m.leaving for m in last_round(group(old), Rules(), 0)[0].members] == [None]
 
 
 def test_a_member_of_another_topology_runs_only_what_is_the_same() -> None:

@@ -168,6 +168,34 @@ def test_people_see_members_lag_and_what_is_wrong() -> None:
     assert "violated U1: nobody runs it (0_1)" in text_of({**found, "violations": [broken]}, True)
 
 
+def test_people_see_tasks_without_a_member_and_until_when_they_wait() -> None:
+    told = Assignment(
+        active=frozenset({TaskId(0, 0)}),
+        leader="id-h1-0",
+        generation=3,
+        unassigned=frozenset({TaskId(0, 1), TaskId(0, 2)}),
+        deferral_deadline_ms=1_700_000_000_000,
+    )
+    waiting = attrs.evolve(MEMBER, assignment=encode_assignment(told))
+    found = look(Coordinator([described("Stable", waiting)]), check=True).now()
+    text = text_of(found, checked=True)
+    assert "unassigned: 0_1 0_2 wait for a member until 2023-11-14 22:13:20 UTC" in text
+    assert "all checks hold" in text
+    alone = attrs.evolve(told, deferral_deadline_ms=None)
+    lost = attrs.evolve(MEMBER, assignment=encode_assignment(alone))
+    found = look(Coordinator([described("Stable", lost)]), check=True).now()
+    text = text_of(found, checked=True)
+    assert "unassigned: 0_1 0_2\n" in text
+    assert "violated U1: 0_1 is given to nobody (0_1)" in text
+
+
+def test_violations_have_the_names_of_members_for_people() -> None:
+    found = look(Coordinator([described("Stable", MEMBER)])).now()
+    wrong = {"rule": "U1", "tasks": ["0_1"], "members": ["id-h1-0"], "text": "id-h1-0 cannot"}
+    text = text_of({**found, "violations": [wrong]}, True)
+    assert "violated U1: h1-0 cannot (0_1 h1-0)" in text
+
+
 def test_people_see_that_nobody_runs() -> None:
     text = text_of(look(Coordinator([described("Empty")])).now())
     assert "flights  Empty" in text
