@@ -75,6 +75,10 @@ class NoSuchGroupError(NotFoundError):
     """There is no group of an application's name: it has never run, or was deleted."""
 
 
+class WithdrawnError(StreamletError):
+    """The awaited outcome will not come: it was withdrawn, or cut short."""
+
+
 class RefusedError(StreamletError):
     """Refused as it stands: needs ``--yes``, or members that must be gone are alive."""
 

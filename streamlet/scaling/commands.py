@@ -10,10 +10,12 @@ import attrs
 
 from streamlet.control.values import Mark
 from streamlet.scaling.cluster import Application, Cluster, opened
+from streamlet.scaling.follow import Check, Follower, no_check
 from streamlet.scaling.plan import Plan
 from streamlet.scaling.progress import Progress
 from streamlet.scaling.replace import Replacement, ReplaceResult
-from streamlet.scaling.scale_down import Follower, Result, ScaleDown, Wanted, cancel
+from streamlet.scaling.scale_down import Result, ScaleDown, Wanted, cancel
+from streamlet.scaling.succession import SuccessorLostError
 
 #: Shown the plan; whether to go on.
 Ask: TypeAlias = Callable[[Plan], bool]
@@ -110,14 +112,18 @@ def replace(
         if not ways.ask(plan):
             return ReplaceResult.of(wanted, plan, done=False)
         plan = command.mark(plan)
-        if not _follow(cluster, plan, ways):
+        try:
+            left = _follow(cluster, plan, ways, wanted.succession(cluster, ways.note).look)
+        except SuccessorLostError as lost:
+            return wanted.given_up(cluster, plan, lost)
+        if not left:
             return ReplaceResult.of(wanted, plan, done=False)
         return wanted.checked(cluster, plan, Follower(cluster, ways.note))
 
 
-def _follow(cluster: Cluster, plan: Plan, ways: Ways) -> bool:
+def _follow(cluster: Cluster, plan: Plan, ways: Ways, check: Check = no_check) -> bool:
     marks: dict[str, Mark] = cluster.control.view.marks
     deadlines = [marks[one.key].deadline_ms for one in plan.leaving if one.key in marks]
     known = [deadline for deadline in deadlines if deadline is not None]
     last = max(known) if len(known) == len(plan.leaving) else None
-    return Follower(cluster, ways.note).until_left(plan, ways.watcher, last)
+    return Follower(cluster, ways.note, check).until_left(plan, ways.watcher, last)

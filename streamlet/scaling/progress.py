@@ -16,8 +16,8 @@ from streamlet.assignor.values import Role
 from streamlet.control.values import TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.group.live import LiveGroup
+from streamlet.scaling.departures import departed
 from streamlet.scaling.plan import Move, Plan
-from streamlet.scaling.present import instances
 from streamlet.types import TaskId
 
 QUEUED, ACTIVE = "queued", "active"
@@ -82,10 +82,6 @@ class Progress:
 def progress(plan: Plan, group: LiveGroup, view: ControlView) -> Progress:
     """How far the plan is.
 
-    An instance has left when the group does not know it any more and it has taken back what it
-    said; for one that died the leader takes it back, so one whose worker is only started anew has
-    not left. Where nobody is left to do so, the group alone counts.
-
     Args:
         plan: what was planned.
         group: as it was seen last when it was stable, or without members.
@@ -97,9 +93,7 @@ def progress(plan: Plan, group: LiveGroup, view: ControlView) -> Progress:
     for move in plan.moves:
         nothing: _Found = (move.target, QUEUED, None)
         steps.append(_step(move, said.get(move.task) or told.get(move.task) or nothing))
-    there = {one.key for one in instances(group)}
-    speaking = {key.instance for key in view.progress} if there - going else set()
-    left = [one for one in plan.leaving if one.key not in there | speaking]
+    left = departed(plan.leaving, group, view)
     return Progress(
         tuple(steps),
         tuple(one.name for one in left),

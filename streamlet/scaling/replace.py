@@ -10,10 +10,12 @@ import attrs
 from streamlet.errors import ConfigError, RefusedError, TimedOutError
 from streamlet.group.look import Look
 from streamlet.scaling.cluster import Cluster, Situation
+from streamlet.scaling.follow import Follower
 from streamlet.scaling.leavers import in_order
 from streamlet.scaling.plan import Plan
-from streamlet.scaling.scale_down import Follower, Wanted
+from streamlet.scaling.scale_down import Wanted, cancel
 from streamlet.scaling.selection import find
+from streamlet.scaling.succession import Succession, SuccessorLostError, are, lacking
 
 _LOOK_S = 0.5
 
@@ -29,8 +31,8 @@ class Replacement:
 
     @property
     def scale_down(self) -> Wanted:
-        """Its second half."""
-        return Wanted(names=self.old, timeout_ms=self.timeout_ms)
+        """Its second half: the old ones leave only while the new ones are there."""
+        return Wanted(names=self.old, timeout_ms=self.timeout_ms, successors=self.new)
 
     def check(self) -> Replacement:
         """Itself, if it can be.
@@ -55,7 +57,7 @@ class Replacement:
         """
         deadline = cluster.clock.now_ms() + self.join_timeout_ms
         waited_for: list[str] = []
-        while missing := self._missing(cluster.situation()):
+        while missing := self._to_come(cluster.situation()):
             if missing != waited_for:
                 note(f"waiting for {', '.join(missing)} to join")
                 waited_for = missing
@@ -65,10 +67,9 @@ class Replacement:
                     "streamlet run --name, then give this command again"
                 )
 
-    def _missing(self, situation: Situation) -> list[str]:
+    def _to_come(self, situation: Situation) -> list[str]:
         find(situation.everybody, self.old)
-        there = {name for one in situation.everybody for name in (one.name, one.key)}
-        missing = in_order({*self.new} - there)
+        missing = lacking(self.new, situation.everybody)
         if not missing:
             new = find(situation.everybody, self.new)
             going = [one.name for one in new if one.key in situation.marks]
@@ -76,27 +77,49 @@ class Replacement:
                 raise RefusedError(f"{', '.join(going)} is to leave itself; nothing was marked")
         return missing
 
+    def succession(self, cluster: Cluster, note: Callable[[str], None]) -> Succession:
+        """Looks after the new ones, from now on."""
+        limit_ms = self.timeout_ms
+        until_ms = None if limit_ms is None else cluster.clock.now_ms() + limit_ms
+        return Succession(cluster, self.old, self.new, self.join_timeout_ms, until_ms, note)
+
     def checked(self, cluster: Cluster, plan: Plan, follower: Follower) -> ReplaceResult:
         """What came of it, once nothing moves any more."""
         calm = follower.until_calm(())
-        look = Look(
-            cluster.transport,
-            cluster.admin,
-            cluster.application.name,
-            True,
-            cluster.application.rules,
-            stopped=cluster.stopped,
-        )
-        found = look.now()
-        result = ReplaceResult.of(self, plan, done=calm)
+        found = _status(cluster, check=True)
+        running = _actives(found)
+        lost = in_order({*self.new} - {name for one in found["instances"] for name in _names(one)})
+        result = ReplaceResult.of(self, plan, done=calm and not lost)
+        if lost:
+            problem = f"{', '.join(self.old)} left, but {are(lost)} gone"
+            return attrs.evolve(result, tasks=running, problem=problem)
+        new = {one["name"] for one in found["instances"] if {*_names(one)} & {*self.new}}
         return attrs.evolve(
-            result, tasks=_actives(found, self.new), violations=tuple(found["violations"])
+            result,
+            tasks={name: count for name, count in running.items() if name in new},
+            violations=tuple(found["violations"]),
         )
+
+    def given_up(self, cluster: Cluster, plan: Plan, lost: SuccessorLostError) -> ReplaceResult:
+        """What came of it where a new instance was lost: the old ones stay."""
+        ours = [one for one in plan.leaving if {one.name, one.key} & {*self.old}]
+        kept = [one for one in ours if one.key in lost.there]
+        if kept:
+            cancel(cluster, [one.key for one in kept])
+        names = ", ".join(one.name for one in kept)
+        stay = f"; {names} stay{'s' * (len(kept) == 1)}" if kept else ""
+        tasks = _actives(_status(cluster, check=False))
+        result = ReplaceResult.of(self, plan, done=False)
+        return attrs.evolve(result, tasks=tasks, problem=f"{lost}{stay}")
 
 
 @attrs.frozen
 class ReplaceResult:
-    """How a swap ended: ``tasks`` that each new instance runs, and what a check found wrong."""
+    """How a swap ended.
+
+    ``tasks`` that each new instance runs, and what a check found wrong. ``problem``: why the new
+    ones did not take over; then ``tasks`` are those of all instances.
+    """
 
     old: tuple[str, ...]
     new: tuple[str, ...]
@@ -105,6 +128,7 @@ class ReplaceResult:
     done: bool
     tasks: dict[str, int] = attrs.field(factory=dict)
     violations: tuple[dict[str, Any], ...] = ()
+    problem: str | None = None
 
     @classmethod
     def of(cls, wanted: Replacement, plan: Plan, *, done: bool) -> ReplaceResult:
@@ -122,11 +146,24 @@ class ReplaceResult:
             "tasks": dict(self.tasks),
             "violations": [dict(one) for one in self.violations],
             "done": self.done,
+            "problem": self.problem,
         }
 
 
-def _actives(document: dict[str, Any], names: tuple[str, ...]) -> dict[str, int]:
-    """How many tasks each of these instances runs."""
+def _status(cluster: Cluster, *, check: bool) -> dict[str, Any]:
+    """The status document of the application."""
+    return Look(
+        cluster.transport,
+        cluster.admin,
+        cluster.application.name,
+        check,
+        cluster.application.rules,
+        stopped=cluster.stopped,
+    ).now()
+
+
+def _actives(document: dict[str, Any]) -> dict[str, int]:
+    """How many tasks each instance runs."""
     return {
         one["name"]: sum(
             task["role"] in ("active", "pending")
@@ -134,5 +171,8 @@ def _actives(document: dict[str, Any], names: tuple[str, ...]) -> dict[str, int]
             for task in member["tasks"]
         )
         for one in document["instances"]
-        if one["name"] in names or one["process_id"] in names
     }
+
+
+def _names(instance: dict[str, Any]) -> tuple[str, str]:
+    return instance["name"], instance["process_id"]

@@ -7,35 +7,23 @@ themselves, so nothing depends on whoever wrote the marks from then on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import attrs
 
 from streamlet.control.records import place_of
 from streamlet.control.values import Mark
 from streamlet.errors import (
-    BrokerError,
     ConfigError,
-    NotFoundError,
     RefusedError,
-    TimedOutError,
 )
-from streamlet.group.live import LiveGroup
-from streamlet.group.look import describe
 from streamlet.scaling.cluster import Cluster, Situation
 from streamlet.scaling.plan import Plan, burdens, make_plan
 from streamlet.scaling.present import Instance
-from streamlet.scaling.progress import Progress, progress
 from streamlet.scaling.selection import by_percent, check_percent, check_somebody_stays, find
 from streamlet.scaling.turn import our_turn
 from streamlet.types import TaskId
-
-_LOOK_MS = 500
-#: How long after a deadline leavers may take: their last commits, and leaving the group.
-_AFTER_DEADLINE_MS = 60_000
-#: How long new owners are waited for to say that they run what was handed to them last.
-_LAST_WORD_MS = 2_000
 
 
 @attrs.frozen
@@ -43,12 +31,14 @@ class Wanted:
     """What is asked for.
 
     ``timeout_ms``: None is as each instance's ``scale.down.timeout.ms`` says, ``math.inf`` none.
+    ``successors`` are the instances without which those named are to stay.
     """
 
     percent: float | None = None
     names: tuple[str, ...] = ()
     timeout_ms: float | None = None
     asked_twice: bool = False
+    successors: tuple[str, ...] = ()
 
     def check(self) -> Wanted:
         """Itself, if it can be.
@@ -93,10 +83,6 @@ class Result:
             "estimate_s": self.estimate_s,
             "done": self.done,
         }
-
-
-#: Told how far it is, every time that changes.
-Watcher: TypeAlias = Callable[[Progress], None]
 
 
 @attrs.define
@@ -149,8 +135,29 @@ class ScaleDown:
                     f"{', '.join(one.name for one in now.leaving)} would leave now. "
                     "Nothing was marked; look at the plan again"
                 )
-            mark_all(cluster, situation, now.leaving, self.wanted.timeout_ms)
+            self._mark(situation, now.leaving)
             return now
+
+    def _mark(self, situation: Situation, leaving: Sequence[Instance]) -> None:
+        """Write marks; in our turn. Of marks that are there only what was asked for changes."""
+        wanted, everybody = self.wanted, situation.everybody
+        now_ms = self.cluster.clock.wall_ms()
+        named = find(everybody, wanted.names)
+        successors = tuple(one.key for one in find(everybody, wanted.successors))
+        marks = []
+        for one in leaving:
+            before = situation.marks.get(one.key)
+            mark = before or Mark(one.key, now_ms, name=one.name)
+            if one in named:
+                mark = attrs.evolve(mark, successors=successors)
+            if wanted.timeout_ms is not None:
+                unlimited = math.isinf(wanted.timeout_ms)
+                deadline_ms = None if unlimited else now_ms + int(wanted.timeout_ms)
+                mark = attrs.evolve(mark, deadline_ms=deadline_ms, unlimited=unlimited)
+            if mark != before:
+                marks.append(mark)
+        self.cluster.control.write(*marks)
+        self.cluster.control.flush()
 
     def _plan(self, situation: Situation) -> Plan:
         leaving = self._chosen(situation)
@@ -188,25 +195,6 @@ def plan_for(
     )
 
 
-def mark_all(
-    cluster: Cluster, situation: Situation, leaving: Sequence[Instance], timeout_ms: float | None
-) -> None:
-    """Write marks for these instances; in our turn."""
-    now_ms = cluster.clock.wall_ms()
-    marks = []
-    for one in leaving:
-        before = situation.marks.get(one.key)
-        mark = before or Mark(one.key, now_ms, name=one.name)
-        if timeout_ms is not None:
-            unlimited = math.isinf(timeout_ms)
-            deadline_ms = None if unlimited else now_ms + int(timeout_ms)
-            mark = attrs.evolve(mark, deadline_ms=deadline_ms, unlimited=unlimited)
-        if mark != before:
-            marks.append(mark)
-    cluster.control.write(*marks)
-    cluster.control.flush()
-
-
 def cancel(cluster: Cluster, names: Sequence[str]) -> tuple[Result, tuple[Instance, ...]]:
     """Take marks back: of these instances, or of all.
 
@@ -235,96 +223,3 @@ def cancel(cluster: Cluster, names: Sequence[str]) -> tuple[Result, tuple[Instan
         not back,
     )
     return result, back
-
-
-@attrs.define
-class Follower:
-    """Follows an application until what was asked for is so; a broker that restarts is waited for.
-
-    Args:
-        cluster: the application.
-        note: told what went wrong meanwhile.
-    """
-
-    cluster: Cluster
-    note: Callable[[str], None]
-    _group: LiveGroup | None = None
-    _must_read: bool = False
-
-    def until_left(self, plan: Plan, watcher: Watcher, deadline_ms: int | None) -> bool:
-        """Wait until all have left; whether they have (we may be told to stop).
-
-        Raises:
-            TimedOutError: some are there long after their deadline (wall-clock ms).
-        """
-        before: Progress | None = None
-        left_ms: int | None = None
-        while True:
-            found = self._look(plan)
-            if found is not None and found != before:
-                watcher(found)
-                before = found
-            if found is not None and found.done:
-                now_ms = self.cluster.clock.now_ms()
-                left_ms = now_ms if left_ms is None else left_ms
-                all_run = found.moved == len(found.steps) or not plan.staying
-                if all_run or now_ms - left_ms >= _LAST_WORD_MS:
-                    return True
-            self._check_time(found, deadline_ms)
-            if self.cluster.stopped.wait(_LOOK_MS / 1000):
-                return False
-
-    def until_calm(self, stay_after_all: Sequence[Instance]) -> bool:
-        """Wait until these are treated as staying, and nobody learns; whether it is so."""
-        keys = {one.key for one in stay_after_all}
-        while True:
-            group = self._described()
-            if group is not None and group.stable and not _stirred(group, keys):
-                return True
-            if self.cluster.stopped.wait(_LOOK_MS / 1000):
-                return False
-
-    def _look(self, plan: Plan) -> Progress | None:
-        group = self._described()
-        if group is not None:
-            self._group = group
-        return (
-            None if self._group is None else progress(plan, self._group, self.cluster.control.view)
-        )
-
-    def _described(self) -> LiveGroup | None:
-        """The group if it is stable or empty, with the control topic read up to now."""
-        try:
-            if self._must_read:
-                self.cluster.control.read()
-                self._must_read = False
-            while self.cluster.control.follow(0):
-                pass
-            group = describe(self.cluster.transport, self.cluster.application.name)
-        except NotFoundError:
-            return None
-        except (BrokerError, TimedOutError) as error:
-            self._must_read = True
-            self.note(f"{error}; the marks hold meanwhile")
-            return None
-        return group if group.stable or not group.members else None
-
-    def _check_time(self, found: Progress | None, deadline_ms: int | None) -> None:
-        now_ms = self.cluster.clock.wall_ms()
-        if (
-            found is not None
-            and deadline_ms is not None
-            and now_ms > deadline_ms + _AFTER_DEADLINE_MS
-        ):
-            raise TimedOutError(
-                f"{', '.join(found.leaving)} had to be gone by now and "
-                f"{'is' if len(found.leaving) == 1 else 'are'} not; the marks hold"
-            )
-
-
-def _stirred(group: LiveGroup, keys: Collection[str]) -> bool:
-    """Whether any of these is still treated as leaving, or anybody learns anything."""
-    return any(
-        member.told.learner or (member.said.leaving is not None and member.said.instance in keys)
-        for member in group.members
-    )

@@ -218,10 +218,12 @@ def leaving_text(result: Result, *, cancelled: bool) -> str:
 
 def replaced_text(result: ReplaceResult) -> str:
     """How a swap ended, for people."""
+    running = [f"  {name} runs {count} tasks" for name, count in result.tasks.items()]
+    if result.problem is not None:
+        return "\n".join([f"not replaced: {result.problem}", *running])
     if not result.done:
         return f"{_listed(result.old)} not replaced yet"
-    lines = [f"{_listed(result.old)} left, {_listed(result.new)} took over"]
-    lines += [f"  {name} runs {count} tasks" for name, count in result.tasks.items()]
+    lines = [f"{_listed(result.old)} left, {_listed(result.new)} took over", *running]
     wrong = [f"violated {one['rule']}: {one['text']}" for one in result.violations]
     return "\n".join([*lines, *(wrong or ["all checks hold"])])
 

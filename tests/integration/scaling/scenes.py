@@ -1,15 +1,18 @@
-"""Marking instances of a cluster, and what the control topic says of them."""
+"""Marking instances of a cluster, what the control topic says of them, and what must hold then."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Mark, MemberProgress
 from streamlet.local import open_control
 from streamlet.state.directory import INSTANCE_LOCK, fields_of
+from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import Cluster, Instance, wait_for
+from tests.integration.chaos.topics import Load
 
 
 def process_id(cluster: Cluster, instance: Instance) -> str:
@@ -61,3 +64,13 @@ class Marks:
     def _catch_up(self) -> None:
         while self.control.follow(0):
             pass
+
+
+def assert_nothing_lost(cluster: Cluster, living: Sequence[Instance], load: Load) -> None:
+    """Everything is processed, and counted once."""
+    true = load.finish()
+    cluster.await_settled()
+    for one in living:
+        one.interrupt()
+    assert [one.wait() for one in living] == [0] * len(living), cluster.logs()
+    assert_counts_exact(cluster, contents(cluster, cluster.instances), true)

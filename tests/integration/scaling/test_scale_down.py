@@ -8,7 +8,6 @@ import pytest
 
 from streamlet import App
 from streamlet.testing import KafkaBroker
-from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
 from tests.integration.scaling.commands import (
@@ -24,18 +23,9 @@ from tests.integration.scaling.commands import (
     look,
     scale_down,
 )
+from tests.integration.scaling.scenes import assert_nothing_lost
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
-
-
-def assert_nothing_lost(cluster: Cluster, living: Sequence[Instance], load: Load) -> None:
-    """Everything is processed, and counted once."""
-    true = load.finish()
-    cluster.await_settled()
-    for one in living:
-        one.interrupt()
-    assert [one.wait() for one in living] == [0] * len(living), cluster.logs()
-    assert_counts_exact(cluster, contents(cluster, cluster.instances), true)
 
 
 def named(instances: Sequence[Instance], found: Answer, key: str) -> list[Instance]:

@@ -15,6 +15,7 @@ from streamlet.errors import ConfigError, RefusedError
 from streamlet.scaling.plan import Move, Plan
 from streamlet.scaling.present import Instance
 from streamlet.scaling.progress import Progress, Step
+from streamlet.scaling.replace import ReplaceResult
 from streamlet.scaling.scale_down import Result
 from streamlet.tools.command import Common
 from streamlet.tools.durations import duration_ms, timeout_ms
@@ -26,6 +27,7 @@ from streamlet.tools.scaling_view import (
     leaving_text,
     plan_view,
     progress_view,
+    replaced_text,
     seconds,
     size,
 )
@@ -156,6 +158,22 @@ def test_sizes_have_units(count: int, text: str) -> None:
 @pytest.mark.parametrize(("amount", "text"), [(0.2, "0.2 s"), (90, "2 min"), (5_400, "1.5 h")])
 def test_times_have_units(amount: float, text: str) -> None:
     assert seconds(amount) == text
+
+
+def test_a_swap_that_failed_says_why_and_who_has_the_tasks() -> None:
+    done = ReplaceResult(("h1",), ("h4",), (), 0.0, True, {"h4": 8})
+    assert replaced_text(done).splitlines() == [
+        "h1 left, h4 took over",
+        "  h4 runs 8 tasks",
+        "all checks hold",
+    ]
+    lost = attrs.evolve(done, done=False, tasks={"h1": 8}, problem="h4 is gone; h1 stays")
+    assert replaced_text(lost).splitlines() == [
+        "not replaced: h4 is gone; h1 stays",
+        "  h1 runs 8 tasks",
+    ]
+    assert lost.as_dict()["problem"] == "h4 is gone; h1 stays"
+    assert replaced_text(attrs.evolve(done, done=False)) == "h1 not replaced yet"
 
 
 def test_a_time_limit_is_a_duration_or_none_at_all() -> None:

@@ -1,0 +1,143 @@
+"""Follows an application until a command's aim is reached; the application does not depend on it.
+
+Input and output are those of ``cluster``; a broker that restarts is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeAlias
+
+import attrs
+
+from streamlet.errors import BrokerError, NotFoundError, TimedOutError, WithdrawnError
+from streamlet.group.live import LiveGroup
+from streamlet.group.look import describe
+from streamlet.scaling.cluster import Cluster
+from streamlet.scaling.departures import Departures
+from streamlet.scaling.plan import Plan
+from streamlet.scaling.present import Instance
+from streamlet.scaling.progress import Progress, progress
+
+_LOOK_MS = 500
+#: How long after a deadline leavers may take: their last commits, and leaving the group.
+_AFTER_DEADLINE_MS = 60_000
+#: How long new owners are waited for to say that they run what was handed to them last.
+_LAST_WORD_MS = 2_000
+
+#: Called with the progress every time that it changes.
+Watcher: TypeAlias = Callable[[Progress], None]
+#: Called with the group each time that it is seen stable; may raise to end the following.
+Check: TypeAlias = Callable[[LiveGroup], None]
+
+
+def no_check(_: LiveGroup) -> None:
+    """Nothing more is checked."""
+
+
+@attrs.define
+class Follower:
+    """Follows one application.
+
+    Args:
+        cluster: the application.
+        note: called with what an operator has to know meanwhile.
+        check: looks at the group beside what is followed.
+    """
+
+    cluster: Cluster
+    note: Callable[[str], None]
+    check: Check = no_check
+    _group: LiveGroup | None = None
+    _must_read: bool = False
+
+    def until_left(self, plan: Plan, watcher: Watcher, deadline_ms: int | None) -> bool:
+        """Wait until all have left; whether they have (the caller may be stopped).
+
+        Raises:
+            TimedOutError: some are there long after their deadline (wall-clock ms).
+            WithdrawnError: some stay after all, or ended before their tasks were handed over.
+        """
+        before: Progress | None = None
+        settled_ms: int | None = None
+        departures = Departures(plan.leaving)
+        while True:
+            group = self._described()
+            found = self._look(plan, departures, group)
+            if found is not None and found != before:
+                watcher(found)
+                before = found
+            if found is not None and not departures.under_way:
+                now_ms = self.cluster.clock.now_ms()
+                settled_ms = now_ms if settled_ms is None else settled_ms
+                all_run = found.moved == len(found.steps) or not plan.staying
+                if all_run or departures.failed or now_ms - settled_ms >= _LAST_WORD_MS:
+                    return _succeeded(departures)
+            self._check_time(departures, deadline_ms)
+            if self.cluster.stopped.wait(_LOOK_MS / 1000):
+                return False
+
+    def until_calm(self, stay_after_all: Sequence[Instance]) -> bool:
+        """Wait until these are treated as staying, and nobody learns; whether it is so."""
+        keys = {one.key for one in stay_after_all}
+        while True:
+            group = self._described()
+            if group is not None and group.stable and not _stirred(group, keys):
+                return True
+            if self.cluster.stopped.wait(_LOOK_MS / 1000):
+                return False
+
+    def _look(self, plan: Plan, departures: Departures, group: LiveGroup | None) -> Progress | None:
+        """How far the plan is; ``group`` is None while it cannot be read."""
+        if group is not None:
+            self._group = group
+        if self._group is None:
+            return None
+        view = self.cluster.control.view
+        now_ms = self.cluster.clock.now_ms()
+        for line in departures.look(self._group, view, now_ms, fresh=group is not None):
+            self.note(line)
+        if group is not None and group.stable and departures.under_way:
+            self.check(group)
+        return progress(plan, self._group, view)
+
+    def _described(self) -> LiveGroup | None:
+        """The group if it is stable or empty, with the control topic read up to now."""
+        try:
+            if self._must_read:
+                self.cluster.control.read()
+                self._must_read = False
+            while self.cluster.control.follow(0):
+                pass
+            group = describe(self.cluster.transport, self.cluster.application.name)
+        except NotFoundError:
+            return None
+        except (BrokerError, TimedOutError) as error:
+            self._must_read = True
+            self.note(f"{error}; the marks hold meanwhile")
+            return None
+        return group if group.stable or not group.members else None
+
+    def _check_time(self, departures: Departures, deadline_ms: int | None) -> None:
+        now_ms = self.cluster.clock.wall_ms()
+        late = deadline_ms is not None and now_ms > deadline_ms + _AFTER_DEADLINE_MS
+        names = [one.name for one in departures.under_way]
+        if late and names:
+            raise TimedOutError(
+                f"{', '.join(names)} had to be gone by now and "
+                f"{'is' if len(names) == 1 else 'are'} not; the marks hold"
+            )
+
+
+def _succeeded(departures: Departures) -> bool:
+    if departures.failed:
+        raise WithdrawnError(departures.summary())
+    return True
+
+
+def _stirred(group: LiveGroup, keys: Collection[str]) -> bool:
+    """Whether any of these is still treated as leaving, or anybody learns anything."""
+    return any(
+        member.told.learner or (member.said.leaving is not None and member.said.instance in keys)
+        for member in group.members
+    )
