@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
 import attrs
 
@@ -13,29 +13,46 @@ from streamlet.types import StateNumber, TopicPartition
 
 _VERSION = 1
 
+_CHANGED = (
+    "Go back to the topology before, or give the changed store another name, or give streamlet "
+    "reset to begin without state"
+)
+_REMOVED = (
+    "Go back to the topology before if the store only got another name. If it is not needed any "
+    "more, delete the local copies with streamlet state clean --all: the other stores are restored "
+    "from their changelogs"
+)
+
 
 @attrs.frozen
 class TaskMeta:
-    """Fields as in ``TaskState``; ``layout`` is per store the names of its key and value serde."""
+    """Fields as in ``TaskState``; ``layout`` is per store the names of its key and value serde.
+
+    ``on_disk`` are the stores that the database held when this was written; None if an older
+    version of streamlet wrote it, which may have emptied a store and kept its position.
+    """
 
     state: StateNumber
     positions: Mapping[TopicPartition, int]
     epochs: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str]
     layout: Mapping[str, tuple[str, str]]
+    on_disk: frozenset[str] | None = None
 
     def to_bytes(self) -> bytes:
         """Compact JSON."""
         changelogs = [
             [*tp, offset, self.epochs.get(tp, 0)] for tp, offset in sorted(self.positions.items())
         ]
-        fields = {
+        fields: dict[str, Any] = {
             "v": _VERSION,
             "state": self.state,
             "changelogs": changelogs,
             "topic_ids": dict(self.topic_ids),
             "layout": dict(self.layout),
         }
+        if self.on_disk is not None:
+            fields["on_disk"] = sorted(self.on_disk)
         return json.dumps(fields, separators=(",", ":"), sort_keys=True).encode()
 
     @classmethod
@@ -57,6 +74,7 @@ class TaskMeta:
                     {tp: epoch for tp, _, epoch in rows},
                     fields["topic_ids"],
                     {name: (key, value) for name, (key, value) in fields["layout"].items()},
+                    frozenset(fields["on_disk"]) if "on_disk" in fields else None,
                 )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise TaskCorruptedError(f"state in {where} is damaged: {error!r}") from error
@@ -70,15 +88,16 @@ class TaskMeta:
         Raises:
             StateMismatchError: a store is gone or has other serdes.
         """
-        changes = []
+        changes, gone = [], True
         for name, (key, value) in sorted(self.layout.items()):
             now = layout.get(name)
             if now is None:
                 changes.append(f"store {name} is not in the topology any more")
             elif tuple(now) != (key, value):
+                gone = False
                 changes.append(f"store {name} held {key} -> {value}, now {now[0]} -> {now[1]}")
         if changes:
             raise StateMismatchError(
-                f"the topology changed under its state in {where}: {'; '.join(changes)}. Give the "
-                "changed store another name, or give streamlet reset to begin anew"
+                f"the topology changed under its state in {where}: {'; '.join(changes)}. "
+                f"Nothing was changed there. {_REMOVED if gone else _CHANGED}"
             )

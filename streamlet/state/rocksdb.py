@@ -110,9 +110,11 @@ class RocksBacking:
 class RocksEngine:
     """A task's database in ``folder``, made if it is missing.
 
+    Opening changes no store: the caller compares ``read_meta`` with its topology first, and then
+    says with ``use`` which stores it wants.
+
     Args:
         folder: the database's own folder.
-        stores: names of the stores; column families of others are dropped.
 
     Raises:
         TaskCorruptedError: the files are damaged or incomplete.
@@ -121,9 +123,9 @@ class RocksEngine:
 
     bulk_records = 20_000
 
-    def __init__(self, folder: Path, stores: Sequence[str]) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._names = tuple(stores)
+        self._names: tuple[str, ...] = ()
         self._bulks = 0
         before = _manifest(folder)
         self._open()
@@ -136,20 +138,53 @@ class RocksEngine:
     def _open(self) -> None:
         folder = self._folder
         _prepare(folder)
-        found = _families_on_disk(folder)
-        wanted = [_META, *(_STORE + name for name in self._names)]
-        families = {name: _options() for name in sorted({*found, *wanted})}
-        self._db: Rdict = _guarded(folder, lambda: Rdict(str(folder), _options(), families))
-        for name in found:
-            if name not in wanted:
-                self._db.drop_column_family(name)
+        names = sorted({_META, *_families_on_disk(folder)})
+        options = {name: _options() for name in names}
+        self._db: Rdict = _guarded(folder, lambda: Rdict(str(folder), _options(), options))
         self._families: dict[str, Rdict] = {}
         self._handles: dict[str, ColumnFamily] = {}
-        for name in self._names:
-            self._families[name] = self._db.get_column_family(_STORE + name)
-            self._handles[name] = self._db.get_column_family_handle(_STORE + name)
+        for name in names:
+            if name.startswith(_STORE):
+                self._take_family(name.removeprefix(_STORE))
         self._meta_handle = self._db.get_column_family_handle(_META)
         self._manifest = folder / _manifest(folder)[0]
+
+    def _take_family(self, store: str) -> None:
+        self._families[store] = self._db.get_column_family(_STORE + store)
+        self._handles[store] = self._db.get_column_family_handle(_STORE + store)
+
+    @property
+    def stores(self) -> frozenset[str]:
+        """Names of the stores in the database."""
+        return frozenset(self._families)
+
+    def is_empty(self, store: str) -> bool:
+        """Whether a store has no entry."""
+        return next(self.backing(store).scan(None, None), None) is None
+
+    def use(self, stores: Sequence[str], meta: bytes) -> None:
+        """Drop other stores than these, and create those that are missing.
+
+        ``meta`` goes first: a crash right after a store was created must not leave a position that
+        the empty store does not have.
+
+        Raises:
+            StateError: the medium refused.
+        """
+        self._names = tuple(stores)
+        self.write([], meta)
+        for name in sorted(self.stores - set(stores)):
+            self._handles.pop(name)
+            self._families.pop(name).close()
+            _guarded(self._folder, self._db.drop_column_family, _STORE + name)
+        self._create_missing()
+
+    def _create_missing(self) -> None:
+        for name in self._names:
+            if name not in self._families:
+                create = self._db.create_column_family
+                _guarded(self._folder, create, _STORE + name, _options()).close()
+                self._take_family(name)
 
     def _check_manifest(self, found: tuple[str, int]) -> None:
         """Refuse a manifest that was longer when we last wrote.
@@ -217,6 +252,7 @@ class RocksEngine:
         self._shut()
         wipe_folder(self._folder)
         self._open()
+        self._create_missing()
 
     def close(self) -> None:
         """Close the database; its lock goes when the last iterator over it is gone."""

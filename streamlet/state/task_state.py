@@ -13,6 +13,7 @@ written down, so that a restart reads their changelogs from the start.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -29,6 +30,8 @@ from streamlet.state.meta import TaskMeta
 from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.store import CachedStore
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
+
+log = logging.getLogger(__name__)
 
 
 class StoreLike(Protocol):
@@ -113,8 +116,7 @@ class TaskState:
         self._memory = MemoryEngine(memory)
         self._disk: Engine | None = None
         if folder is not None and len(memory) < len(specs):
-            disk = [s.name for s in specs if s.persistent]
-            self._disk = RocksEngine(folder / DATABASE, disk)
+            self._disk = self._opened(folder, [s.name for s in specs if s.persistent])
         for spec in specs:
             backing = self._backing(spec.name)
             self.stores[spec.name] = CachedStore(spec.name, spec.key, spec.value, backing)
@@ -140,13 +142,7 @@ class TaskState:
             TaskCorruptedError: the files are damaged; wipe them and restore.
             StateError: the folder cannot be used, or holds stores of another topology.
         """
-        state = cls(folder, specs, cache_bytes, changelogs or {})
-        try:
-            state._take_meta(folder)
-        except StateError:
-            state.close()
-            raise
-        return state
+        return cls(folder, specs, cache_bytes, changelogs or {})
 
     # One commit.
 
@@ -353,17 +349,55 @@ class TaskState:
             if tp not in volatile
         }
         epochs = {tp: epoch for tp, epoch in self.epochs.items() if tp in positions}
-        return TaskMeta(self.state, positions, epochs, self.topic_ids, self._layout)
+        return TaskMeta(
+            self.state,
+            positions,
+            epochs,
+            self.topic_ids,
+            self._layout,
+            frozenset(self._layout.keys() - self._in_memory),
+        )
 
-    def _take_meta(self, folder: Path | None) -> None:
-        """Believe what the disk says, if it speaks of these stores."""
-        raw = None if self._disk is None else self._disk.read_meta()
-        if raw is not None:
-            meta = TaskMeta.from_bytes(raw, str(folder))
-            meta.check_layout(self._layout, str(folder))
-            self.state, self.positions = meta.state, dict(meta.positions)
-            self.epochs, self.topic_ids = dict(meta.epochs), dict(meta.topic_ids)
-        self._write([])
+    def _opened(self, folder: Path, stores: Sequence[str]) -> RocksEngine:
+        """The database, changed only after what it holds has proved to be of this topology."""
+        disk = RocksEngine(folder / DATABASE)
+        try:
+            self._take_meta(disk, folder)
+            disk.use(stores, self._meta().to_bytes())
+        except StateError:
+            disk.close()
+            raise
+        return disk
+
+    def _take_meta(self, disk: RocksEngine, folder: Path) -> None:
+        """Believe what the disk says, if it speaks of these stores and still has them."""
+        raw = disk.read_meta()
+        if raw is None:
+            return
+        meta = TaskMeta.from_bytes(raw, str(folder))
+        meta.check_layout(self._layout, str(folder))
+        self.state, self.positions = meta.state, dict(meta.positions)
+        self.epochs, self.topic_ids = dict(meta.epochs), dict(meta.topic_ids)
+        for name in sorted(meta.layout):
+            if self._lost(name, meta, disk):
+                self._forget(name, folder)
+
+    def _lost(self, store: str, meta: TaskMeta, disk: RocksEngine) -> bool:
+        """Whether the meta speaks of entries that are not here."""
+        read = meta.positions.get(self.changelogs[store], 0) if store in self.changelogs else 0
+        if meta.on_disk is None:
+            return read > 0 and (store not in disk.stores or disk.is_empty(store))
+        return store in meta.on_disk and (store in self._in_memory or store not in disk.stores)
+
+    def _forget(self, store: str, folder: Path) -> None:
+        """Have a store restored from its changelog's start."""
+        tp = self.changelogs.get(store)
+        then = "it begins empty, for it has no changelog" if tp is None else "it is restored"
+        log.warning("the entries of store %s are missing in %s: %s", store, folder, then)
+        self.state = NO_STATE  # what is here is no commit as a whole
+        if tp is not None:
+            self.positions.pop(tp, None)
+            self.epochs.pop(tp, None)
 
     def _engine(self, store: str) -> Engine:
         if store in self._in_memory or self._disk is None:

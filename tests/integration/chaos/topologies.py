@@ -85,12 +85,24 @@ def regrouped(name: str) -> App:
     return app
 
 
+def renamed(name: str) -> App:
+    """As ``counting``, but its first store has another name."""
+    app = App(name)
+    events = app.stream(f"{name}-in", key=str, value=int)
+    counts = events.group_by_key().count(store="counts2")
+    counts.to_stream().to(f"{name}-counts")
+    groups = events.group_by(lambda key, number: key[-1], key=str).count(store="groups")
+    groups.to_stream().to(f"{name}-groups")
+    return app
+
+
 SHAPES: dict[str, Callable[[str], App]] = {
     "counting": counting,
     "exiting": exiting,
     "joined": joined,
     "retyped": retyped,
     "regrouped": regrouped,
+    "renamed": renamed,
 }
 
 if LATEST in os.environ:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 
 from streamlet.errors import (
@@ -19,6 +20,7 @@ from streamlet.errors import (
 from streamlet.state.backing import Columns
 from streamlet.state.directory import DATABASE
 from streamlet.state.load import Loader
+from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.task_state import TaskState
 from streamlet.types import NO_STATE, StateNumber
 from tests.unit.state.support import Spec, changelog
@@ -200,6 +202,90 @@ def test_a_topology_that_changed_under_its_state_is_refused(
         open_state(tmp_path, *specs)
     assert str(tmp_path) in str(caught.value)
     open_state(tmp_path, Spec("s"), Spec("t"), Spec("new")).close()
+
+
+def test_a_refused_topology_leaves_its_database_as_it_was(tmp_path: Path) -> None:
+    for raw in (None, b'{"v":2}'):
+        state = open_state(tmp_path)
+        state.stores["s"].put("a", 1)
+        commit(state, 1, position=1)
+        if raw is not None:
+            assert state._disk is not None
+            state._disk.write([], raw)
+        state.close()
+        with pytest.raises(StateMismatchError):
+            open_state(tmp_path, Spec("other"))
+        left = RocksEngine(tmp_path / DATABASE)
+        assert left.stores == {"s", "t"}
+        assert left.backing("s").get(b"a") == (1).to_bytes(8, "big")
+        left.close()
+
+
+def committed(folder: Path, *specs: Spec) -> TaskState:
+    """A state with an entry in each store, as of a commit."""
+    state = open_state(folder, *specs)
+    for store in state.stores.values():
+        store.put("a", 1)
+    state.write(state.drain(), StateNumber(1, 1), {changelog("s"): 7, changelog("t"): 9})
+    return state
+
+
+def test_a_store_that_is_missing_though_it_has_a_position_is_not_believed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = committed(tmp_path)
+    assert isinstance(state._disk, RocksEngine)
+    state._disk.use(["t"], state._meta().to_bytes())
+    state.close()
+    state = open_state(tmp_path)
+    assert (state.positions, state.state) == ({changelog("t"): 9}, NO_STATE)
+    assert [state.stores[name].get("a") for name in "st"] == [None, 1]
+    assert f"store s are missing in {tmp_path}: it is restored" in caplog.text
+    state.close()
+    caplog.clear()
+    open_state(tmp_path).close()
+    assert caplog.text == "", "it is not missing any more, only not restored yet"
+
+
+def test_a_store_that_an_older_version_emptied_is_not_believed(tmp_path: Path) -> None:
+    """It recreated what it had dropped, and its meta does not say which stores are there."""
+    for older in (True, False):
+        state = committed(tmp_path)
+        assert isinstance(state._disk, RocksEngine)
+        meta = attrs.evolve(state._meta(), on_disk=None if older else frozenset("st"))
+        state._disk.use(["t"], meta.to_bytes())
+        state._disk.use(["s", "t"], meta.to_bytes())
+        state.close()
+        state = open_state(tmp_path)
+        assert (changelog("s") in state.positions) is not older, "an empty store is one, too"
+        state.wipe()
+        state.close()
+
+
+def test_a_store_that_moves_between_disk_and_memory_is_restored(tmp_path: Path) -> None:
+    committed(tmp_path).close()
+    memory = [Spec("s"), Spec("t", persistent=False)]
+    state = open_state(tmp_path, *memory)
+    assert (state.positions, state.state) == ({changelog("s"): 7}, NO_STATE)
+    state.close()
+    committed(tmp_path, *memory).close()
+    state = open_state(tmp_path)
+    assert state.positions == {changelog("s"): 7}
+    assert state.stores["t"].get("a") is None
+    state.close()
+
+
+def test_a_missing_store_without_a_changelog_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    specs = [Spec("s"), Spec("bare", logged=False)]
+    state = committed(tmp_path, *specs)
+    assert isinstance(state._disk, RocksEngine)
+    state._disk.use(["s"], state._meta().to_bytes())
+    state.close()
+    open_state(tmp_path, *specs).close()
+    assert "store bare are missing" in caplog.text
+    assert "it begins empty, for it has no changelog" in caplog.text
 
 
 def test_a_database_opened_twice_is_refused(tmp_path: Path) -> None:
