@@ -163,7 +163,7 @@ class Plan:
 
 @attrs.frozen
 class Violation:
-    """A rule a plan (or a live group) breaks: ``rule`` is U1…U13."""
+    """A rule a plan (or a live group) breaks: ``rule`` is U1…U13; T1: a task stands still."""
 
     rule: str
     text: str

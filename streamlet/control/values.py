@@ -53,7 +53,8 @@ class TaskProgress:
     ``running`` or ``stopped``; else ``released``. ``lag`` counts changelog records that a copy has
     still to read, or input records that an active task has. ``restored`` and ``end`` are offsets
     summed over the changelogs, ``rate`` is in records per second; None: not known. ``generation``
-    is that of the assignment an active or pending task comes from.
+    is that of the assignment an active or pending task comes from. ``problem`` is why an active
+    task stands still although it is given to the member; None: it does not.
     """
 
     task: str  # as printed, 0_3
@@ -65,6 +66,7 @@ class TaskProgress:
     rate: float | None = None
     eta_s: float | None = None
     generation: int = -1
+    problem: str | None = None
 
 
 @attrs.frozen

@@ -131,7 +131,16 @@ class Present:
 
         Words are a moment old and of different moments: only what stays counts.
         """
-        return [*self._twice_active(), *self._strange_copies()]
+        return [*self._twice_active(), *self._strange_copies(), *self._standing_still()]
+
+    def _standing_still(self) -> Iterator[Violation]:
+        """T1: tasks that process nothing until a person does something."""
+        for member in self.group.members:
+            word = self.word(member)
+            for one in () if word is None else word.tasks:
+                if one.problem is not None:
+                    task, member_id = TaskId.parse(one.task), member.described.member_id
+                    yield Violation("T1", f"stands still: {one.problem}", (task,), (member_id,))
 
     def _twice_active(self) -> Iterator[Violation]:
         """U1: two members that run one task."""

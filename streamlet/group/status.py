@@ -164,6 +164,7 @@ def _task(
         "beingLearned": role is Role.ACTIVE and task in learned,
         "isReady": ready if learner else None,
         "lag": _to_restore(said) if role is Role.ACTIVE else lag,
+        "problem": None if said is None else said.problem,
     }
 
 

@@ -76,8 +76,8 @@ class KafkaSource:
         self._paused: set[TopicPartition] = set()
         self._topics: set[str] = set()
         self._introduced: set[str] = set()
-        #: What the last poll met beside the records that it returned.
-        self._error: BrokerError | None = None
+        #: What polls met beside the records that they returned, each to be raised once.
+        self._errors: list[BrokerError] = []
         #: Where another client went on; it knows a position only of what it has read itself.
         self._went_on: dict[TopicPartition, int] = {}
         self._open()
@@ -122,8 +122,11 @@ class KafkaSource:
         for tp in known:
             del self._assigned[tp]
             self._went_on.pop(tp, None)
-        if isinstance(self._error, OutOfRangeError) and self._error.partition in known:
-            self._error = None
+        self._errors = [
+            error
+            for error in self._errors
+            if not (isinstance(error, OutOfRangeError) and error.partition in known)
+        ]
         self._topics = {tp.topic for tp in self._assigned}
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
@@ -154,9 +157,8 @@ class KafkaSource:
 
         ``idle_ms``, if it is more: how long to wait for the first of them.
         """
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+        if self._errors:
+            raise self._errors.pop(0)
         messages = self._consume(max_records, timeout_ms / 1000, idle_ms / 1000)
         if any(map(_error, messages)):
             messages = self._good(messages)
@@ -199,13 +201,13 @@ class KafkaSource:
     def _good(self, messages: list[Message]) -> list[Message]:
         """The records among what consume() returned.
 
-        They must not be lost to an error that came with them, which the next poll raises.
+        They must not be lost to errors that came with them, which the next polls raise, one each:
+        the client reports an error of a partition only once.
         """
         good = [message for message in messages if message.error() is None]
-        trouble = next(filter(None, map(_trouble, messages)), None)
-        if trouble is not None and not good:
-            raise trouble
-        self._error = trouble
+        self._errors += filter(None, map(_trouble, messages))
+        if self._errors and not good:
+            raise self._errors.pop(0)
         return good
 
     def _columns(self, topic: str, partition: int, run: list[Message]) -> PartitionBatch:

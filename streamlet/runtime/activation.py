@@ -35,7 +35,7 @@ from streamlet.runtime.opening import OpenTask, open_task
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore import Restorer
 from streamlet.runtime.restore_job import RestoreJob
-from streamlet.runtime.targets import Target, Targets
+from streamlet.runtime.targets import LogRange, Target, Targets
 from streamlet.runtime.task import Task
 from streamlet.state.directory import StateDirectory
 from streamlet.topology.graph import Topology
@@ -150,6 +150,10 @@ class Activation:
     def inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
         """The input partitions of a task."""
         return self._targets.inputs(task)
+
+    def log_range(self, task: TaskId, partition: TopicPartition) -> Future[LogRange]:
+        """Read, beside the loop, what the log of an input partition holds."""
+        return self._targets.log_range(task, partition)
 
     def want(self, task: TaskId, positions: Positions | None = None) -> None:
         """Bring this task up; ``positions`` are those of a mark, None: read them."""

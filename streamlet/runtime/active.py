@@ -55,6 +55,7 @@ class ActiveTask:
         claimed: whether the claim was accepted.
         committed: input offsets of the last accepted commit.
         ends: end of each changelog partition as of our last flush.
+        halted: why it processes nothing although it runs; empty: it processes.
     """
 
     opened: OpenTask
@@ -68,6 +69,7 @@ class ActiveTask:
     committed: dict[TopicPartition, int] = attrs.field(factory=dict)
     ends: dict[TopicPartition, int] = attrs.field(factory=dict)
     processor: Task | None = None
+    halted: str = ""
 
     def begin_again(self) -> None:
         """Begin a new active period in place: nobody has touched the task since our last commit."""

@@ -71,6 +71,7 @@ class Holdings:
         """Let a restored or stopped task process, from where it is."""
         assert active.processor is not None
         active.move_to(Stage.RUNNING)
+        active.halted = ""
         self.by_partition |= dict.fromkeys(active.inputs, active)
         kept = self.ahead.give(active.task, active.processor.received)
         if kept is None:
@@ -89,6 +90,18 @@ class Holdings:
         self._stop_fetching(stopped)
         for active in stopped:
             active.move_to(Stage.STOPPED)
+
+    def halt(self, active: ActiveTask, reason: str) -> None:
+        """Read nothing more of a running task, which stays as it is and can be handed over."""
+        self._source.unassign(active.inputs)
+        self._paused.difference_update(active.inputs)
+        active.halted = reason
+
+    def skip_to(self, active: ActiveTask, partition: TopicPartition, offset: int) -> None:
+        """Go on reading an input partition of a running task at this offset."""
+        assert active.processor is not None
+        active.processor.skip_to(partition, offset)
+        self._source.assign({partition: offset})
 
     def drop(self, active: ActiveTask) -> None:
         """Close a task, writing nothing; its folder stays as it was at the last commit."""

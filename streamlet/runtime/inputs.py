@@ -58,6 +58,10 @@ class Inputs:
             one.waiting.append(batch)
             one.records += len(batch)
 
+    def skip_to(self, partition: TopicPartition, offset: int) -> None:
+        """Expect this offset next: the log holds nothing before it. What waits here stays."""
+        self._inputs[partition].received = offset
+
     def buffered(self) -> dict[TopicPartition, int]:
         """Records that wait, per partition."""
         return {tp: one.records for tp, one in self._inputs.items()}

@@ -103,8 +103,9 @@ class Reporter:
         if now_ms < self._look_at_ms:
             return
         self._look_at_ms = now_ms + LOOK_MS
+        problems = _problems(holdings, activation)
         with self._board.rules() as rules:
-            traits = self._traits(rules, state)
+            traits = (*self._traits(rules, state), problems)
             if not self._due(traits, now_ms):
                 return
             outline = self._outline(rules, state)
@@ -113,7 +114,12 @@ class Reporter:
             reads |= copies.reads
         self._traits_said, self._said_at_ms = traits, now_ms
         self._moving = any(task.stage in _MOVING for task in outline.tasks)
-        tasks = tuple(self._measured(t, now_ms, reads, holdings, source) for t in outline.tasks)
+        tasks = tuple(
+            attrs.evolve(
+                self._measured(t, now_ms, reads, holdings, source), problem=problems.get(t.task)
+            )
+            for t in outline.tasks
+        )
         self._reached = {task: _Reached(now_ms, offset) for task, (offset, _) in reads.items()}
         wall, busy = self._clock.wall_ms(), self._busy(now_ms)
         self._publish(attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy))
@@ -183,6 +189,13 @@ class Reporter:
         if before is None or now_ms <= before.at_ms:
             return None
         return max(restored - before.offset, 0) * 1000 / (now_ms - before.at_ms)
+
+
+def _problems(holdings: Holdings, activation: Activation) -> dict[str, str]:
+    """Why active tasks stand still, of those that do."""
+    found = {str(task): problem for task, problem in activation.problems.items()}
+    halted = ((task, one.halted) for task, one in holdings.tasks.items() if one.halted)
+    return found | {str(task): reason for task, reason in halted}
 
 
 def _of_copy(task: TaskId, copy: Followed) -> TaskProgress:

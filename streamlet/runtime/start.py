@@ -1,4 +1,8 @@
-"""Where a task begins to read: at its commit, or where ``auto.offset.reset`` says."""
+"""Where a task begins to read: at its commit, or where ``auto.offset.reset`` says.
+
+A commit before the log's start under ``none`` is returned as it is: the task comes up, its consumer
+finds nothing there, and the task is halted alone (``runtime.out_of_range``).
+"""
 
 from __future__ import annotations
 
@@ -41,11 +45,24 @@ def start_offsets(
         if first[tp] <= offset <= end[tp]:
             found[tp] = offset
         else:
-            reset = part.source_of(tp.topic).reset or settings.auto_offset_reset
-            if any(topic.name == tp.topic for topic in part.repartitions):
-                reset = "earliest"  # what lies between two subtopologies is all to be processed
-            found[tp] = _reset(tp, offset, reset, first[tp], end[tp])
+            reset = reset_policy(part, tp.topic, settings)
+            if reset == "none" and 0 <= offset < first[tp] and not is_table(part, tp.topic):
+                found[tp] = offset
+            else:
+                found[tp] = _reset(tp, offset, reset, first[tp], end[tp])
     return found
+
+
+def reset_policy(part: Subtopology, topic: str, settings: Settings) -> str:
+    """Where to read an input topic on whose log does not hold the position: as Kafka's setting."""
+    if any(repartition.name == topic for repartition in part.repartitions):
+        return "earliest"  # what lies between two subtopologies is all to be processed
+    return part.source_of(topic).reset or settings.auto_offset_reset
+
+
+def is_table(part: Subtopology, topic: str) -> bool:
+    """Whether a store of the subtopology is a table over this input topic."""
+    return any(store.source_topic == topic for store in part.stores)
 
 
 def _reset(tp: TopicPartition, offset: int, reset: str, first: int, end: int) -> int:

@@ -35,6 +35,15 @@ class Target:
     topic_ids: Mapping[str, str] | None = None
 
 
+@attrs.frozen
+class LogRange:
+    """What the log of an input partition holds now, and the epoch of its task's last commit."""
+
+    first: int
+    end: int
+    epoch: int
+
+
 class Targets:
     """Finds targets: a mark's at once, any other on the thread.
 
@@ -78,6 +87,10 @@ class Targets:
         """Read the topic ids that a mark does not tell; exceptions as for ``read``."""
         return self._thread.submit(self._complete, task, target)
 
+    def log_range(self, task: TaskId, partition: TopicPartition) -> Future[LogRange]:
+        """Read what the log of an input partition holds; exceptions as for ``read``."""
+        return self._thread.submit(self._log_range, task, partition)
+
     def restore_ends(self, task: TaskId, target: Target) -> dict[TopicPartition, int]:
         """Where to stop reading: at the changelog's end; in a table's own topic at the commit."""
         known = {**target.positions, **target.ends}
@@ -114,6 +127,14 @@ class Targets:
                 None if metadata is None else metadata.state,
             )
         return self._with_ids(found)
+
+    def _log_range(self, task: TaskId, partition: TopicPartition) -> LogRange:
+        inputs = self.inputs(task)
+        committed = self._positions.fetch_committed(inputs, self._settings.rebalance_timeout_ms)
+        metadata = Positions.of(inputs, committed).newest
+        first = self._admin.start_offsets([partition])[partition]
+        end = self._admin.end_offsets([partition])[partition]
+        return LogRange(first, end, 0 if metadata is None else metadata.epoch)
 
     def _complete(self, task: TaskId, target: Target) -> dict[TaskId, Target]:
         return self._with_ids({task: target})

@@ -200,6 +200,14 @@ class Task:
         self.positions |= self._inputs.drained()
         return self._take_outputs()
 
+    def skip_to(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at a later offset of an input partition, once what waits was processed."""
+        if self._inputs is None:
+            self.positions[partition] = offset
+        else:
+            self._inputs.skip_to(partition, offset)
+            self.positions |= self._inputs.drained()
+
     @property
     def received(self) -> dict[TopicPartition, int]:
         """Offset behind the last record taken of each input partition, processed or waiting."""

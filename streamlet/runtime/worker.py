@@ -45,6 +45,7 @@ from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.opening import blamed
 from streamlet.runtime.orders import Orders
+from streamlet.runtime.out_of_range import OutOfRange
 from streamlet.runtime.outside import Observer, WorkerCounters, WorkerGroup
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.postponed import Postponed
@@ -145,9 +146,7 @@ class Worker:
         self._group, self._board = group, board
         self._source, self._sink = source, sink
         self._sending = Sending(sink, policy, activation.application)
-        self._activation = activation
-        self._copies = copies
-        self._commit = commit
+        self._activation, self._copies, self._commit = activation, copies, commit
         self._catalog, self._purge = catalog, purge
         self._clock, self._observer = clock, observer
         self._link, self._reporter = link, reporter
@@ -171,7 +170,9 @@ class Worker:
             meters=self.meters,
             handover_timeout_ms=settings.handover_timeout_ms,
         )
-        self._failures = StoreFailures(self.holdings, activation, self._orders, self.meters)
+        parts = (self.holdings, activation, self._orders, self.meters)
+        self._out_of_range = OutOfRange(settings, *parts, clock)
+        self._failures = StoreFailures(*parts)
         #: Of the tasks given up so far, all of them once ``run`` has returned.
         self.counters = WorkerCounters()
         self.state = "CREATED"
@@ -232,6 +233,8 @@ class Worker:
             self._copies.check()
         self._group.progress()  # before taking: what is lost from now on is seen in the next round
         self._orders.take()
+        if self._out_of_range.waiting:
+            self._out_of_range.step()
         self._activate()
         try:
             if self._orders.unit is None or self._commit.under_way:
@@ -326,9 +329,10 @@ class Worker:
                 return self._poll_between_news()
             return self._source.poll(POLL_RECORDS, POLL_MS, self._quiet_ms())
         except OutOfRangeError as error:
-            if not self.holdings.ahead.give_up(error.partition):
+            if self.holdings.ahead.give_up(error.partition):
+                log.debug("not read ahead: %s", error)
+            elif not self._out_of_range.met(error.partition):
                 raise
-            log.debug("not read ahead: %s", error)
             return []
 
     def _poll_between_news(self) -> list[PartitionBatch]:
@@ -345,6 +349,8 @@ class Worker:
 
     def _process_batch(self, active: ActiveTask, batch: PartitionBatch, now: int) -> None:
         assert active.processor is not None
+        if active.halted:
+            return
         self.counters.records += len(batch)
         try:
             with blamed(active.task):
@@ -356,7 +362,7 @@ class Worker:
 
     def _process_waiting(self, active: ActiveTask, now: int) -> None:
         assert active.processor is not None
-        if not active.processor.buffered():
+        if active.halted or not active.processor.buffered():
             return
         self._waiting = True
         try:

@@ -27,6 +27,8 @@ def view(document: dict[str, Any], checked: bool) -> RenderableType:
     if "advice" in document:
         parts += [Text(), _advice(document["advice"])]
     names = _names(document["instances"])
+    if not checked:
+        parts += [Text(text, "bold red") for text in _problems(document["instances"])]
     for violation in document["violations"]:
         said = _said(violation, names)
         parts.append(Text.assemble((f"violated {violation['rule']}: ", "bold red"), said))
@@ -64,6 +66,12 @@ def _members(instances: list[dict[str, Any]]) -> RenderableType:
                 (f"{instance['name']}{leaving}", member["member"], member["state"], *by_role)
             )
     return table("INSTANCE", "MEMBER", "STATE", *(role.upper() for role in _ROLES), rows=rows)
+
+
+def _problems(instances: list[dict[str, Any]]) -> Iterable[str]:
+    """Tasks that stand still, each with the reason."""
+    tasks = (task for i in instances for member in i["members"] for task in member["tasks"])
+    return (f"{t['task']} stands still: {t['problem']}" for t in tasks if t.get("problem"))
 
 
 def _listed(tasks: Iterable[dict[str, Any]]) -> str:

@@ -17,6 +17,8 @@ from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.types import TaskId, TopicPartition
 
 #: Kafka Streams' states of a thread, as the worker has them.
+#: What becomes of a task whose log does not hold its position: ``runtime.out_of_range``.
+OUTCOMES = ("earliest", "latest", "restarted", "halted")
 STATES = ("CREATED", "REBALANCING", "RUNNING", "PENDING_SHUTDOWN", "NOT_RUNNING", "ERROR")
 
 _T = "streamlet_stream_thread_"
@@ -156,6 +158,8 @@ def _thread(member: Member, meters: Meters, now_ms: int) -> Iterator[Sample]:
     yield _one(_T + "task_created_total", meters.created)
     yield _one(_T + "task_closed_total", meters.closed)
     yield _one(_T + "store_failures_total", meters.store_failures)
+    for outcome in OUTCOMES:
+        yield _one(_T + "out_of_range_total", meters.out_of_range[outcome], outcome)
     yield _one(_T + "dropped_records_total", member.dropped)
     yield _one(_T + "skipped_records_total", member.skipped)
     yield _one(_T + "dead_lettered_records_total", member.dead_lettered)

@@ -6,7 +6,7 @@ Only the worker's own thread touches a ``Meters``; once a second ``measure`` tur
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
 import attrs
@@ -57,6 +57,8 @@ class Meters:
     last_rebalance_wall_ms: int = 0
     lost: int = 0
     store_failures: int = 0
+    #: Positions that the log did not hold any more, by what became of their tasks.
+    out_of_range: Counter[str] = attrs.field(factory=Counter)
     #: Processed by tasks that are closed.
     processed_before: int = 0
     process_rate: Rate = attrs.field(factory=Rate)

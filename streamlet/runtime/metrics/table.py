@@ -203,6 +203,14 @@ _ALL = (
         _total(_THREAD, "task-closed", _T + "task_closed_total"),
     ),
     Metric(
+        _T + "out_of_range_total",
+        Kind.COUNTER,
+        "Positions of running tasks that the log of their input did not hold any more, by what "
+        "became of the task: it went on at the earliest or latest offset, restarted from its "
+        "commit, or halted (auto.offset.reset is none)",
+        ("outcome",),
+    ),
+    Metric(
         _T + "store_failures_total",
         Kind.COUNTER,
         "Errors of stores (damaged files, a full disk) that had a task restored from its last "

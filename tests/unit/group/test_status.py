@@ -122,7 +122,7 @@ def test_a_stable_group_is_shown_in_the_shape_that_is_promised() -> None:
 def shown(text: str, **differs: Any) -> dict[str, Any]:
     """A task of the document, a stateful active one unless said otherwise."""
     plain = {"role": "active", "isStateful": True, "isLearner": False}
-    rest = {"beingLearned": False, "isReady": None, "lag": 0}
+    rest = {"beingLearned": False, "isReady": None, "lag": 0, "problem": None}
     return {"task": text, **plain, **rest, **differs}
 
 
@@ -295,6 +295,17 @@ def test_a_copy_that_nobody_ordered_violates_u13() -> None:
     said = control(word("h1", left_over, TaskProgress("0_1", "standby", "ready")))
     [found] = Present(live, said).violations()
     assert (found.rule, found.tasks) == ("U13", (task("0_7"),))
+
+
+def test_a_task_that_stands_still_is_shown_and_violates_t1() -> None:
+    live = group(*ORDERED)
+    halted = attrs.evolve(RUNS, problem="no space left")
+    present = Present(live, control(word("h1", halted)))
+    [found] = present.violations()
+    assert (found.rule, found.tasks) == ("T1", (task("0_0"),))
+    assert "no space left" in found.text
+    tasks = document(live, {}, control=present.control)["instances"][0]["members"][0]["tasks"]
+    assert tasks[0]["problem"] == "no space left"
 
 
 def test_members_of_an_instance_stand_together_and_a_leaving_one_says_so() -> None:

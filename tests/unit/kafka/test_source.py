@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from streamlet.clock import ManualClock
-from streamlet.errors import UnreachableError
+from streamlet.errors import OutOfRangeError, UnreachableError
 from streamlet.kafka import source as module
 from streamlet.kafka.alone import ALONE_MS
 from streamlet.kafka.codes import broker_error
@@ -55,6 +55,45 @@ def test_what_is_read_is_read_on_when_a_broker_does_not_answer_for_a_new_topic(
     client.away = False
     source.assign({OLD: 5, NEW: 7})
     assert client.offsets == {"old": 5, "new": 7}
+
+
+class Losing(Reading):
+    """A client two of whose partitions have no record at their offset: it says so once."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        gone = KafkaError(KafkaError._AUTO_OFFSET_RESET, "out of range")
+        self.messages = [
+            Message(topic=topic, partition=0, offset=0, error=gone) for topic in ("old", "new")
+        ]
+
+    def consume(self, most: int, timeout: float) -> list[Message]:
+        messages, self.messages = self.messages, []
+        return messages
+
+
+def test_each_partition_that_is_out_of_range_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "Consumer", Losing)
+    source = KafkaSource("localhost:1")
+    source.assign({OLD: 3, NEW: 3})
+    with pytest.raises(OutOfRangeError) as first:
+        source.poll(10, 0)
+    with pytest.raises(OutOfRangeError) as second:
+        source.poll(10, 0)
+    assert [caught.value.partition for caught in (first, second)] == [OLD, NEW]
+    assert source.poll(10, 0) == []
+
+
+def test_what_was_reported_of_a_partition_is_over_when_it_is_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "Consumer", Losing)
+    source = KafkaSource("localhost:1")
+    source.assign({OLD: 3, NEW: 3})
+    with pytest.raises(OutOfRangeError):
+        source.poll(10, 0)
+    source.assign({NEW: 5})
+    assert source.poll(10, 0) == []
 
 
 @pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.NETWORK_EXCEPTION])

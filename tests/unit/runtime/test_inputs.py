@@ -75,6 +75,18 @@ def test_what_waits_is_counted_per_partition() -> None:
     assert buffers.drained() == {RIGHT: 0}
 
 
+def test_what_the_log_does_not_hold_is_not_waited_for() -> None:
+    buffers = inputs()
+    buffers.add(records(LEFT, [1, 5]), 2)
+    assert taken(buffers, ends={LEFT: 2, RIGHT: 9}) == ""
+    buffers.skip_to(RIGHT, 9)
+    assert buffers.received() == {LEFT: 2, RIGHT: 9}
+    buffers.skip_to(LEFT, 7)
+    assert buffers.drained() == {RIGHT: 9}, "what waits comes first"
+    assert taken(buffers, ends={LEFT: 7, RIGHT: 9}) == "l1 l5"
+    assert buffers.drained() == {LEFT: 7, RIGHT: 9}
+
+
 @given(
     st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=6), max_size=5),
     st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=6), max_size=5),

@@ -24,6 +24,7 @@ A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
 @attrs.define
 class Active:
     positions: dict[TopicPartition, int]
+    halted: str = ""
 
 
 @attrs.define
@@ -34,6 +35,7 @@ class Parts:
     ends: dict[TopicPartition, int | None] = attrs.field(factory=dict)
     restoring: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict)
     copied: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict)
+    problems: dict[TaskId, str] = attrs.field(factory=dict)
 
     def known_end(self, partition: TopicPartition) -> int | None:
         return self.ends.get(partition)
@@ -171,3 +173,20 @@ def test_a_task_that_is_restored_here_is_told_of_as_well() -> None:
     assert told.tasks == (
         TaskProgress("0_0", "active", "restoring", 0, 7, 7, None, 0.0, generation=3),
     )
+
+
+def test_a_task_that_stands_still_is_told_of_at_once_with_the_reason() -> None:
+    bench = Bench()
+    bench.assigned(1, active=frozenset({A, B, C}))
+    bench.parts.tasks = {A: Active({}), B: Active({})}
+    assert bench.look() is not None
+    bench.parts.tasks[B].halted = "words-1 holds 5 to 9"
+    bench.parts.problems = {C: "no space left"}
+    told = bench.look()
+    assert told is not None
+    assert [task.problem for task in told.tasks] == [None, "words-1 holds 5 to 9", "no space left"]
+    assert bench.look() is None, "it is said once"
+    bench.parts.problems = {}
+    told = bench.look()
+    assert told is not None
+    assert [task.problem for task in told.tasks] == [None, "words-1 holds 5 to 9", None]

@@ -43,6 +43,11 @@ def test_a_commit_outside_of_the_topic_is_none(outside: int) -> None:
     assert starts("latest", Committed(5, "")) == {"source": 5, "between": 5}
 
 
+def test_without_a_policy_a_commit_that_retention_overtook_stays_where_it_is() -> None:
+    """The task comes up, and is halted alone when its consumer finds nothing there."""
+    assert starts("none", Committed(1, "")) == {"source": 1, "between": 2}
+
+
 def test_without_a_place_to_begin_it_says_so() -> None:
     with pytest.raises(BrokerError, match=r"auto\.offset\.reset is none"):
         starts("none")

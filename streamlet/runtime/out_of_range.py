@@ -1,0 +1,134 @@
+"""Decides about a running task whose log does not hold its position any more.
+
+Retention overtook it, records were deleted, or the log lost its end. That concerns this task alone:
+the worker's others go on while it is asked, beside the loop, what the log holds now.
+
+* The task was taken over: its new owner had records of a repartition topic deleted that it had
+  committed. The member that is late reads no more of it, and is about to learn that the task is
+  lost.
+* The position is before the log's start: ``auto.offset.reset`` decides. Under ``none`` the task is
+  halted: it reads nothing, commits what it has, and can be handed over.
+* The position is behind the log's end, or the partition is a table's own: the task restarts from
+  its commit, and its start decides (``runtime.start``, ``runtime.restore_job``).
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future
+
+from streamlet.clock import Clock
+from streamlet.config import Settings
+from streamlet.errors import StreamletError
+from streamlet.runtime.activation import ASK_AGAIN_MS, Activation
+from streamlet.runtime.active import ActiveTask
+from streamlet.runtime.holdings import Holdings
+from streamlet.runtime.metrics.meters import Meters
+from streamlet.runtime.orders import Orders
+from streamlet.runtime.start import is_table, reset_policy
+from streamlet.runtime.targets import LogRange
+from streamlet.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class OutOfRange:
+    """Positions of running tasks that their logs do not hold.
+
+    Args:
+        settings: the application's.
+        holdings: the active tasks.
+        activation: asks what logs hold.
+        orders: restarts tasks.
+        meters: counts.
+        clock: for retries.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        holdings: Holdings,
+        activation: Activation,
+        orders: Orders,
+        meters: Meters,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._holdings = holdings
+        self._activation = activation
+        self._orders = orders
+        self._meters = meters
+        self._clock = clock
+        self._asked: dict[TopicPartition, tuple[ActiveTask, Future[LogRange]]] = {}
+        self._ask_again_ms: dict[TopicPartition, int] = {}
+
+    @property
+    def waiting(self) -> bool:
+        """Whether ``step`` has something to do."""
+        return bool(self._asked or self._ask_again_ms)
+
+    def met(self, partition: TopicPartition) -> bool:
+        """Ask what the log of this partition holds; False if no running task reads it."""
+        active = self._holdings.by_partition.get(partition)
+        if active is not None:
+            found = self._activation.log_range(active.task, partition)
+            self._asked[partition] = active, found
+        return active is not None
+
+    def step(self) -> None:
+        """Take answers.
+
+        Raises:
+            StreamletError: the brokers refuse to say what a log holds.
+        """
+        now = self._clock.now_ms()
+        for partition in [tp for tp, at in self._ask_again_ms.items() if at <= now]:
+            del self._ask_again_ms[partition]
+            self.met(partition)
+        for partition, (active, found) in list(self._asked.items()):
+            if found.done():
+                del self._asked[partition]
+                if self._holdings.by_partition.get(partition) is active:
+                    self._take(active, partition, found)
+
+    def _take(self, active: ActiveTask, partition: TopicPartition, found: Future[LogRange]) -> None:
+        try:
+            held = found.result()
+        except StreamletError as error:
+            if not error.passing:
+                raise
+            log.warning("task %s waits for what %s holds: %s", active.task, partition, error)
+            self._ask_again_ms[partition] = self._clock.now_ms() + ASK_AGAIN_MS
+        else:
+            self._decide(active, partition, held)
+
+    def _decide(self, active: ActiveTask, partition: TopicPartition, held: LogRange) -> None:
+        assert active.processor is not None
+        position, task = active.processor.received[partition], active.task
+        where = f"task {task}: {partition} holds {held.first} to {held.end}, its position is "
+        where += str(position)
+        if held.epoch > active.epoch:
+            log.warning("%s; another member has taken the task over", where)
+        elif held.first <= position <= held.end:
+            self._holdings.skip_to(active, partition, position)
+        elif position > held.end or is_table(active.subtopology, partition.topic):
+            log.warning("%s; it restarts from its commit", where)
+            self._meters.out_of_range["restarted"] += 1
+            self._orders.restart(active)
+        else:
+            self._reset(active, partition, held, where)
+
+    def _reset(
+        self, active: ActiveTask, partition: TopicPartition, held: LogRange, where: str
+    ) -> None:
+        policy = reset_policy(active.subtopology, partition.topic, self._settings)
+        if policy == "none":
+            reason = f"{where}, and auto.offset.reset is none; start with earliest or latest"
+            log.error("%s; the task is halted, the others go on", reason)
+            self._meters.out_of_range["halted"] += 1
+            self._holdings.halt(active, reason)
+            return
+        start = held.end if policy == "latest" else held.first
+        log.warning("%s; it goes on at %s, %d", where, policy, start)
+        self._meters.out_of_range[policy] += 1
+        self._holdings.skip_to(active, partition, start)

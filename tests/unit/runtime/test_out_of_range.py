@@ -1,0 +1,132 @@
+"""Positions of running tasks that the log does not hold: one task is concerned, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamlet.config import Settings
+from streamlet.testing.ports import MemorySource
+from streamlet.types import TaskId, TopicPartition
+from tests.unit.runtime.members import PARTITIONS, Group, Member, wait_for
+
+WORDS = TopicPartition("words", 0)
+T0 = TaskId(0, 0)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[list[Group]]:
+    """Groups that end with the test."""
+    groups: list[Group] = []
+    yield groups
+    for group in groups:
+        group.end()
+        group.cluster.__exit__(None, None, None)
+
+
+def working(made: list[Group], root: Path, policy: str = "earliest") -> tuple[Group, Member]:
+    """A group with one member, which has counted everything twice, and has this policy now."""
+    group = Group(root)
+    group.cluster.__enter__()
+    made.append(group)
+    member = group.member("a")
+    group.produce(2)
+    wait_for(lambda: group.put_out == 80, "the first counts")
+    wait_for(lambda: all_committed(member), "they are committed")
+    settings = Settings.load(overrides=[f"auto.offset.reset={policy}"])
+    member.worker._out_of_range._settings = settings
+    return group, member
+
+
+def all_committed(member: Member) -> bool:
+    """Whether nothing is left to commit."""
+    return not any(one.changed for one in list(member.worker.holdings.tasks.values()))
+
+
+def overtake(group: Group, member: Member) -> int:
+    """Delete what a task is about to read before it does; how many records."""
+    source = member.worker._source
+    assert isinstance(source, MemorySource)
+    source.pause([WORDS])
+    position = source.positions([WORDS])[WORDS]
+    group.produce(2)
+    cut = group.log.end(WORDS) - 3
+    group.log.raise_start(WORDS, cut)
+    source.resume([WORDS])
+    return cut - position
+
+
+def put_out(group: Group, task: int) -> int:
+    """Counts that a task has put out; an output has the partition of its key, as the input."""
+    return group.log.end(TopicPartition("counts", task))
+
+
+def test_it_goes_on_at_the_start_of_what_is_left(
+    made: list[Group], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    group, member = working(made, tmp_path)
+    lost = overtake(group, member)
+    wait_for(lambda: group.put_out == 160 - lost, "what is left is counted")
+    wait_for(lambda: all_committed(member), "and committed")
+    assert member.worker.holdings.tasks[T0].committed[WORDS] == group.log.end(WORDS)
+    assert member.worker.meters.out_of_range == {"earliest": 1}
+    assert "task 0_0: words-0 holds" in caplog.text
+    assert member.failed is None
+
+
+def test_it_goes_on_at_the_end(made: list[Group], tmp_path: Path) -> None:
+    group, member = working(made, tmp_path, "latest")
+    group.produce(1)
+    lost = overtake(group, member)
+    assert lost > 0
+    wait_for(lambda: member.worker.meters.out_of_range == {"latest": 1}, "it is overtaken")
+    wait_for(lambda: all_committed(member), "all is committed")
+    end = group.log.end(WORDS)
+    assert member.worker.holdings.tasks[T0].committed[WORDS] == end
+    group.produce(1)
+    wait_for(lambda: all_committed(member) and group.log.end(WORDS) > end, "it reads on")
+    assert member.failed is None
+
+
+def test_without_a_policy_it_is_halted_and_can_be_handed_over(
+    made: list[Group], tmp_path: Path
+) -> None:
+    group, member = working(made, tmp_path, "none")
+    before = put_out(group, 0)
+    overtake(group, member)
+    active = member.worker.holdings.tasks[T0]
+    wait_for(lambda: active.halted, "it is halted")
+    ends = {p: group.log.end(TopicPartition("words", p)) for p in range(1, PARTITIONS)}
+    wait_for(lambda: all(put_out(group, p) == end for p, end in ends.items()), "the others go on")
+    assert put_out(group, 0) == before
+    assert "auto.offset.reset is none" in active.halted
+    group.member("b")
+    wait_for(lambda: group.shares() == [2, 2], "b has its share")
+    assert member.failed is None
+
+
+def test_a_log_that_lost_its_end_has_the_task_restart_from_its_commit(
+    made: list[Group], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    group, member = working(made, tmp_path)
+    active = member.worker.holdings.tasks[T0]
+    group.log.lose_tail(WORDS, group.log.end(WORDS) - 1)
+    wait_for(lambda: member.worker.holdings.tasks.get(T0) not in (None, active), "it restarts")
+    assert "it restarts from its commit" in caplog.text
+    assert member.worker.meters.out_of_range["restarted"] == 1
+    assert member.failed is None
+
+
+def test_a_task_that_was_taken_over_is_not_read_on(
+    made: list[Group], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its new owner has records deleted that it has read, before we hear of it."""
+    group, member = working(made, tmp_path)
+    active = member.worker.holdings.tasks[T0]
+    active.epoch -= 1  # as if the last commit were another's
+    overtake(group, member)
+    wait_for(lambda: "another member has taken the task over" in caplog.text, "it is late")
+    assert member.worker.meters.out_of_range == {}
+    assert member.failed is None
