@@ -6,6 +6,7 @@ Everything below the worker and the session is told what time it is; those two h
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -47,6 +48,19 @@ class SystemClock:
     def thread_ns(self) -> int:
         """CPU time of the calling thread, nanoseconds."""
         return time.thread_time_ns()
+
+
+def moment(text: str) -> datetime:
+    """The time that a text names, in UTC; one without an offset from UTC is in UTC.
+
+    Raises:
+        ValueError: it names none.
+    """
+    try:
+        at = datetime.fromisoformat(text.strip())
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(str(error)) from error
 
 
 class ManualClock:

@@ -8,11 +8,12 @@ apart: the longest id that is known wins.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import attrs
 
+from streamlet.clock import moment
 from streamlet.control.values import ResetEpoch
 from streamlet.errors import ConfigError
 from streamlet.group.commit_metadata import CommitMetadata
@@ -44,9 +45,8 @@ class Start:
         if to in (EARLIEST, LATEST):
             return cls(str(to))
         try:
-            at = to if isinstance(to, datetime) else datetime.fromisoformat(to.strip())
-            at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-        except (ValueError, OverflowError) as error:
+            at = moment(to.isoformat() if isinstance(to, datetime) else to)
+        except ValueError as error:
             raise ConfigError(
                 [f"--to {to}: expected earliest, latest, or a time such as 2026-01-31T12:00:00"]
             ) from error

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from copy import copy
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import attrs
 import typer
@@ -33,6 +33,9 @@ from streamlet.errors import StreamletError
 from streamlet.tools.log import set_up_logging
 from streamlet.tools.output import Output, exit_code_of
 from streamlet.tools.settings import check_servers, read_settings
+
+if TYPE_CHECKING:
+    from streamlet.config.table import ClientKind
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +68,8 @@ class Common:
         """The broker's address, the default when none was given."""
         return self.given_servers or DEFAULT_BOOTSTRAP_SERVERS
 
-    def client_config(self) -> dict[str, Any]:
-        """What an admin client takes of the settings: security, and what begins with ``admin.``.
+    def client_config(self, kind: ClientKind = "admin") -> dict[str, Any]:
+        """What a client takes of the settings: security, and what begins with ``admin.`` or so.
 
         Raises:
             ConfigError: a setting that is none of streamlet's.
@@ -74,7 +77,7 @@ class Common:
         from streamlet.config import Settings
 
         given = [f"{key}={value}" for key, value in self.settings.items()]
-        return Settings.load(overrides=given).client_config("admin")
+        return Settings.load(overrides=given).client_config(kind)
 
 
 @attrs.frozen

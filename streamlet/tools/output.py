@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 from rich.console import Console, RenderableType
@@ -56,6 +57,12 @@ class Output:
             print(json.dumps(document, ensure_ascii=False), file=self._out, flush=True)
         elif people is not None:
             self._people.print(Text(people) if isinstance(people, str) else people)
+
+    def lines(self, texts: Sequence[str]) -> None:
+        """Print many results as they are, a line each; documents in JSON lines among them."""
+        self.answered = True
+        self._out.write("".join(f"{text}\n" for text in texts))
+        self._out.flush()
 
     def note(self, text: str) -> None:
         """Tell people something beside the result."""

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated
 
 import attrs
 import typer
 
-from streamlet.errors import RefusedError
+from streamlet.errors import MissingTopicError, RefusedError
+from streamlet.records import TYPE_NAMES
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
 from streamlet.tools.settings import key_values
+
+if TYPE_CHECKING:
+    from streamlet.kafka.ports import Admin
+
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
+KeyType = Annotated[str, typer.Option(metavar="T", help=f"Type of the keys: {TYPE_NAMES}.")]
+ValueType = Annotated[str, typer.Option(metavar="T", help=f"Type of the values: {TYPE_NAMES}.")]
+
+
+def known_topic(admin: Admin, name: str) -> int:
+    """How many partitions a topic has.
+
+    Raises:
+        MissingTopicError: there is no such topic; the message names those that are called alike.
+    """
+    topics = admin.topics()
+    if name not in topics:
+        alike = get_close_matches(name, [one for one, info in topics.items() if not info.internal])
+        hint = f"; there is {' and '.join(alike)}" if alike else ""
+        raise MissingTopicError(
+            f"there is no topic {name}{hint} (streamlet topics create {name} makes it, "
+            "streamlet topics list shows all)"
+        )
+    return topics[name].partitions
 
 
 @command("topics create")

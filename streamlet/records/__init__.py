@@ -1,0 +1,4 @@
+"""Topics by hand: records as text and as JSON, read and written by a command."""
+
+#: The types of keys and values that a command takes, for help and messages.
+TYPE_NAMES = "str, int, float, bytes, json or avro:FILE"

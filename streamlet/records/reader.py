@@ -1,0 +1,153 @@
+"""Reads the records of one topic, up to the ends of now or on and on; commits nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+
+import attrs
+
+from streamlet.clock import Clock, moment
+from streamlet.errors import ConfigError, OutOfRangeError, TimedOutError
+from streamlet.kafka.ports import Admin, PartitionBatch, RecordSource
+from streamlet.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: How many records a poll returns at most, and how long it waits for a first one.
+_RECORDS, _IDLE_MS = 1_000, 200
+
+#: How long records may not come that are there, ms.
+SILENT_MS = 30_000
+
+Positions = dict[TopicPartition, int]
+
+
+@attrs.frozen
+class ReadFrom:
+    """Where to begin in each partition: ``earliest``, ``latest``, an offset, or a time."""
+
+    where: str
+    offset: int | None = None
+    at_ms: int | None = None  # wall-clock
+
+    @classmethod
+    def of(cls, text: str) -> ReadFrom:
+        """Read it from text; a time without an offset from UTC is in UTC, as Kafka has it.
+
+        Raises:
+            ConfigError: it is none of them.
+        """
+        if text in ("earliest", "latest"):
+            return cls(text)
+        if text.isascii() and text.isdigit():
+            return cls(text, offset=int(text))
+        try:
+            at_ms = int(moment(text).timestamp() * 1000)
+        except ValueError as error:
+            raise ConfigError(
+                [
+                    f"--from {text}: expected earliest, latest, an offset, or a time such as "
+                    "2026-01-31T12:00:00"
+                ]
+            ) from error
+        if at_ms < 0:
+            raise ConfigError([f"--from {text}: records have times from 1970 on"])
+        return cls(text, at_ms=at_ms)
+
+    def positions(self, admin: Admin, ends: Mapping[TopicPartition, int]) -> Positions:
+        """The first offset to read of each partition; one that was deleted is no place to begin."""
+        partitions = list(ends)
+        if self.where == "latest":
+            return dict(ends)
+        starts = admin.start_offsets(partitions)
+        if self.offset is not None:
+            return {tp: min(max(self.offset, starts[tp]), ends[tp]) for tp in partitions}
+        if self.at_ms is not None:
+            return admin.offsets_at(partitions, self.at_ms)
+        return starts
+
+
+@attrs.define
+class TopicReader:
+    """Reads partitions from given positions.
+
+    Args:
+        source: a consumer with nothing assigned.
+        admin: asked where a partition begins whose records were deleted meanwhile.
+        clock: the time.
+    """
+
+    source: RecordSource
+    admin: Admin
+    clock: Clock
+    _heard_ms: int = 0
+
+    def until(
+        self, ends: Mapping[TopicPartition, int], positions: Positions
+    ) -> Iterator[PartitionBatch]:
+        """The records below ``ends``.
+
+        Raises:
+            TimedOutError: records that are there do not come.
+        """
+        left = {tp: end for tp, end in ends.items() if positions[tp] < end}
+        self._assign({tp: positions[tp] for tp in left})
+        while left:
+            batches = self._poll()
+            for batch in batches:
+                tp = TopicPartition(batch.topic, batch.partition)
+                kept = sum(offset < left[tp] for offset in batch.offsets)
+                if kept:
+                    yield head(batch, kept)
+            self._finish(left)
+            if batches:
+                self._heard_ms = self.clock.now_ms()
+            elif self.clock.now_ms() - self._heard_ms > SILENT_MS:
+                where = ", ".join(f"{tp} up to offset {end}" for tp, end in left.items())
+                raise TimedOutError(f"no record came for {SILENT_MS // 1000} s; left are {where}")
+
+    def following(
+        self, positions: Positions, stopped: Callable[[], bool]
+    ) -> Iterator[PartitionBatch]:
+        """All records from these positions on, until ``stopped``."""
+        self._assign(positions)
+        while not stopped():
+            yield from self._poll()
+
+    def _assign(self, positions: Positions) -> None:
+        self._heard_ms = self.clock.now_ms()
+        if positions:
+            self.source.assign(positions)
+
+    def _poll(self) -> list[PartitionBatch]:
+        try:
+            return self.source.poll(_RECORDS, 20, _IDLE_MS)
+        except OutOfRangeError as error:
+            start = self.admin.start_offsets([error.partition])
+            log.warning("records of %s below offset %d were deleted", *next(iter(start.items())))
+            self.source.assign(start)
+            return []
+
+    def _finish(self, left: Positions) -> None:
+        """Give up the partitions that were read to their end."""
+        reached = self.source.positions(list(left))
+        done = [tp for tp, end in left.items() if reached.get(tp, -1) >= end]
+        self.source.unassign(done)
+        for tp in done:
+            del left[tp]
+
+
+def head(batch: PartitionBatch, count: int) -> PartitionBatch:
+    """The first records of a batch."""
+    if count >= len(batch):
+        return batch
+    return PartitionBatch(
+        batch.topic,
+        batch.partition,
+        batch.offsets[:count],
+        batch.keys[:count],
+        batch.values[:count],
+        batch.timestamps[:count],
+        batch.headers[:count] if batch.headers else None,
+    )

@@ -1,0 +1,106 @@
+"""The types of keys and values that a command line names, as ``int`` or ``avro:flight.avsc``."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from streamlet.errors import ConfigError, SerdeError
+from streamlet.records import TYPE_NAMES
+from streamlet.serdes import Serde, avro, json, serde
+
+_PLAIN: dict[str, type] = {"str": str, "int": int, "float": float, "bytes": bytes}
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_DOCUMENT = json()
+
+
+@attrs.frozen
+class DataType:
+    """A type with its name and its serde; turns text and JSON values into a record's bytes."""
+
+    name: str
+    serde: Serde[Any]
+
+    @classmethod
+    def of(cls, name: str, option: str) -> DataType:
+        """The type of this name.
+
+        Raises:
+            ConfigError: there is none, or its schema cannot be read; ``option`` is in the message.
+        """
+        kind, colon, file = name.partition(":")
+        try:
+            if name in _PLAIN:
+                return cls(name, serde(_PLAIN[name]))
+            if name == "json":
+                return cls(name, _DOCUMENT)
+            if kind == "avro" and file:
+                return cls("avro", avro(Path(file)))
+        except SerdeError as error:
+            raise ConfigError([f"{option} {name}: {error}"]) from error
+        if kind == "windowed" and colon:
+            raise ConfigError(
+                [f"{option} {name}: windowed keys are not supported yet; {option} bytes shows them"]
+            )
+        raise ConfigError([f"{option} {name}: expected {TYPE_NAMES}"])
+
+    def encode_text(self, text: str) -> bytes | None:
+        """The bytes of a value that is written as text; the JSON text ``null`` is a null.
+
+        Bytes are those of the text, as they stand in the file.
+
+        Raises:
+            SerdeError: the text is not of this type.
+        """
+        if self.name == "bytes":
+            return text.encode("utf-8", "surrogateescape")
+        if self.name == "str":
+            return self.serde.encode(text)
+        if self.name == "int":
+            if not _WHOLE.fullmatch(text):
+                raise SerdeError(f"int: expected a whole number, got {text!r}")
+            return self.serde.encode(int(text))
+        if self.name == "float":
+            try:
+                return self.serde.encode(float(text))
+            except ValueError as error:
+                raise SerdeError(f"float: expected a number, got {text!r}") from error
+        value = _DOCUMENT.decode(text.encode("utf-8", "surrogateescape"))
+        return None if value is None else self.serde.encode(value)
+
+    def encode_json(self, value: Any) -> bytes | None:
+        """The bytes of a value out of a JSON document, where bytes are text in base64.
+
+        Raises:
+            SerdeError: the value is not of this type.
+        """
+        if value is None:
+            return None
+        if self.name != "bytes":
+            return self.serde.encode(value)
+        if not isinstance(value, str):
+            raise SerdeError(f"bytes: expected text in base64, got {type(value).__name__}")
+        try:
+            return base64.b64decode(value, validate=True)
+        except binascii.Error as error:
+            raise SerdeError(f"bytes: not base64: {error}") from error
+
+    def decode(self, raw: bytes | None) -> tuple[Any, str | None]:
+        """A value as JSON takes it; and, where it cannot be decoded, base64 and the reason."""
+        if raw is None:
+            return None, None
+        try:
+            value = self.serde.decode(raw)
+        except SerdeError as error:
+            return base64_text(raw), str(error)
+        return (base64_text(value) if isinstance(value, bytes) else value), None
+
+
+def base64_text(raw: bytes) -> str:
+    """Bytes as JSON shows them."""
+    return base64.b64encode(raw).decode("ascii")

@@ -1,0 +1,99 @@
+"""``streamlet topics read``: the records of a topic, once or as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamlet.tools.command import Common, command
+from streamlet.tools.topics import KeyType, TopicArgument, ValueType, known_topic
+
+if TYPE_CHECKING:
+    from streamlet.kafka.ports import PartitionBatch
+    from streamlet.records.reader import ReadFrom
+
+
+@command("topics read")
+def read(
+    common: Common,
+    topic: TopicArgument,
+    key: KeyType = "str",
+    value: ValueType = "str",
+    from_: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="WHERE",
+            help="Where to begin: earliest, latest, an offset, or a time in UTC such as "
+            "2026-01-31T12:00:00.",
+        ),
+    ] = "earliest",
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on with new records until Ctrl-C.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="End after so many records.")
+    ] = None,
+    headers: Annotated[
+        bool, typer.Option("--headers", help="Show the headers of each record as well.")
+    ] = False,
+) -> None:
+    """Print the records that a topic has now: key and value, a tab between them.
+
+    Nothing is committed, and no group is joined. The order is kept within each partition. A key or
+    value that is not of the type given is shown in base64, with the reason.
+
+    With --json each record is a line {"topic", "partition", "offset", "timestamp", "key", "value",
+    "headers"}, where bytes are in base64; one that cannot be decoded has an "error" as well.
+    """
+    from streamlet.records.reader import ReadFrom, head
+    from streamlet.records.shown import RecordView, as_json, as_line
+    from streamlet.records.types import DataType
+
+    view = RecordView(DataType.of(key, "--key"), DataType.of(value, "--value"))
+    where, printed = ReadFrom.of(from_), 0
+    wants_headers = headers or common.output.as_json
+    with closing(_batches(common, topic, where, follow, wants_headers)) as batches:
+        for batch in batches:
+            shown = batch if limit is None else head(batch, limit - printed)
+            documents = view.documents(shown)
+            if common.output.as_json:
+                common.output.lines([as_json(document) for document in documents])
+            else:
+                common.output.lines([as_line(document, headers) for document in documents])
+            printed += len(documents)
+            if printed == limit:
+                return
+    if not printed and not follow:
+        common.output.note(f"no record in {topic} from {where.where} on")
+
+
+def _batches(
+    common: Common, topic: str, where: ReadFrom, follow: bool, headers: bool
+) -> Generator[PartitionBatch, None, None]:
+    from streamlet.clock import SystemClock
+    from streamlet.kafka.client import KafkaAdmin, KafkaSource
+    from streamlet.records.reader import TopicReader
+    from streamlet.runtime.signals import GracefulStop
+    from streamlet.types import TopicPartition
+
+    admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
+    count = known_topic(admin, topic)
+    ends = admin.end_offsets([TopicPartition(topic, number) for number in range(count)])
+    positions = where.positions(admin, ends)
+    source = KafkaSource(
+        common.bootstrap_servers,
+        common.client_config("consumer"),
+        headers=headers,
+        name="streamlet-topics",
+    )
+    reader = TopicReader(source, admin, SystemClock())
+    with closing(source):
+        if not follow:
+            yield from reader.until(ends, positions)
+            return
+        with GracefulStop() as stop:
+            yield from reader.following(positions, stop.asked.is_set)

@@ -1,0 +1,161 @@
+"""``streamlet topics write``: records from a file or from standard input to a topic."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+
+from streamlet.errors import ConfigError, DeliveryError
+from streamlet.tools.command import Common, command
+from streamlet.tools.topics import KeyType, TopicArgument, ValueType, known_topic
+
+if TYPE_CHECKING:
+    from streamlet.records.lines import BadLine, InputRecord, LineReader
+    from streamlet.records.writer import TopicWriter
+
+#: Records of a file that are given to the producer at once; those of a pipe go one by one.
+_BATCH = 500
+#: Bad lines that a message names.
+_NAMED = 10
+_STDIN = Path("-")
+
+
+@command("topics write")
+def write(
+    common: Common,
+    topic: TopicArgument,
+    file: Annotated[
+        Path, typer.Argument(metavar="[FILE]", help="What to read; - is standard input.")
+    ] = _STDIN,
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="What a line is: lines (a value each, no key), key-value (key:value), json (an "
+            "object with value, and perhaps key, timestamp and headers), or csv.",
+        ),
+    ] = "lines",
+    key: KeyType = "str",
+    value: ValueType = "str",
+) -> None:
+    """Write the lines of a file, or of standard input, to a topic and say how many were delivered.
+
+    A file is checked first: where a line is no record, none is written. Standard input is written
+    as it comes, up to the first line that is no record.
+
+    The first line of CSV names the columns: value, and perhaps key and timestamp; with --value json
+    all columns but key and timestamp are one object of texts. What topics read --json prints,
+    --format json writes again, wherever it was read. The key decides on the partition as in Java's
+    client.
+    """
+    from streamlet.records.lines import Format, LineReader
+    from streamlet.records.types import DataType
+
+    if format_ not in list(Format):
+        raise ConfigError([f"--format {format_}: expected {', '.join(Format)}"])
+    reader = LineReader(Format(format_), DataType.of(key, "--key"), DataType.of(value, "--value"))
+    if file != _STDIN:
+        _check(reader, file)
+    elif sys.stdin.isatty():
+        common.output.note("reading lines from the keyboard; Ctrl-D ends")
+    with closing(_opened(file)) as lines:
+        count = _write(common, topic, reader, lines, file)
+    common.output.answer({"topic": topic, "records": count}, f"wrote {count:,} records to {topic}")
+
+
+def _write(common: Common, topic: str, reader: LineReader, lines: TextIO, file: Path) -> int:
+    """Write the records of these lines; how many."""
+    from streamlet.clock import SystemClock
+    from streamlet.kafka.client import KafkaAdmin, KafkaSink
+    from streamlet.kafka.limits import Limits
+    from streamlet.records.writer import DELIVERY_MS, TopicWriter
+
+    admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
+    known_topic(admin, topic)
+    config = common.client_config("producer")
+    sink = KafkaSink(
+        common.bootstrap_servers,
+        config,
+        delivery_timeout_ms=DELIVERY_MS,
+        limits=Limits.of(admin.largest_records([topic]), config),
+        name="streamlet-topics",
+    )
+    with closing(sink):
+        writer = TopicWriter(sink, topic, SystemClock(), _name(file))
+        records = _good(reader, lines, file)
+        try:
+            while batch := list(islice(records, 1 if file == _STDIN else _BATCH)):
+                writer.send(batch)
+        except BaseException as error:
+            _stopped(common, writer, error)
+            raise
+        return writer.deliver()
+
+
+def _stopped(common: Common, writer: TopicWriter, error: BaseException) -> None:
+    """Say what became of the records before the one that ended the command."""
+    try:
+        delivered = writer.deliver()
+    except DeliveryError as undelivered:
+        if str(error) not in str(undelivered):
+            common.output.note(str(undelivered))
+    else:
+        common.output.note(f"{delivered:,} records before that were written to {writer.topic}")
+
+
+def _good(reader: LineReader, lines: TextIO, file: Path) -> Iterator[InputRecord]:
+    from streamlet.records.lines import BadLine
+
+    for found in _parsed(reader, lines, file):
+        if isinstance(found, BadLine):
+            raise ConfigError([f"{_name(file)}, line {found.line}: {found.reason}"])
+        yield found
+
+
+def _check(reader: LineReader, file: Path) -> None:
+    """Read a file to its end without writing anything.
+
+    Raises:
+        ConfigError: it cannot be read, or has lines that are no records.
+    """
+    from streamlet.records.lines import BadLine
+
+    if not file.is_file():
+        raise ConfigError([f"{file}: there is no such file"])
+    with closing(_opened(file)) as lines:
+        found = _parsed(reader, lines, file)
+        bad = list(islice((one for one in found if isinstance(one, BadLine)), _NAMED + 1))
+    if bad:
+        problems = [f"{file}, line {one.line}: {one.reason}" for one in bad[:_NAMED]]
+        more = ["there are more"] * (len(bad) > _NAMED)
+        raise ConfigError([*problems, *more, "nothing was written"])
+
+
+def _parsed(reader: LineReader, lines: TextIO, file: Path) -> Iterator[InputRecord | BadLine]:
+    try:
+        yield from reader.records(lines)
+    except ConfigError as error:
+        problems = [f"{_name(file)}, {problem}" for problem in error.problems]
+        raise ConfigError([*problems, "nothing was written"]) from error
+
+
+def _opened(file: Path) -> TextIO:
+    """The lines as they are: whatever is not UTF-8 stays in them for the serde to refuse."""
+    try:
+        source: int | Path = sys.stdin.fileno() if file == _STDIN else file
+        return open(
+            source, encoding="utf-8", errors="surrogateescape", newline="\n", closefd=file != _STDIN
+        )
+    except OSError as error:
+        raise ConfigError([f"{file}: {error.strerror}"]) from error
+
+
+def _name(file: Path) -> str:
+    return "standard input" if file == _STDIN else str(file)

@@ -1,0 +1,109 @@
+"""The types that a command line names: text and JSON to a record's bytes, and back."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamlet.errors import ConfigError, SerdeError
+from streamlet.records.types import DataType
+
+SCHEMA = {
+    "type": "record",
+    "name": "Flight",
+    "fields": [{"name": "to", "type": "string"}, {"name": "late", "type": "int"}],
+}
+
+
+def of(name: str) -> DataType:
+    return DataType.of(name, "--value")
+
+
+@pytest.fixture
+def avro(tmp_path: Path) -> DataType:
+    (tmp_path / "flight.avsc").write_text(json.dumps(SCHEMA))
+    return of(f"avro:{tmp_path / 'flight.avsc'}")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "raw", "shown"),
+    [
+        ("str", "ä b", "ä b".encode(), "ä b"),
+        ("str", "", b"", ""),
+        ("int", "-7", (-7).to_bytes(8, signed=True), -7),
+        ("float", "1e3", struct.pack(">d", 1000.0), 1000.0),
+        ("json", '{"a": [1, null]}', b'{"a":[1,null]}', {"a": [1, None]}),
+        ("json", "null", None, None),
+        ("bytes", "a\udcff", b"a\xff", "Yf8="),
+    ],
+)
+def test_text_becomes_bytes_and_is_shown_as_a_value(
+    name: str, text: str, raw: bytes | None, shown: Any
+) -> None:
+    assert of(name).encode_text(text) == raw
+    assert of(name).decode(raw) == (shown, None)
+    assert of(name).encode_json(shown) == raw
+
+
+def test_avro_is_json_on_the_command_line(avro: DataType) -> None:
+    flight = {"to": "OSL", "late": 4}
+    raw = avro.encode_text(json.dumps(flight))
+    assert raw is not None
+    assert raw == avro.encode_json(flight)
+    assert avro.decode(raw) == (flight, None)
+    with pytest.raises(SerdeError, match=r"avro\(Flight\): cannot encode"):
+        avro.encode_text('{"to": "OSL"}')
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("int", "1_000", "expected a whole number, got '1_000'"),
+        ("int", str(2**63), "cannot encode"),
+        ("float", "much", "expected a number, got 'much'"),
+        ("json", "{", "json: cannot decode"),
+        ("str", "a\udcff", "str: cannot encode"),
+    ],
+)
+def test_text_of_another_type_is_refused(name: str, text: str, message: str) -> None:
+    with pytest.raises(SerdeError, match=message):
+        of(name).encode_text(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("int", "1", "int: expected int, got str"),
+        ("str", 1, "str: expected str, got int"),
+        ("bytes", "?", "bytes: not base64"),
+        ("bytes", 1, "bytes: expected text in base64, got int"),
+    ],
+)
+def test_json_values_of_another_type_are_refused(name: str, value: Any, message: str) -> None:
+    with pytest.raises(SerdeError, match=message):
+        of(name).encode_json(value)
+
+
+def test_bytes_that_are_of_another_type_are_shown_in_base64_with_the_reason() -> None:
+    shown, error = of("int").decode(b"abc")
+    assert shown == "YWJj"
+    assert error is not None
+    assert error.startswith("int: cannot decode b'abc'")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("long", "--value long: expected str, int, float, bytes, json or avro:FILE"),
+        ("avro", "--value avro: expected str, int"),
+        ("avro:nowhere.avsc", "--value avro:nowhere.avsc: avro: cannot read the schema"),
+        ("windowed:str", "--value windowed:str: windowed keys are not supported yet"),
+    ],
+)
+def test_a_type_that_there_is_not_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        of(name)
