@@ -254,7 +254,7 @@ class App:
 
         Returns:
             The records written, decoded, at most the newest 100,000; none if neither ``count`` nor
-            ``timeout`` was given.
+            ``timeout`` was given. Where there are none, the log says what the run did instead.
 
         Raises:
             TimedOutError: no broker answered in time.

@@ -68,10 +68,18 @@ class Results:
 
     def __init__(self, topology: Topology, keep: bool) -> None:
         self.count = 0
+        #: The most tasks that ran at once.
+        self.most_tasks = 0
         #: Told how many tasks run.
         self.on_tasks: Callable[[int], None] = lambda tasks: None
-        self._keep = keep
+        self.keep = keep
         self._kept: deque[tuple[str, bytes | None, bytes | None, int]] = deque(maxlen=MOST_RESULTS)
+        self._inputs = {
+            topic
+            for part in topology.subtopologies
+            for topic in part.input_topics
+            if topic not in topology.repartition_topics
+        }
         self._serdes = {
             sink.topic: (sink.key, sink.value)
             for part in topology.subtopologies
@@ -81,6 +89,7 @@ class Results:
 
     def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
         """The tasks changed."""
+        self.most_tasks = max(self.most_tasks, len(tasks))
         self.on_tasks(len(tasks))
 
     def restoring(self, progress: RestoreProgress) -> None:
@@ -91,7 +100,7 @@ class Results:
         for out in outputs:
             if out.topic in self._serdes:
                 self.count += len(out.keys)
-                if self._keep:
+                if self.keep:
                     topics = [out.topic] * len(out.keys)
                     self._kept.extend(
                         zip(topics, out.keys, out.values, out.timestamps, strict=True)
@@ -100,6 +109,20 @@ class Results:
     def decoded(self) -> list[Result]:
         """What was kept, as the application wrote it, oldest first."""
         return [self._decoded(*record) for record in self._kept]
+
+    def explain(self, records: int) -> str:
+        """What a run did that processed so many records and returns none, and what would help."""
+        if not self.most_tasks:
+            return "had no task; another instance may have them all, or it needs more time"
+        did = f"ran {self.most_tasks} tasks and processed {records:,} records"
+        if not records:
+            where = " and ".join(sorted(self._inputs)) or "its topics"
+            return f"{did}; it waits for new ones in {where} (App.reset begins with the old ones)"
+        if not self._serdes:
+            return f"{did}; its topology writes to no topic, so there are no results to return"
+        if self.keep:
+            return f"{did}; none of them led to a record in {' or '.join(sorted(self._serdes))}"
+        return f"{did}, wrote {self.count:,}; with count= or timeout= it returns them"
 
     def _decoded(self, topic: str, key: bytes | None, value: bytes | None, time: int) -> Result:
         key_serde, value_serde = self._serdes[topic]
@@ -123,6 +146,7 @@ class Run:
         self._ended = threading.Event()
         self._thread = threading.get_ident()
         self._leaves = False
+        self._records = 0
         #: The instance's process id, once it is known.
         self.process_id: str | None = None
         #: Where metrics are served, while they are.
@@ -194,7 +218,16 @@ class Run:
         finally:
             self._ended.set()
             self.metrics_url = None
-        return results.decoded()
+        return self._returned(results)
+
+    def _returned(self, results: Results) -> list[Result]:
+        """The results; where there are none, the log says what was done."""
+        found = results.decoded()
+        if not found:
+            # Results that were asked for and are missing are worth a line in every notebook.
+            level = logging.WARNING if results.keep else logging.INFO
+            log.log(level, "%s %s", self._topology.application, results.explain(self._records))
+        return found
 
     def _work(
         self,
@@ -217,7 +250,10 @@ class Run:
             waiting.until_done(prepared)
             worker = waiting.until_done(partial(opened, on_leaving=on_leaving))
             worker.leaves = lambda: self._leaves
-            worker.run(lambda: self._goes_on(worker, signals) and wanted())
+            try:
+                worker.run(lambda: self._goes_on(worker, signals) and wanted())
+            finally:
+                self._records = worker.counters.records
             if worker.drained:
                 forget_instance(application, self._settings, instance)
             ended = "drained" if worker.drained else "stopped"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sys
 import threading
@@ -66,6 +67,28 @@ def test_a_second_run_goes_on_where_the_first_ended(bootstrap_servers: str, tmp_
     assert producer.flush(30) == 0
     (result,) = app.run(count=1, timeout=60)
     assert (result.key, result.value) == ("b", 4)
+
+
+def test_a_run_that_returns_nothing_says_what_it_did(
+    bootstrap_servers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app, lines = word_count(bootstrap_servers, tmp_path)
+    assert len(app.run(count=5, timeout=60)) == 5
+    assert caplog.messages == []
+    caplog.set_level(logging.INFO, "streamlet.running")
+    running = threading.Event()
+    app.set_state_listener(lambda new, old: new == "RUNNING" and running.set())
+    with app:
+        thread = threading.Thread(target=app.run, kwargs={"timeout": 120})
+        thread.start()
+        assert running.wait(60)
+    thread.join(60)
+    (said,) = (record for record in caplog.records if record.name == "streamlet.running")
+    assert said.levelname == "WARNING"
+    assert said.message == (
+        f"{app.name} ran 4 tasks and processed 0 records; it waits for new ones in {lines} "
+        "(App.reset begins with the old ones)"
+    )
 
 
 def test_close_ends_a_run_from_another_thread(bootstrap_servers: str, tmp_path: Path) -> None:
