@@ -1,75 +1,139 @@
-"""What the README says, run as it stands there; only the broker's address is another."""
+"""What the README says, run as it stands there; only the broker and the names are others."""
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.integration
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PATIENCE_S = 120
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README.read_text("utf-8"), re.M | re.S)
+def blocks(language: str, section: str = "") -> list[str]:
+    """The code blocks in this language, of one section or of all."""
+    text = README.read_text("utf-8")
+    if section:
+        (text,) = re.findall(rf"^## {section}\n(.*?)^## ", text, re.M | re.S)
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
 
 
-def with_own_names(text: str) -> str:
-    """The same for topics and a group that no other test of the session uses."""
-    text = re.sub(r'(?<=")(lines|word-counts|words)(?=")', r"readme-\1", text)
-    return re.sub(r"^(lines|word-counts)$", r"readme-\1", text)
+def renamed(program: str) -> str:
+    """The same program for topics and groups that no other test of the session uses."""
+    return re.sub(r'(?<=")(lines|word-counts|words|notebook)(?=")', r"readme-\1", program)
 
 
-def test_the_readmes_application_counts_words(bootstrap_servers: str, tmp_path: Path) -> None:
-    """The five minutes: create topics, feed them, run in the process, drive without a broker."""
-    application, feed, run, driver = (with_own_names(block) for block in blocks("python"))
-    (create,) = re.findall(r"^streamlet (topics create .*)$", "\n".join(blocks("sh")), re.M)
-    command = [sys.executable, "-m", "streamlet", *map(with_own_names, create.split())]
-    subprocess.run([*command, "--bootstrap-servers", bootstrap_servers], check=True, timeout=60)
-    (tmp_path / "words.py").write_text(application)
-    (tmp_path / "feed.py").write_text(feed.replace("localhost:9092", bootstrap_servers))
-    (tmp_path / "run.py").write_text(f"from words import app\n{run}")
-    (tmp_path / "drive.py").write_text(f"from words import app\n{driver}")
-    environ = {
-        "PATH": "/usr/bin:/bin",
-        "STREAMLET_BOOTSTRAP_SERVERS": bootstrap_servers,
-        "STREAMLET_STATE_DIR": str(tmp_path / "state"),
-    }
-    printed = ""
-    for script in ("feed.py", "drive.py", "run.py"):
+def renamed_command(line: str) -> str:
+    return re.sub(r"(?<![\w-])(lines|word-counts|words)(?![\w:.-])", r"readme-\1", line)
+
+
+class Folder:
+    """An empty folder with ``words.py``, where commands are typed."""
+
+    def __init__(self, path: Path, servers: str) -> None:
+        self.path = path
+        (path / "words.py").write_text(renamed(blocks("python")[0]))
+        self.env = {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "STREAMLET_BOOTSTRAP_SERVERS": servers,
+            "STREAMLET_STATE_DIR": str(path / "state"),
+        }
+
+    def type(self, line: str) -> str:
+        """What a command prints."""
         done = subprocess.run(
-            [sys.executable, script],
-            cwd=tmp_path,
-            env=environ,
+            ["sh", "-c", renamed_command(line)],
+            cwd=self.path,
+            env=self.env,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_S,
         )
-        assert done.returncode == 0, done.stderr
-        printed += done.stdout
-    assert sorted(set(printed.splitlines())) == [
-        *("be 1", "be 2", "is 1", "not 1", "or 1", "question 1"),
-        *("that 1", "the 1", "to 1", "to 2"),
-    ]
+        assert done.returncode == 0, (line, done.stderr)
+        return done.stdout
+
+    def python(self, program: str) -> str:
+        """What a program prints."""
+        (self.path / "cell.py").write_text(renamed(program))
+        return self.type(f"{sys.executable} cell.py")
+
+    @contextmanager
+    def running(self, line: str) -> Iterator[None]:
+        """A command in a terminal of its own, until Ctrl-C."""
+        words = renamed_command(line).split()
+        with subprocess.Popen(
+            words, cwd=self.path, env=self.env, stderr=subprocess.PIPE
+        ) as process:
+            watchdog = threading.Timer(PATIENCE_S, process.kill)
+            watchdog.start()
+            try:
+                yield
+                process.send_signal(signal.SIGINT)
+                _, said = process.communicate()
+                assert process.returncode == 0, said.decode()
+            finally:
+                watchdog.cancel()
+                process.kill()
 
 
-def test_the_readmes_commands_exist(tmp_path: Path) -> None:
+def results(text: str) -> list[list[str]]:
+    return sorted(line.split() for line in text.splitlines())
+
+
+def test_the_five_minutes_show_a_result(bootstrap_servers: str, tmp_path: Path) -> None:
+    first, feed_and_run, (read,), more = (
+        re.findall(r"^((?:streamlet|printf) .*?)(?:\s+#.*)?$", block, re.M)
+        for block in blocks("sh", "Five minutes")
+    )
+    (shown,) = blocks("text", "Five minutes")
+    folder = Folder(tmp_path, bootstrap_servers)
+    install_and_start, create = first
+    assert install_and_start == "streamlet broker start"
+    feed, run = feed_and_run
+    folder.type(create)
+    folder.type(feed)
+    with folder.running(run):
+        wanted = len(results(shown))
+        assert results(folder.type(f"{read} --follow --limit {wanted}")) == results(shown)
+        assert results(folder.type(read)) == results(shown)
+        run_more, *look = more
+        with folder.running(run_more):
+            for line in look:
+                assert folder.type(line), line
+
+    notebook, driver = blocks("python")[1:]
+    assert results(folder.python(notebook)) == results(shown)
+    assert folder.python(driver) == ""
+
+
+def test_the_readmes_commands_exist() -> None:
     """Every command line of the README is one that the program knows, with its options."""
-    lines = re.findall(r"^(streamlet .*?)(?:\s+#.*)?$", "\n".join(blocks("sh")), re.M)
+    lines = re.findall(
+        r"^(?:printf.* \| )?(streamlet .*?)(?:\s+#.*)?$", "\n".join(blocks("sh")), re.M
+    )
     assert len(lines) >= 6
     for line in lines:
         words = line.split()[1:]
-        name = words[:2] if words[0] in ("broker", "members", "topics") else words[:1]
+        group = words[0] in ("broker", "members", "state", "topics")
+        name = words[:2] if group else words[:1]
         done = subprocess.run(
             [sys.executable, "-m", "streamlet", *name, "--help"],
             capture_output=True,
             text=True,
             timeout=60,
-            env={"PATH": "/usr/bin:/bin", "COLUMNS": "200"},
+            env={"PATH": "/usr/bin:/bin", "COLUMNS": "200", "PYTHONPATH": str(ROOT)},
         )
         assert done.returncode == 0, line
         for option in (word for word in words if word.startswith("--")):
