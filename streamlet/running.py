@@ -117,7 +117,7 @@ class Results:
         did = f"ran {self.most_tasks} tasks and processed {records:,} records"
         if not records:
             where = " and ".join(sorted(self._inputs)) or "its topics"
-            return f"{did}; it waits for new ones in {where} (App.reset begins with the old ones)"
+            return f"{did}; there was nothing new in {where} (App.reset begins with the old)"
         if not self._serdes:
             return f"{did}; its topology writes to no topic, so there are no results to return"
         if self.keep:

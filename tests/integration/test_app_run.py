@@ -86,8 +86,8 @@ def test_a_run_that_returns_nothing_says_what_it_did(
     (said,) = (record for record in caplog.records if record.name == "streamlet.running")
     assert said.levelname == "WARNING"
     assert said.message == (
-        f"{app.name} ran 4 tasks and processed 0 records; it waits for new ones in {lines} "
-        "(App.reset begins with the old ones)"
+        f"{app.name} ran 4 tasks and processed 0 records; there was nothing new in {lines} "
+        "(App.reset begins with the old)"
     )
 
 

@@ -29,7 +29,7 @@ def results(*, sink: bool = True, keep: bool = True, tasks: int = 2) -> Results:
         (
             results(),
             0,
-            "ran 2 tasks and processed 0 records; it waits for new ones in lines and more",
+            "ran 2 tasks and processed 0 records; there was nothing new in lines and more",
         ),
         (results(sink=False), 3, "ran 2 tasks and processed 3 records; its topology writes to no"),
         (results(), 3, "processed 3 records; none of them led to a record in counts"),
