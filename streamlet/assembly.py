@@ -74,12 +74,14 @@ def open_worker(
     endpoint: tuple[str, int] | None = None,
     clock: Clock | None = None,
     on_leaving: Callable[[Leaving | None], None] = lambda leaving: None,
+    known_counts: Mapping[str, int] | None = None,
 ) -> Worker:
     """A worker that is ready to run; topics are checked, and created where they are ours.
 
     ``measured`` is given what the worker measures, once a second, on the worker's thread; others
     find that at ``endpoint``, host and port. ``on_leaving`` is told, on some thread, when the
-    instance is marked to leave, and when it is not any more.
+    instance is marked to leave, and when it is not any more. ``known_counts`` as ``known`` of
+    ``Catalog``.
 
     Raises:
         ConfigError: settings that cannot be carried out.
@@ -90,7 +92,7 @@ def open_worker(
     clock = clock or SystemClock()
     restoring = (meters := Meters(clock)).telling(observer.restoring)
     admin = admin_for(settings)
-    (catalog := Catalog(topology, admin, settings)).prepare()
+    (catalog := Catalog(topology, admin, settings, known_counts)).prepare()
     board = Board(Handover(HandoverRules.from_settings(settings)))
     with ExitStack() as undo:
         link = _link(topology.application, settings, member, board, clock, on_leaving)

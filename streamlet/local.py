@@ -96,14 +96,16 @@ def check_supported(settings: Settings) -> None:
         raise ConfigError(problems)
 
 
-def check_topics(topology: Topology, settings: Settings) -> None:
-    """Check the topics, and create those that are ours.
+def check_topics(topology: Topology, settings: Settings) -> dict[str, int]:
+    """Check the topics, and create those that are ours; partition counts of those that are read.
 
     Raises:
         BrokerError: the broker does not answer, or lacks a topic.
         TopologyError: the topology does not fit the topics.
     """
-    Catalog(topology, admin_for(settings), settings).prepare()
+    catalog = Catalog(topology, admin_for(settings), settings)
+    catalog.prepare()
+    return {topic: catalog.counts[topic] for topic in catalog.inputs}
 
 
 def open_control(application: str, settings: Settings, clock: Clock | None = None) -> ControlTopic:

@@ -163,6 +163,7 @@ def _work(orders: Orders, observer: PipeObserver) -> None:
         measured=observer.measured if first.get("measures") else None,
         endpoint=tuple(first["endpoint"]) if first.get("endpoint") else None,
         on_leaving=lambda leaving: observer.tell(**leaving_event(leaving)),
+        known_counts=first.get("counts"),
     )
     worker = BrokerWait(settings, stopped=orders.end_a_start).until_done(opened)
     worker.on_drained = partial(lower_priority, of_all=True)

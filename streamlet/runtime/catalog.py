@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections.abc import Mapping
 
 from streamlet.assignor.values import TaskInfo
 from streamlet.config import Settings
@@ -12,16 +14,32 @@ from streamlet.kafka.ports import Admin
 from streamlet.runtime.prepare import prepare_topics
 from streamlet.topology.graph import Topology
 
+log = logging.getLogger(__name__)
+
 
 class Catalog:
     """Partition counts of the topology's topics, and the tasks that follow from them.
 
     ``tasks`` is called by the control thread, everything else by the worker.
+
+    Args:
+        topology: the application's.
+        admin: knows the topics.
+        settings: the application's.
+        known: partition counts with which the instance of this worker runs already, if it does: it
+            goes on with them where those that are there now would be refused.
     """
 
-    def __init__(self, topology: Topology, admin: Admin, settings: Settings) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        admin: Admin,
+        settings: Settings,
+        known: Mapping[str, int] | None = None,
+    ) -> None:
         self._topology = topology
         self._admin = admin
+        self._known = known
         self._settings = settings
         self._lock = threading.Lock()
         self._tasks: tuple[TaskInfo, ...] = ()
@@ -40,8 +58,18 @@ class Catalog:
             BrokerError: the broker does not answer, or lacks a topic.
             TopologyError: the topology does not fit the topics.
         """
+        try:
+            self._take(self._prepared())
+        except TopologyError as error:
+            if self._known is None:
+                raise
+            counts = {name: info.partitions for name, info in self._admin.topics().items()}
+            self._take({**counts, **self._known})
+            self._tell_refused(error)
+
+    def _prepared(self) -> dict[str, int]:
         replication = self._settings.replication_factor
-        self._take(prepare_topics(self._topology, self._admin, replication=replication))
+        return prepare_topics(self._topology, self._admin, replication=replication)
 
     def learn_limits(self, dead_letters: str | None) -> None:
         """Read how large records may be in the topics that are written, dead letters included.
@@ -64,9 +92,11 @@ class Catalog:
     def look(self, now_ms: int) -> bool:
         """Look again, at most once each ``metadata.max.age.ms``; whether there are other tasks now.
 
+        Counts that the topology cannot run with (a stateful subtopology would outgrow its
+        changelog) are refused: the tasks there are go on.
+
         Raises:
             BrokerError: the broker does not answer, or lost a topic.
-            TopologyError: a stateful subtopology would outgrow its changelog.
         """
         if self._next_look_ms is None:
             self._next_look_ms = now_ms + self._settings.metadata_max_age_ms
@@ -77,8 +107,19 @@ class Catalog:
         if all(counts.get(name) == self.counts[name] for name in self.inputs):
             return False
         before = self._tasks
-        self.prepare()
+        try:
+            self._take(self._prepared())
+        except TopologyError as error:
+            self._tell_refused(error)
         return self._tasks != before
+
+    def _tell_refused(self, error: TopologyError) -> None:
+        log.error(
+            "the %d tasks there are go on, other partitions are not read, and an instance that "
+            "starts is refused: %s",
+            len(self._tasks),
+            error,
+        )
 
     def _take(self, counts: dict[str, int]) -> None:
         self.counts = counts

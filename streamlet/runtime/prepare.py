@@ -6,6 +6,8 @@ is not an error.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from streamlet.errors import TopologyError
 from streamlet.kafka.ports import Admin, NewTopic
 from streamlet.topology.graph import Topology
@@ -27,16 +29,43 @@ def prepare_topics(topology: Topology, admin: Admin, *, replication: int = -1) -
     wanted = internal_topics(topology, counts, replication)
     check_moved(topology, topology.application, tuple(existing))
     for topic in wanted:
-        _check_count(topic, counts.get(topic.name))
+        _check_count(topology, topic, counts)
     admin.create_topics([topic for topic in wanted if topic.name not in counts])
     return {**counts, **{topic.name: topic.partitions for topic in wanted}}
 
 
-def _check_count(topic: NewTopic, found: int | None) -> None:
-    if found is not None and found != topic.partitions:
-        raise TopologyError(
-            f"internal topic {topic.name} has {found} partitions but the topology needs "
-            f"{topic.partitions}: its source topic was given other partitions. Keys would meet "
-            "the wrong state; give streamlet reset module:attribute to begin anew, or give the "
-            "source topic its old count back"
-        )
+def _check_count(topology: Topology, topic: NewTopic, counts: Mapping[str, int]) -> None:
+    """Refuse another number of tasks than the state, or a topic between tasks, was made for."""
+    found = counts.get(topic.name)
+    if found is None or found == topic.partitions:
+        return
+    sources = [name for name in _behind(topology, topic.name) if counts[name] == topic.partitions]
+    raise TopologyError(
+        f"{' and '.join(sources) or 'the topology'} has {topic.partitions} partitions, but "
+        f"{topic.name} was made for {found}: keys would meet the state of other keys. Run the "
+        "application under another id, or stop all its instances and give streamlet reset "
+        "module:attribute: both begin without state. With repartition(partitions=...) in front of "
+        "its stores the number of an application's tasks does not follow its input any more"
+    )
+
+
+def _behind(topology: Topology, internal: str) -> list[str]:
+    """The application's source topics whose partitions an internal topic's follow."""
+    found: list[str] = []
+    waiting = [
+        part
+        for part in topology.subtopologies
+        if internal in (*part.changelog_topics, *part.output_topics)
+    ]
+    seen = set()
+    while waiting:
+        part = waiting.pop()
+        seen.add(part.id)
+        found += [topic for topic in part.input_topics if topic in topology.source_topics]
+        between = {topic.name for topic in part.repartitions}
+        waiting += [
+            other
+            for other in topology.subtopologies
+            if other.id not in seen and between.intersection(other.output_topics)
+        ]
+    return sorted(set(found))

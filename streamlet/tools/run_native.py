@@ -126,7 +126,7 @@ def _prepare(
     from streamlet.local import check_topics, clear_left_over, prepare_instance
 
     topology = app.topology()
-    check_topics(topology, settings)
+    orders["counts"] = check_topics(topology, settings)
     clear_left_over(topology, settings, process_id, lock, max(orders["members"], 1))
     prepare_instance(app.name, settings, process_id, lock)
 

@@ -1,0 +1,114 @@
+"""Partition counts that change while an application runs: taken where the state allows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamlet import App
+from streamlet.config import Settings
+from streamlet.errors import TopologyError
+from streamlet.runtime.catalog import Catalog
+from streamlet.testing.ports import MemoryAdmin, MemoryLog
+from streamlet.topology.graph import Topology
+from streamlet.types import TaskId
+
+SETTINGS = Settings.load(overrides=["metadata.max.age.ms=10"])
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    log = MemoryLog()
+    log.create("in", 2)
+    return log
+
+
+def grow(log: MemoryLog, partitions: int) -> None:
+    log.delete("in")
+    log.create("in", partitions)
+
+
+def stateful() -> Topology:
+    app = App("app")
+    app.stream("in", key=str, value=int).group_by_key().count(store="counts")
+    return app.topology()
+
+
+def regrouped() -> Topology:
+    app = App("app")
+    words = app.stream("in", key=str, value=int).group_by(lambda k, v: k, key=str)
+    words.count(store="counts")
+    return app.topology()
+
+
+def stateless() -> Topology:
+    app = App("app")
+    app.stream("in", key=str, value=int).to("out")
+    return app.topology()
+
+
+def prepared(log: MemoryLog, topology: Topology, known: dict[str, int] | None = None) -> Catalog:
+    catalog = Catalog(topology, MemoryAdmin(log), SETTINGS, known)
+    catalog.prepare()
+    return catalog
+
+
+def looked(catalog: Catalog) -> bool:
+    """Whether there are other tasks when the time has come to look again."""
+    assert not catalog.look(0)
+    return catalog.look(1_000_000)
+
+
+def test_a_stateless_application_takes_new_partitions(log: MemoryLog) -> None:
+    catalog = prepared(log, stateless())
+    grow(log, 3)
+    assert looked(catalog)
+    assert [info.task for info in catalog.tasks()] == [TaskId(0, n) for n in range(3)]
+
+
+@pytest.mark.parametrize("topology", [stateful, regrouped])
+def test_tasks_with_state_go_on_without_new_partitions(
+    log: MemoryLog, topology: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert callable(topology)
+    catalog = prepared(log, topology())
+    tasks = catalog.tasks()
+    grow(log, 4)
+    assert not looked(catalog)
+    assert catalog.tasks() == tasks
+    assert catalog.counts["in"] == 2
+    assert f"the {len(tasks)} tasks there are go on" in caplog.text
+    assert "in has 4 partitions, but app-" in caplog.text
+    assert not catalog.look(2_000_000)
+    assert caplog.text.count("in has 4 partitions") == 2, "said again as long as it is so"
+
+
+def test_behind_a_repartition_of_its_own_size_state_takes_any_growth(log: MemoryLog) -> None:
+    app = App("app")
+    words = app.stream("in", key=str, value=int).repartition(partitions=2, name="words")
+    words.group_by_key().count(store="counts")
+    catalog = prepared(log, app.topology())
+    grow(log, 4)
+    assert looked(catalog)
+    tasks = [info.task for info in catalog.tasks()]
+    assert tasks == [TaskId(0, n) for n in range(4)] + [TaskId(1, 0), TaskId(1, 1)]
+
+
+def test_a_start_is_refused_and_says_what_can_be_done(log: MemoryLog) -> None:
+    prepared(log, stateful())
+    grow(log, 4)
+    with pytest.raises(TopologyError, match="in has 4 partitions, but app-counts-changelog") as no:
+        prepared(log, stateful())
+    for way in ("under another id", "streamlet reset", "repartition("):
+        assert way in str(no.value)
+
+
+def test_a_worker_of_an_instance_that_runs_goes_on_with_the_counts_of_its_instance(
+    log: MemoryLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    tasks = prepared(log, stateful()).tasks()
+    grow(log, 4)
+    catalog = prepared(log, stateful(), {"in": 2})
+    assert catalog.tasks() == tasks
+    assert "in has 4 partitions" in caplog.text
+    grow(log, 2)
+    assert not looked(catalog), "there are the partitions again that it knows"
