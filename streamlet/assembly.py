@@ -79,9 +79,9 @@ def open_worker(
     """A worker that is ready to run; topics are checked, and created where they are ours.
 
     ``measured`` is given what the worker measures, once a second, on the worker's thread; others
-    find that at ``endpoint``, host and port. ``on_leaving`` is told, on some thread, when the
-    instance is marked to leave, and when it is not any more. ``known_counts`` as ``known`` of
-    ``Catalog``.
+    find that at ``endpoint``, host and port, with advice where the worker leads the group.
+    ``on_leaving`` is told, on some thread, when the instance is marked to leave, and when it is not
+    any more. ``known_counts`` as ``known`` of ``Catalog``.
 
     Raises:
         ConfigError: settings that cannot be carried out.
@@ -124,7 +124,7 @@ def open_worker(
             observer=observer,
             meters=meters,
             measured=measured,
-            advisor=None if measured is None else _advisor(topology.application, settings, link),
+            advisor=None if endpoint is None else _advisor(topology.application, settings, link),
             cleanup=_cleanup(settings, member, directory, board, link, clock),
             link=link,
             reporter=_reporter(settings, member, board, link, session, clock, meters),

@@ -21,6 +21,9 @@ from streamlet.errors import StreamletError
 #: Columns that a table in a pipe may take.
 _WIDEST = 10_000
 
+#: Clears a terminal's line from the cursor on.
+_CLEAR = "\x1b[K"
+
 
 class Output:
     """A command's only way to speak.
@@ -35,7 +38,11 @@ class Output:
         self.as_json = as_json
         self._out = out or sys.stdout
         self._people = _console(self._out)
-        self._notes = _console(err or sys.stderr)
+        self._err = err or sys.stderr
+        self._notes = _console(self._err)
+        #: Whether standard error is a terminal in which a line can be drawn again.
+        self.draws = self._notes.is_terminal and not self._notes.is_dumb_terminal
+        self._drawn = False
         #: Whether the one document was printed; it must not be printed twice.
         self.answered = False
 
@@ -52,6 +59,7 @@ class Output:
 
     def tick(self, document: Any, people: RenderableType | None = None) -> None:
         """Print one of many results, a JSON document per line; for ``--watch``."""
+        self._wipe()
         if self.as_json:
             self.answered = True
             print(json.dumps(document, ensure_ascii=False), file=self._out, flush=True)
@@ -60,21 +68,41 @@ class Output:
 
     def lines(self, texts: Sequence[str]) -> None:
         """Print many results as they are, a line each; documents in JSON lines among them."""
+        self._wipe()
         self.answered = True
         self._out.write("".join(f"{text}\n" for text in texts))
         self._out.flush()
 
     def note(self, text: str) -> None:
         """Tell people something beside the result."""
+        self._wipe()
         self._notes.print(Text(text))
 
     def notes(self, people: RenderableType) -> None:
         """Tell people something beside the result that is more than a line of text."""
+        self._wipe()
         self._notes.print(people)
+
+    def status(self, text: str) -> None:
+        """Show a text in the last line of the terminal, in place of the one before.
+
+        What is printed next takes its place. Without a terminal nothing is shown.
+        """
+        if self.draws:
+            self._drawn = True
+            self._err.write(f"\r{_CLEAR}{text[: self._notes.width - 1]}\r")
+            self._err.flush()
+
+    def _wipe(self) -> None:
+        if self._drawn:
+            self._drawn = False
+            self._err.write(_CLEAR)
+            self._err.flush()
 
     def failed(self, error: BaseException, exit_code: int) -> None:
         """Say what went wrong: to people always, as the JSON document if there is none yet."""
         kind = type(error).__name__
+        self._wipe()
         self._notes.print(Text.assemble(("error: ", "bold red"), str(error) or kind))
         if self.as_json and not self.answered:
             problem = {"type": kind, "message": str(error), "exit_code": exit_code}

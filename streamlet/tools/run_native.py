@@ -14,10 +14,10 @@ from streamlet.tools.command import Common
 if TYPE_CHECKING:
     from streamlet.app import App
     from streamlet.config import Settings
-    from streamlet.runtime.metrics.exposition import Exposition
     from streamlet.runtime.signals import GracefulStop
     from streamlet.starting import BrokerWait
     from streamlet.state.directory import FolderLock
+    from streamlet.tools.run_live import Measures
     from streamlet.tools.run_progress import RunProgress
 
 #: How long the workers' graceful stop may take beside the three session time-outs that its last
@@ -79,6 +79,7 @@ def _run(
     from streamlet.starting import StartStoppedError
     from streamlet.state.directory import StateDirectory
     from streamlet.state.instances import InstanceRecord
+    from streamlet.tools.run_live import LiveLine, Measures
     from streamlet.tools.run_progress import RunProgress
 
     app.topology()  # one that cannot be is refused before anything is written
@@ -96,6 +97,7 @@ def _run(
     with lock, served as exposition:
         record = InstanceRecord(lock, orders["name"])
         progress = RunProgress(common.output, app.name, orders["name"], record.say)
+        measures = Measures(exposition, LiveLine(common.output, orders["name"]))
         orders["process_id"] = process_id
         ended = "failed"
         try:
@@ -103,9 +105,9 @@ def _run(
             waiting.until_done(partial(_prepare, app, settings, process_id, lock, orders))
             if orders["members"]:
                 stop_ms = STOP_MS + 3 * settings.session_timeout_ms
-                code = _supervise(orders, progress, exposition, drain_on_sigterm, stop, stop_ms)
+                code = _supervise(orders, progress, measures, drain_on_sigterm, stop, stop_ms)
             else:
-                code = _run_here(app, settings, orders, progress, exposition, stop, waiting)
+                code = _run_here(app, settings, orders, progress, measures, stop, waiting)
             if progress.drained:
                 lower_priority(of_all=True)  # others may still be at their hand-overs
                 forget_instance(app.name, settings, process_id)
@@ -134,7 +136,7 @@ def _prepare(
 def _supervise(
     orders: dict[str, Any],
     progress: RunProgress,
-    exposition: Exposition | None,
+    measures: Measures,
     drain_on_sigterm: bool,
     stop: GracefulStop,
     stop_ms: int,
@@ -148,11 +150,11 @@ def _supervise(
     orders["log_level"] = logging.getLevelName(logging.getLogger().level).lower()
     orders["log_json"] = is_json()
     orders["path"] = [entry for entry in sys.path if entry]
-    orders["measures"] = exposition is not None
-    orders["endpoint"] = None if exposition is None else exposition.address
+    orders["measures"] = measures.wanted
+    orders["endpoint"] = measures.endpoint
 
     def on_event(member: int, event: dict[str, Any]) -> None:
-        if exposition is None or not exposition.event(member, event):
+        if not measures.event(member, event):
             progress.event(member, event)
 
     instance = Instance(
@@ -173,7 +175,7 @@ def _run_here(
     settings: Settings,
     orders: dict[str, Any],
     progress: RunProgress,
-    exposition: Exposition | None,
+    measures: Measures,
     stop: GracefulStop,
     waiting: BrokerWait,
 ) -> int:
@@ -194,8 +196,8 @@ def _run_here(
         assignor=app.assignor,
         policy=app.policy,
         observer=app.listeners.around(progress.observer()),
-        measured=None if exposition is None else partial(exposition.take, 0),
-        endpoint=None if exposition is None else exposition.address,
+        measured=partial(measures.take, 0) if measures.wanted else None,
+        endpoint=measures.endpoint,
         on_leaving=lambda leaving: progress.event(0, leaving_event(leaving)),
     )
     worker = waiting.until_done(opened)

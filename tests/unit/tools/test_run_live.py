@@ -1,0 +1,98 @@
+"""The line that ``streamlet run`` keeps up to date: what it adds up, and where it is drawn."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from streamlet.clock import ManualClock
+from streamlet.runtime.metrics.exposition import Exposition
+from streamlet.runtime.metrics.health import Limits
+from streamlet.runtime.metrics.values import Sample, Snapshot
+from streamlet.tools.output import Output
+from streamlet.tools.run_live import LiveLine, Measures
+
+
+def snapshot(records: int, rate: float, tasks: int, *lags: int) -> Snapshot:
+    return Snapshot(
+        (
+            Sample("streamlet_stream_thread_process_total", (), records),
+            Sample("streamlet_stream_thread_process_rate", (), rate),
+            Sample("streamlet_stream_thread_process_latency_seconds", (), [1.0, 2.0]),
+            Sample("streamlet_stream_thread_tasks", ("active",), tasks),
+            Sample("streamlet_stream_thread_tasks", ("standby",), 7),
+            *(
+                Sample("streamlet_consumer_fetch_manager_records_lag", ("0_0", "t", str(n)), lag)
+                for n, lag in enumerate(lags)
+            ),
+        )
+    )
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "60")
+    return Screen()
+
+
+def test_the_workers_values_are_added_up_those_that_ended_count_with_their_records() -> None:
+    live = LiveLine(Output(as_json=False), "one")
+    live.take(0, snapshot(1_000, 20.4, 2, 5, 6))
+    live.take(1, snapshot(500, 10.0, 1))
+    assert live.text == "one: 1,500 records, 30/s, lag 11, 3 tasks"
+    live.ended(0)
+    assert live.text == "one: 1,500 records, 10/s, lag unknown, 1 tasks"
+    live.take(0, snapshot(1, 1.0, 2, 4))
+    assert live.text == "one: 1,501 records, 11/s, lag 4, 3 tasks"
+
+
+def test_a_terminal_shows_the_line_until_something_else_is_printed(screen: Screen) -> None:
+    output = Output(as_json=False, out=(out := io.StringIO()), err=screen)
+    output.status("first")
+    output.status("second" * 20)
+    output.note("a note")
+    output.note("another")
+    output.status("third")
+    output.answer({}, "the answer")
+    cut = ("second" * 20)[:59]
+    assert screen.getvalue() == (
+        f"\r\x1b[Kfirst\r\r\x1b[K{cut}\r\x1b[Ka note\nanother\n\r\x1b[Kthird\r\x1b[K"
+    )
+    assert out.getvalue() == "the answer\n"
+
+
+def test_nothing_is_drawn_or_measured_for_a_pipe() -> None:
+    output = Output(as_json=False, err=(err := io.StringIO()))
+    live = LiveLine(output, "one")
+    live.take(0, snapshot(1, 1.0, 1))
+    assert err.getvalue() == ""
+    assert not Measures(None, live).wanted
+
+
+def test_a_terminal_or_a_port_wants_measures_and_only_the_port_has_an_endpoint(
+    screen: Screen,
+) -> None:
+    drawn = LiveLine(Output(as_json=False, err=screen), "one")
+    assert Measures(None, drawn).wanted
+    assert Measures(None, drawn).endpoint is None
+    piped = LiveLine(Output(as_json=False, err=io.StringIO()), "one")
+    served = Exposition("app", "one", 1, limits=Limits(1, 1), clock=ManualClock())
+    served.address = ("localhost", 9404)
+    assert Measures(served, piped).wanted
+    assert Measures(served, piped).endpoint == ("localhost", 9404)
+
+
+def test_events_of_workers_reach_the_line(screen: Screen) -> None:
+    measures = Measures(None, live := LiveLine(Output(as_json=False, err=screen), "one"))
+    assert measures.event(0, snapshot(3, 1.0, 1, 2).to_event())
+    assert "one: 3 records, 1/s, lag 2, 1 tasks" in screen.getvalue()
+    assert not measures.event(0, {"event": "exited", "exit_code": 0})
+    assert live.text == "one: 3 records, 0/s, lag unknown, 0 tasks"
+    assert not measures.event(0, {"event": "state", "state": "RUNNING", "tasks": []})
