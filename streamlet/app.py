@@ -495,7 +495,7 @@ class App:
         """
         run = self._run
         if run is not None:
-            run.drain(None if timeout is None else _ms(timeout))
+            run.drain(None if timeout in (None, math.inf) else _ms(timeout))
 
     def __enter__(self) -> Self:
         return self

@@ -33,10 +33,20 @@ def _named(member: LiveMember, control: ControlView) -> LiveMember:
     said = control.progress_of(member.described.member_id)
     if member.subscription is not None or said is None:
         return member
-    name = said.member.removesuffix(f"-{said.number}")
+    name = instance_name(control, said.instance)
     return attrs.evolve(
         member, subscription=Subscription(said.instance, name, said.number, 1.0, 1, ())
     )
+
+
+def instance_name(control: ControlView, process_id: str) -> str:
+    """The name of an instance as its members reported it, its process id if they did not."""
+    names = (
+        member.member.removesuffix(f"-{member.number}")
+        for member in control.progress.values()
+        if member.instance == process_id
+    )
+    return next(names, process_id)
 
 
 @attrs.frozen

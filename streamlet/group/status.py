@@ -15,8 +15,9 @@ from streamlet.control.values import TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.group.envelope import STREAM
 from streamlet.group.live import LiveGroup, LiveMember, tasks
-from streamlet.group.present import Handover, Present, named
+from streamlet.group.present import Handover, Present, instance_name, named
 from streamlet.group.unassigned import unassigned
+from streamlet.group.values import staying
 from streamlet.types import TaskId, TopicPartition
 
 _MOVING = frozenset({"PreparingRebalance", "CompletingRebalance"})
@@ -97,23 +98,32 @@ def _instances(present: Present) -> list[dict[str, Any]]:
             "process_id": members[0].said.instance,
             "capacity": members[0].said.capacity,
             "tags": dict(sorted(members[0].said.tags.items())),
-            "leaving": _leaving(members, present.control),
+            "leaving": _leaving(present, members),
             "members": [_member(present, member, stateful, learned) for member in members],
         }
         for members in together.values()
     ]
 
 
-def _leaving(members: Sequence[LiveMember], control: ControlView) -> dict[str, int | None] | None:
-    """Since when and until when; a mark is seen before its members have rejoined with it."""
-    marks = [member.said.leaving for member in members if member.said.leaving is not None]
+def _leaving(present: Present, members: Sequence[LiveMember]) -> dict[str, Any] | None:
+    """Since when and until when; a mark is seen before its members have rejoined with it.
+
+    ``waits_for``: the instances that replace it and are not there, by name, or by process id if
+    they reported nothing lately.
+    """
+    control = present.control
+    asked = [member.said.leaving for member in members if member.said.leaving is not None]
     mark = control.marks.get(members[0].said.instance)
-    if not marks:
-        if mark is None:
-            return None
-        return {"since_ms": mark.since_ms, "deadline_ms": mark.deadline_ms}
-    first = min(marks, key=lambda mark: mark.since_ms)
-    return {"since_ms": first.since_ms, "deadline_ms": first.deadline_ms}
+    first = min(asked, key=lambda one: one.since_ms) if asked else mark
+    if first is None:
+        return None
+    there = staying(member.said for member in present.group.members)
+    missing = [one for one in first.successors if one not in there]
+    return {
+        "since_ms": first.since_ms,
+        "deadline_ms": first.deadline_ms,
+        "waits_for": [instance_name(control, one) for one in missing],
+    }
 
 
 def _member(

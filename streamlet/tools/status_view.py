@@ -56,7 +56,7 @@ def _members(instances: list[dict[str, Any]]) -> RenderableType:
         return Text("no instance is running")
     rows: list[tuple[object, ...]] = []
     for instance in instances:
-        leaving = "  (leaving)" if instance["leaving"] else ""
+        leaving = _leaving(instance["leaving"])
         for member in instance["members"]:
             tasks = member["tasks"]
             by_role = (
@@ -72,6 +72,13 @@ def _problems(instances: list[dict[str, Any]]) -> Iterable[str]:
     """Tasks that stand still, each with the reason."""
     tasks = (task for i in instances for member in i["members"] for task in member["tasks"])
     return (f"{t['task']} stands still: {t['problem']}" for t in tasks if t.get("problem"))
+
+
+def _leaving(leaving: dict[str, Any] | None) -> str:
+    if leaving is None:
+        return ""
+    missing = leaving["waits_for"]
+    return f"  (leaving once {', '.join(missing)} is back)" if missing else "  (leaving)"
 
 
 def _listed(tasks: Iterable[dict[str, Any]]) -> str:

@@ -14,9 +14,10 @@ from tests.integration.scaling.commands import (
     assert_left_well,
     await_words,
     begin,
+    operate,
     scale_down,
 )
-from tests.integration.scaling.scenes import Marks, assert_nothing_lost
+from tests.integration.scaling.scenes import Marks, assert_nothing_lost, process_id
 
 #: Tasks are shared out when the group begins, and no learner ever takes one over.
 NEVER_READY = {"learner_ready_linger_ms": "600000", "initial_assignment_delay_ms": "4000"}
@@ -109,6 +110,9 @@ def test_a_swap_goes_on_when_the_new_host_is_back_though_the_command_was_killed(
         process.kill()
         answer(process)
         assert Marks(cluster).names() == {"old"}
+        found = operate(cluster, "status", cluster.name).document["instances"]
+        [waits_for] = [one["leaving"]["waits_for"] for one in found]
+        assert waits_for in (["new"], [process_id(cluster, new)])
         new.start()
         assert_left_well([old], [new])
         await_owners(cluster, new)

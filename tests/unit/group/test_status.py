@@ -264,7 +264,10 @@ def test_an_active_task_that_is_being_restored_shows_what_is_left() -> None:
 def test_a_mark_shows_before_its_instance_has_rejoined_with_it() -> None:
     live = group(member("h1"), member("h2"))
     found = document(live, {}, control=control(marks=(Mark("process-h2", 7),)))["instances"]
-    assert [one["leaving"] for one in found] == [None, {"since_ms": 7, "deadline_ms": None}]
+    assert [one["leaving"] for one in found] == [
+        None,
+        {"since_ms": 7, "deadline_ms": None, "waits_for": []},
+    ]
     assert [
         one.leaving for one in loads(Present(live, control(marks=(Mark("process-h2", 7),))))
     ] == [
@@ -315,7 +318,7 @@ def test_members_of_an_instance_stand_together_and_a_leaving_one_says_so() -> No
         (i["name"], i["leaving"], [(m["member"], m["state"]) for m in i["members"]])
         for i in document(live, {})["instances"]
     ]
-    mark = {"since_ms": 7, "deadline_ms": 9}
+    mark = {"since_ms": 7, "deadline_ms": 9, "waits_for": []}
     assert found == [
         ("h1", None, [("h1-0", "RUNNING")]),
         ("h2", mark, [("h2-0", "PENDING_SHUTDOWN"), ("h2-1", "PENDING_SHUTDOWN")]),
@@ -346,7 +349,8 @@ def test_members_have_the_names_they_reported_while_a_rebalance_hides_their_own(
         ("h1", "process-h1", "h1-0"),
         ("h2", "process-h2", "h2-0"),
     ]
-    assert found["instances"][2]["leaving"] == {"since_ms": 7, "deadline_ms": None}
+    mark = {"since_ms": 7, "deadline_ms": None, "waits_for": []}
+    assert found["instances"][2]["leaving"] == mark
     assert found["group"]["mode"] == "incremental"
     assert found["unassigned"] == []
 
@@ -473,6 +477,15 @@ def test_an_instance_that_is_replaced_does_not_count_as_leaving_without_its_succ
         None,
     ]
     assert [m.leaving for m in last_round(group(old), Rules(), 0)[0].members] == [None]
+    assert waits_for(group(old, new)) == []
+    assert waits_for(group(old)) == ["process-h2"]
+    assert waits_for(group(old), control(word("h2"))) == ["h2"]
+    early = control(word("h2"), marks=(Mark("process-h1", 7, successors=("process-h2",)),))
+    assert waits_for(group(member("h1")), early) == ["h2"]
+
+
+def waits_for(live: LiveGroup, view: ControlView | None = None) -> list[str]:
+    return document(live, {}, control=view)["instances"][0]["leaving"]["waits_for"]  # type: ignore[no-any-return]
 
 
 def test_a_member_of_another_topology_runs_only_what_is_the_same() -> None:
