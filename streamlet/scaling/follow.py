@@ -78,11 +78,14 @@ class Follower:
                 return False
 
     def until_calm(self, stay_after_all: Sequence[Instance]) -> bool:
-        """Wait until these are treated as staying, and nobody learns; whether it is so."""
+        """Wait until these are treated as staying and no member learns; whether it is so.
+
+        A group without members is calm.
+        """
         keys = {one.key for one in stay_after_all}
         while True:
             group = self._described()
-            if group is not None and group.stable and not _stirred(group, keys):
+            if group is not None and not _stirred(group, keys):
                 return True
             if self.cluster.stopped.wait(_LOOK_MS / 1000):
                 return False

@@ -91,6 +91,9 @@ def test_a_new_instance_that_is_gone_in_the_end_has_not_taken_over(scene: Scene)
     result = wanted.checked(cluster, plan, Follower(cluster, print))
     assert (result.done, result.problem) == (False, "h1 left, but h3 is gone")
     assert result.tasks == {"h2": 3}
+    scene.coordinator.state = "Empty"
+    result = wanted.checked(cluster, plan, Follower(cluster, print))
+    assert (result.done, result.tasks) == (False, {})
 
 
 def test_a_swap_waits_for_the_new_ones_and_marks_nobody_without_them(scene: Scene) -> None:
