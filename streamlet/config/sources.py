@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.config.client_properties import CLIENT_PROPERTIES
 from streamlet.config.values import Kind, choice
 
 ENVIRON_PREFIX = "STREAMLET_"
@@ -119,6 +120,8 @@ def _take(found: Found, kinds: Mapping[str, Kind[Any]], key: str, value: Any, wh
             place = _OURS[own_key]
             hint = f"use {place}" if place else "nothing else works"
             found.problems.append(f"{where}: streamlet sets {own_key} itself, {hint}")
+        elif own_key not in CLIENT_PROPERTIES:
+            found.problems.append(f"{where}: {_unknown_property(client, own_key)}")
         else:
             found.clients.setdefault(client, {})[own_key] = value
     else:
@@ -175,6 +178,15 @@ def unknown(key: str, known: Iterable[str]) -> str:
         return f"unknown setting, did you mean {close[0]}.{rest}?"
     close = difflib.get_close_matches(plain, keys, n=1, cutoff=0.6)
     return f"unknown setting, did you mean {close[0]}?" if close else "unknown setting"
+
+
+def _unknown_property(client: str, name: str) -> str:
+    """The message for a name that follows a client's prefix, and that no client knows."""
+    plain = re.sub(r"[_\-. ]+", ".", name.strip().lower())
+    known = (plain, *difflib.get_close_matches(plain, CLIENT_PROPERTIES, n=1, cutoff=0.6))
+    meant = next((one for one in known if one in CLIENT_PROPERTIES), None)
+    hint = "" if meant is None else f", did you mean {client}.{meant}?"
+    return f"unknown setting of Kafka's client (librdkafka){hint}"
 
 
 def file_entries(file: Path | None, problems: list[str]) -> Iterator[tuple[str, str, str]]:

@@ -262,6 +262,30 @@ def test_client_settings_pass_through_by_prefix() -> None:
     assert settings.client_config("group") == {}
 
 
+@pytest.mark.parametrize(
+    ("key", "advice"),
+    [
+        ("producer.lingre.ms", "(librdkafka), did you mean producer.linger.ms?"),
+        ("producer.linger_ms", "(librdkafka), did you mean producer.linger.ms?"),
+        ("consumer.fetch.max.byte", "(librdkafka), did you mean consumer.fetch.max.bytes?"),
+        ("admin.zzz", "(librdkafka)"),
+    ],
+)
+def test_an_unknown_property_of_a_client_comes_with_advice(key: str, advice: str) -> None:
+    [problem] = problems({key: 1})
+    assert problem.startswith(f"{key}: unknown setting of Kafka's client")
+    assert problem.endswith(advice)
+
+
+def test_unknown_properties_of_clients_are_reported_with_everything_else() -> None:
+    found = problems({"producer.nonsense": 1, "commit.interval": 2, "consumer.nonsense": 3})
+    assert [problem.partition(":")[0] for problem in found] == [
+        "producer.nonsense",
+        "commit.interval",
+        "consumer.nonsense",
+    ]
+
+
 def test_security_is_given_once_and_reaches_every_client() -> None:
     settings = Settings.load(
         {
