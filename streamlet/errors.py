@@ -8,17 +8,17 @@ Foreign exceptions become one of these at the edge that met them (``kafka/client
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
 
 from streamlet.types import TaskId, TopicPartition
+from streamlet.user_code import raised_at
 
 
 def told(error: BaseException) -> str:
-    """What a program of the user's raised, with file and line, for a message without traceback."""
+    """What a program of the user's raised, its own line first, for a message without traceback."""
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    steps = traceback.extract_tb(error.__traceback__)
-    return f"{text}, {steps[-1].filename} line {steps[-1].lineno}" if steps else text
+    place = raised_at(error)
+    return text if place is None else f"{place}: {text}"
 
 
 class StreamletError(Exception):
@@ -162,11 +162,21 @@ class SerdeError(StreamletError):
 class ProcessingError(StreamletError):
     """A record that a user function, a serde or the producer failed on.
 
-    The message names topic, partition, offset and operator; the cause is chained.
+    The message begins with the user's line that ``raised``, if it was one, and names topic,
+    partition, offset and operator; the cause is chained.
     """
 
-    def __init__(self, reason: str, topic: str, partition: int, offset: int, operator: str) -> None:
-        super().__init__(f"{reason} at {topic}-{partition} offset {offset}, operator {operator}")
+    def __init__(
+        self,
+        reason: str,
+        topic: str,
+        partition: int,
+        offset: int,
+        operator: str,
+        raised: str | None = None,
+    ) -> None:
+        where = f"{reason} at {topic}-{partition} offset {offset}, operator {operator}"
+        super().__init__(where if raised is None else f"{raised}; {where}")
         self.reason = reason
         self.topic, self.partition, self.offset = topic, partition, offset
         self.operator = operator

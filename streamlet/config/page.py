@@ -28,9 +28,9 @@ A duration is whole milliseconds, text with a unit (`500ms`, `30s`, `10m`, `1h`,
 Python, a `timedelta`. A size is bytes or text with a unit (`64 MiB`, `1GB`).
 
 Keys that begin with `consumer.`, `producer.` or `admin.` go to those clients without the prefix, in
-librdkafka's words, except for those streamlet decides itself. A key that librdkafka does not know is
-reported with the other wrong ones. `security.protocol`, `sasl.…` and
-`ssl.…` are given once and go to all clients.
+librdkafka's words, except for those streamlet decides itself. A key that librdkafka does not know
+is reported with the other wrong ones. `security.protocol`, `sasl.…` and `ssl.…` are given once and
+go to all clients.
 """
 
 

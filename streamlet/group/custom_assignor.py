@@ -44,7 +44,7 @@ class CustomAssignor:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # an exit would end the membership's thread without a word
-            self.refused = f"it raised {told(error)}"
+            self.refused = f"it failed: {told(error)}"
         else:
             if self.refused is None:
                 return plan

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.errors import ProcessingError, StreamletError, told
+from streamlet.errors import ProcessingError, told
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.runtime.inputs import Inputs, KnownEnd
 from streamlet.runtime.policy import ErrorPolicy, reason_headers
@@ -25,6 +25,7 @@ from streamlet.topology.operator import Operator
 from streamlet.topology.order import forks_to_cut
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
+from streamlet.user_code import raised_at
 
 Step: TypeAlias = Callable[[Batch], None]
 
@@ -417,8 +418,9 @@ class Task:
         if self._policy.action == "skip":
             self.counters.skipped += 1
             return
-        detail = f"{reason} ({_why(cause)})"
-        error = ProcessingError(detail, where.topic, where.partition, offset, operator)
+        raised = told(cause) if cause is not None and raised_at(cause) is not None else None
+        detail = reason if raised is not None else f"{reason} ({type(cause).__name__}: {cause})"
+        error = ProcessingError(detail, where.topic, where.partition, offset, operator, raised)
         error.__cause__ = cause
         if self._policy.action == "fail":
             raise error
@@ -439,13 +441,6 @@ class Task:
                 i = raw.offsets.index(offset)
                 return raw.keys[i], raw.values[i], raw.timestamps[i]
         raise AssertionError(f"no raw record for {where} offset {offset}")
-
-
-def _why(cause: BaseException | None) -> str:
-    """Why a record failed; where the user's program raised it, with the line."""
-    if cause is None or isinstance(cause, StreamletError):
-        return f"{type(cause).__name__}: {cause}"
-    return told(cause)
 
 
 def _milliseconds(time: object) -> int:

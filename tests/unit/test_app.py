@@ -52,9 +52,9 @@ def test_an_application_is_found_in_a_module_of_the_current_folder(module: str) 
         ("broken_of_test:app", "cannot be imported: No module named 'not_there_of_test'"),
         (
             "failing_of_test:app",
-            r"cannot be imported: ZeroDivisionError: .*failing_of_test.py line 1",
+            r"cannot be imported: .*failing_of_test.py:1 in <module>, `.*`: ZeroDivisionError: ",
         ),
-        ("exiting_of_test:app", r"cannot be imported: SystemExit: 0, .*exiting_of_test.py line 2"),
+        ("exiting_of_test:app", r"cannot be imported: .*exiting_of_test.py:2 in .*: SystemExit: 0"),
     ],
 )
 @pytest.mark.usefixtures("module")

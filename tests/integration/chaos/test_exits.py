@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
 #: What the log says of each way to exit; no process code decides that the instance ends.
 SAID = {
-    "sys.exit 0": r"a record failed \(SystemExit: 0, {line}\) at {topic}-\d offset \d+, operator K",
-    "sys.exit 5": r"a record failed \(SystemExit: 5, {line}\) at {topic}-\d offset \d+, operator K",
+    "sys.exit 0": r"{line}: SystemExit: 0; a record failed at {topic}-\d offset \d+, operator K",
+    "sys.exit 5": r"{line}: SystemExit: 5; a record failed at {topic}-\d offset \d+, operator K",
     "os._exit 0": r"worker \d ended \(exit code 0 without a report of its end",
     "os._exit 6": r"worker \d ended \(exit code 6 without a report of its end",
 }
@@ -52,7 +52,7 @@ def test_a_function_that_exits_fails_its_worker_which_starts_again(
     cluster.await_settled()
 
     assert len(set(before) & set(instance.workers())) == 1, "only one worker has ended"
-    line = rf"{topologies.__file__} line \d+"
+    line = rf"{Path(topologies.__file__).name}:\d+ in \w+, `.*`"
     said = SAID[how].format(line=line, topic=cluster.topic("in"))
     assert re.search(said, instance.log()), instance.log()
     assert instance.stop() == 0, instance.log()

@@ -66,10 +66,10 @@ def rubbish(state: GroupState) -> Plan:
     [
         (outright, "it broke U2: a runs 0_0, but it is with ['b'] (and 1 more)"),
         (for_nobody, "it broke U13: the plan is not for exactly the members there are"),
-        (raising, "it raised LookupError: no lags today"),
-        (exiting, "it raised SystemExit: 0"),
+        (raising, "LookupError: no lags today"),
+        (exiting, "in exiting, `sys.exit(0)`: SystemExit: 0"),
         (nothing, "expected a Plan, it returned NoneType"),
-        (rubbish, "it raised AttributeError: 'str' object has no attribute"),
+        (rubbish, "it failed: AttributeError: 'str' object has no attribute"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused_by_name_and_streamlets_own_is_used(
@@ -78,7 +78,7 @@ def test_a_plan_that_cannot_be_is_refused_by_name_and_streamlets_own_is_used(
     guarded = CustomAssignor(own)
     assert guarded(two()) == assign(two())
     assert guarded.refused is not None
-    assert guarded.refused.startswith(reason)
+    assert reason in guarded.refused
     assert reason in caplog.text
     assert "generation 8" in caplog.text
 

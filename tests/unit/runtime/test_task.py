@@ -101,7 +101,10 @@ def test_a_failing_record_stops_the_task_and_names_itself() -> None:
 def test_a_failing_record_tells_the_line_of_the_program_it_failed_on() -> None:
     running = task(graph(each("upper", ("source",), upper), sink("upper")))
     line = upper.__code__.co_firstlineno + 2
-    with pytest.raises(ProcessingError, match=rf"ValueError: no such word, .*\.py line {line}\)"):
+    said = (
+        rf"test_task\.py:{line} in upper, `raise ValueError\(.*\)`: ValueError: no such word; a rec"
+    )
+    with pytest.raises(ProcessingError, match=said):
         running.process(raw("bad"))
 
 

@@ -1,0 +1,69 @@
+"""Places in the user's own program: which line raised, or which line a thread is at.
+
+A line is the user's if its file belongs neither to streamlet nor to Python or an installed package.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sysconfig
+from collections.abc import Iterable
+from pathlib import Path
+from traceback import walk_tb
+from types import CodeType
+
+import attrs
+
+_OURS = str(Path(__file__).parent) + os.sep
+_LIBRARIES = tuple(
+    path + os.sep
+    for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    if (path := sysconfig.get_path(name))
+)
+
+
+@attrs.frozen
+class Place:
+    """A line of a program."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        """For a message: where it is, as editors and terminals follow it, and the code there."""
+        code = linecache.getline(self.file, self.line).strip()
+        here = str(Path.cwd()) + os.sep
+        where = f"{self.file.removeprefix(here)}:{self.line} in {self.function}"
+        return f"{where}, `{code}`" if code else where
+
+
+def raised_at(error: BaseException) -> Place | None:
+    """The user's line that raised, or that called what raised; None if no line is the user's."""
+    return users_line((frame.f_code, line) for frame, line in walk_tb(error.__traceback__))
+
+
+def users_line(steps: Iterable[tuple[CodeType, int]]) -> Place | None:
+    """The innermost of these lines that is the user's; ``steps`` lead from the outermost inwards.
+
+    Where the program itself is an installed package, that is the first line which is not ours.
+    """
+    own = called = None
+    for code, line in steps:
+        place = Place(code.co_filename, line, code.co_name)
+        if is_users(code.co_filename):
+            own = place
+        elif called is None and not is_ours(code.co_filename):
+            called = place
+    return own or called
+
+
+def is_ours(file: str) -> bool:
+    """Whether a file belongs to streamlet, or to Python's own machinery of imports."""
+    return file.startswith((_OURS, "<frozen"))
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is the user's own."""
+    return not (is_ours(file) or file.startswith(_LIBRARIES))

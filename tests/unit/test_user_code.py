@@ -1,0 +1,62 @@
+"""Which line of a traceback is the user's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streamlet import user_code
+from streamlet.errors import told
+from streamlet.serdes import json as json_serde
+from streamlet.user_code import Place, raised_at
+
+
+def divide(number: int) -> int:
+    return 1 // number
+
+
+def parse(text: str) -> object:
+    return json.loads(text)
+
+
+def raised(function: Callable[..., object], *given: object) -> BaseException:
+    with pytest.raises(Exception) as caught:
+        function(*given)
+    steps = caught.value.__traceback__
+    assert steps is not None
+    return caught.value.with_traceback(steps.tb_next)  # without this function's own line
+
+
+def line_of(function: Callable[..., object]) -> int:
+    return function.__code__.co_firstlineno + 1
+
+
+def test_the_line_that_raised_comes_first_with_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parent)
+    said = told(raised(divide, 0))
+    place = f"test_user_code.py:{line_of(divide)} in divide, `return 1 // number`"
+    assert said == f"{place}: ZeroDivisionError: integer division or modulo by zero"
+
+
+def test_a_library_is_not_to_blame_but_the_line_that_called_it() -> None:
+    assert raised_at(raised(parse, "{")) == Place(__file__, line_of(parse), "parse")
+
+
+def test_a_builtin_has_no_line() -> None:
+    assert raised_at(raised(int, "x")) is None
+    assert told(raised(int, "x")).startswith("ValueError: invalid literal")
+
+
+def test_our_own_lines_are_never_named() -> None:
+    assert raised_at(raised(json_serde, 1, 2, 3)) is None
+
+
+def test_of_a_program_that_is_installed_the_function_is_named_that_was_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = str(Path(__file__).parent)
+    monkeypatch.setattr(user_code, "_LIBRARIES", (*user_code._LIBRARIES, here))
+    assert raised_at(raised(parse, "{")) == Place(__file__, line_of(parse), "parse")
