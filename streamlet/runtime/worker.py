@@ -54,6 +54,7 @@ from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.sending import Sending
 from streamlet.runtime.store_failures import StoreFailures
 from streamlet.runtime.task import Output
+from streamlet.runtime.watchdog import Watchdog
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -143,11 +144,11 @@ class Worker:
         self._settings, self._measured = settings, measured
         self.meters = meters or Meters(clock)
         self._advisor, self._cleanup = advisor, cleanup
-        self._group, self._board = group, board
-        self._source, self._sink = source, sink
+        self._group, self._board, self._source, self._sink = group, board, source, sink
         self._sending = Sending(sink, policy, activation.application)
         self._activation, self._copies, self._commit = activation, copies, commit
         self._catalog, self._purge = catalog, purge
+        self._watchdog = Watchdog(clock, settings.max_poll_interval_ms)
         self._clock, self._observer = clock, observer
         self._link, self._reporter = link, reporter
         self._closer = Closer(clock, _close_later_ms(settings, siblings))
@@ -200,6 +201,7 @@ class Worker:
         collecting = gc.isenabled()
         gc.disable()  # each batch is thousands of tracked messages; collected at commits instead
         try:
+            self._watchdog.start()
             self._set_state("REBALANCING")
             if self._link is not None and not self._link.wait_read(MARKS_MS):
                 log.warning("joining without knowing the control topic: it cannot be read yet")
@@ -227,6 +229,7 @@ class Worker:
 
     def run_once(self) -> None:
         """One round: orders, restoring, a batch, perhaps a commit."""
+        self._watchdog.beat()
         if self._link is not None:
             self._link.check_reset()
         if self._copies is not None:
@@ -552,6 +555,7 @@ class Worker:
         self._measured(measure(member, self.meters, self._group, self._source))
 
     def _close(self) -> None:
+        self._watchdog.close()
         self.counters.skipped += self._sending.skipped
         self.counters.dead_lettered += self._sending.dead_lettered
         closers = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,8 @@ LATEST = "CHAOS_LATEST_VERSION"
 #: How ``exiting`` ends its process, as ``os._exit 0``, and the file that says that it has.
 EXIT = "CHAOS_EXIT"
 EXITED = "CHAOS_EXITED"
+#: The file that ``blocking`` waits for the end of, as long as there is one.
+BLOCKED = "CHAOS_BLOCKED"
 
 
 def counting(name: str) -> App:
@@ -63,6 +66,20 @@ def _exit_once(number: int) -> int:
     return number
 
 
+def blocking(name: str) -> App:
+    """Counts per key behind a function that takes its time at a negative number."""
+    app = App(name)
+    events = app.stream(f"{name}-in", key=str, value=int).map_values(_block, value=int)
+    events.group_by_key().count(store="counts").to_stream().to(f"{name}-counts")
+    return app
+
+
+def _block(number: int) -> int:
+    while number < 0 and Path(os.environ[BLOCKED]).exists():
+        time.sleep(0.05)
+    return number
+
+
 def retyped(name: str) -> App:
     """As ``counting``, but its store holds something else under the same name."""
     app = App(name)
@@ -97,6 +114,7 @@ def renamed(name: str) -> App:
 
 
 SHAPES: dict[str, Callable[[str], App]] = {
+    "blocking": blocking,
     "counting": counting,
     "exiting": exiting,
     "joined": joined,
