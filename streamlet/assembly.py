@@ -29,7 +29,6 @@ from streamlet.group.session import GroupSession, SessionEvent
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
-from streamlet.kafka.limits import Limits
 from streamlet.local import (
     MemberIdentity,
     admin_for,
@@ -75,13 +74,14 @@ def open_worker(
     clock: Clock | None = None,
     on_leaving: Callable[[Leaving | None], None] = lambda leaving: None,
     known_counts: Mapping[str, int] | None = None,
+    on_member_id: Callable[[str], None] = lambda member_id: None,
 ) -> Worker:
     """A worker that is ready to run; topics are checked, and created where they are ours.
 
     ``measured`` is given what the worker measures, once a second, on the worker's thread; others
-    find that at ``endpoint``, host and port, with advice where the worker leads the group.
-    ``on_leaving`` is told, on some thread, when the instance is marked to leave, and when it is not
-    any more. ``known_counts`` as ``known`` of ``Catalog``.
+    find that at ``endpoint``, host and port, with advice where the worker leads the group. On some
+    thread ``on_leaving`` is called when the instance is marked to leave, or is not any more, and
+    ``on_member_id`` with each member id. ``known_counts`` as ``known`` of ``Catalog``.
 
     Raises:
         ConfigError: settings that cannot be carried out.
@@ -95,17 +95,16 @@ def open_worker(
     (catalog := Catalog(topology, admin, settings, known_counts)).prepare()
     board = Board(Handover(HandoverRules.from_settings(settings)))
     with ExitStack() as undo:
-        link = _link(topology.application, settings, member, board, clock, on_leaving)
-        _publish(link, member, endpoint)
+        link = _link(topology.application, settings, member, board, clock, on_leaving, endpoint)
         undo.callback(link.close)
-        directory = StateDirectory(settings.state_dir, topology.application)
-        board.add_dormant(dormant_copies(directory, admin))
-        session = _session(topology, settings, member, catalog, board, link, assignor, clock)
+        directory = _directory(topology, settings, board, admin)
+        session = _session(
+            topology, settings, member, catalog, board, link, assignor, clock, on_member_id
+        )
         undo.callback(session.close)
         copies = _copies(topology, settings, session, board, directory, clock)
         name = f"{topology.application}-{member.member}"
-        catalog.learn_limits(policy.topic)
-        sink = _sink(topology, settings, name, catalog.limits)
+        sink = _sink(topology, settings, name, catalog, policy)
         worker = Worker(
             settings,
             group=session,
@@ -132,6 +131,15 @@ def open_worker(
         )
         undo.pop_all()
     return worker
+
+
+def _directory(
+    topology: Topology, settings: Settings, board: Board, admin: KafkaAdmin
+) -> StateDirectory:
+    """The state folder, once the board knows of the dormant copies in it."""
+    directory = StateDirectory(settings.state_dir, topology.application)
+    board.add_dormant(dormant_copies(directory, admin))
+    return directory
 
 
 def _commit(
@@ -171,11 +179,6 @@ def _cleanup(
     )
 
 
-def _publish(link: ControlLink, member: MemberIdentity, endpoint: tuple[str, int] | None) -> None:
-    if endpoint is not None:
-        link.publish(Endpoint(member.instance, member.number, member.member, *endpoint))
-
-
 def _reporter(
     settings: Settings,
     member: MemberIdentity,
@@ -208,13 +211,16 @@ def _advisor(application: str, settings: Settings, link: ControlLink) -> Advisor
     return Advisor(opened, lambda: link.leads)
 
 
-def _sink(topology: Topology, settings: Settings, name: str, limits: Limits) -> KafkaSink:
-    """A producer that knows its topics already."""
+def _sink(
+    topology: Topology, settings: Settings, name: str, catalog: Catalog, policy: ErrorPolicy
+) -> KafkaSink:
+    """A producer that knows its topics already, and what they take."""
+    catalog.learn_limits(policy.topic)
     sink = KafkaSink(
         settings.bootstrap_servers,
         settings.client_config("producer"),
         delivery_timeout_ms=settings.session_timeout_ms,
-        limits=limits,
+        limits=catalog.limits,
         name=name,
     )
     outputs = {node.topic for part in topology.subtopologies for node in part.sinks}
@@ -229,6 +235,7 @@ def _link(
     board: Board,
     clock: Clock,
     on_leaving: Callable[[Leaving | None], None],
+    endpoint: tuple[str, int] | None,
 ) -> ControlLink:
     """Our end of the control topic; it reads while the rest is put together."""
 
@@ -247,6 +254,8 @@ def _link(
         reset=str(fields_of(folder / INSTANCE_LOCK).get("reset", "")),
     )
     link.start()
+    if endpoint is not None:
+        link.publish(Endpoint(member.instance, member.number, member.member, *endpoint))
     return link
 
 
@@ -286,6 +295,7 @@ def _session(
     link: ControlLink,
     assignor: Assignor | None,
     clock: Clock,
+    on_member_id: Callable[[str], None],
 ) -> GroupSession:
     config = MembershipConfig.from_settings(
         topology.application,
@@ -299,22 +309,6 @@ def _session(
         announce_joins=HandoverRules.from_settings(settings).announced_joins,
         protocol_types=types_for(settings.stream_rebalancing_mode),
     )
-    identity = Identity(
-        instance=member.instance,
-        name=member.name,
-        number=member.number,
-        instance_members=member.members,
-        capacity=settings.instance_capacity or float(member.members),
-        subtopologies=tuple(part.hash for part in topology.subtopologies),
-        stateful=frozenset(part.id for part in topology.subtopologies if part.stateful),
-        instance_id=config.instance_id,
-        tags=dict(settings.instance_tags),
-        learners=settings.stream_rebalancing_mode != "eager",
-        mode=settings.stream_rebalancing_mode,
-        imbalance=settings.stream_imbalance_percentage,
-        started_ms=clock.wall_ms(),
-    )
-
     plan = assign if assignor is None else CustomAssignor(assignor)
 
     def planned(state: GroupState) -> Plan:
@@ -322,7 +316,7 @@ def _session(
         return plan(state)
 
     protocol = TasksProtocol(
-        identity,
+        _identity(topology, settings, member, config.instance_id, clock),
         rules_from(settings, learners=True),
         planned,
         tasks=catalog.tasks,
@@ -344,8 +338,35 @@ def _session(
         return copies
 
     offer = _noting(link, board)
-    session = GroupSession(config, protocol, transport, clock, offer, describe=describe)
+    session = GroupSession(
+        config, protocol, transport, clock, offer, describe=describe, on_member_id=on_member_id
+    )
     return session
+
+
+def _identity(
+    topology: Topology,
+    settings: Settings,
+    member: MemberIdentity,
+    instance_id: str | None,
+    clock: Clock,
+) -> Identity:
+    """What the member says of itself in each subscription."""
+    return Identity(
+        instance=member.instance,
+        name=member.name,
+        number=member.number,
+        instance_members=member.members,
+        capacity=settings.instance_capacity or float(member.members),
+        subtopologies=tuple(part.hash for part in topology.subtopologies),
+        stateful=frozenset(part.id for part in topology.subtopologies if part.stateful),
+        instance_id=instance_id,
+        tags=dict(settings.instance_tags),
+        learners=settings.stream_rebalancing_mode != "eager",
+        mode=settings.stream_rebalancing_mode,
+        imbalance=settings.stream_imbalance_percentage,
+        started_ms=clock.wall_ms(),
+    )
 
 
 def _noting(link: ControlLink, board: Board) -> Callable[[SessionEvent], None]:

@@ -13,7 +13,8 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
 from streamlet.control.values import Mark, MemberKey
-from streamlet.errors import BrokerError, ConfigError, StreamletError
+from streamlet.errors import BrokerError, ConfigError, StateError, StreamletError
+from streamlet.group.dead_members import DeadMembers
 from streamlet.group.member_config import static_members
 from streamlet.group.members import MemberAdmin
 from streamlet.group.transport import Transport
@@ -24,6 +25,10 @@ from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.topology.graph import Topology
 
 log = logging.getLogger(__name__)
+
+#: A worker that crashed is back on its state after a second or two. Others restore so much state
+#: from changelogs in less, bytes: some 20 MB/s.
+SMALL_STATE = 8_000_000
 
 #: How long a broker is asked which version it has, before the first topic is made.
 VERSION_MS = 15_000
@@ -129,6 +134,32 @@ def open_control(application: str, settings: Settings, clock: Clock | None = Non
         clock or SystemClock(),
         settings.replication_factor,
     )
+
+
+def dead_members(application: str, settings: Settings) -> DeadMembers | None:
+    """Removes the members of workers that crashed; None with static ids, which await a restart.
+
+    Others have the tasks meanwhile where that is quicker than the restart: where they keep standbys
+    of them, or where there is little state to restore.
+    """
+    if settings.group_instance_id is not None:
+        return None
+    directory = StateDirectory(settings.state_dir, application)
+
+    def at_once() -> bool:
+        if settings.num_standby_replicas:
+            return True
+        try:
+            return sum(folder.bytes for folder in directory.tasks()) < SMALL_STATE
+        except StateError as error:  # files come and go beneath the look
+            log.debug("the size of the state is unknown: %s", error)
+            return False
+
+    def connect() -> Transport:
+        servers, config = settings.bootstrap_servers, settings.client_config("group")
+        return Transport(servers, config, client_id="streamlet-dead-member")
+
+    return DeadMembers(application, connect, at_once)
 
 
 def clear_left_over(

@@ -63,6 +63,10 @@ class PipeObserver:
         """The worker's state or tasks changed."""
         self.tell(event="state", state=state, tasks=[str(task) for task in tasks])
 
+    def member_changed(self, member_id: str) -> None:
+        """The group knows the worker by this member id from now on; empty: by none."""
+        self.tell(event="member", member_id=member_id)
+
     def restoring(self, progress: RestoreProgress) -> None:
         """A store is being restored."""
         self.tell(**restoring_event(progress))
@@ -164,6 +168,7 @@ def _work(orders: Orders, observer: PipeObserver) -> None:
         endpoint=tuple(first["endpoint"]) if first.get("endpoint") else None,
         on_leaving=lambda leaving: observer.tell(**leaving_event(leaving)),
         known_counts=first.get("counts"),
+        on_member_id=observer.member_changed,
     )
     worker = BrokerWait(settings, stopped=orders.end_a_start).until_done(opened)
     worker.on_drained = partial(lower_priority, of_all=True)

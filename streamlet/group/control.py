@@ -122,6 +122,7 @@ class Control:
         clock: Clock,
         on_event: Callable[[SessionEvent], None],
         describe: Callable[[], Mapping[TaskId, Copy]],
+        on_member_id: Callable[[str], None],
         start_timeout_ms: int,
     ) -> None:
         self._group = config.group
@@ -130,6 +131,7 @@ class Control:
         self._clock = clock
         self._on_event = on_event
         self._describe = describe
+        self._on_member_id = on_member_id
         self._start_timeout_ms = start_timeout_ms
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self.changed = threading.Condition()
@@ -235,6 +237,8 @@ class Control:
             machine.linked,
         )
         if view != self.view:
+            if view.member_id != self.view.member_id:
+                self._on_member_id(view.member_id)
             with self.changed:
                 self.view = view
                 self.changed.notify_all()

@@ -80,6 +80,7 @@ class GroupSession:
         on_event: takes what happens, on the control thread; must not block.
         describe: what to say of our tasks in a JoinGroup, asked on the control thread when one is
             due; None: what ``set_copies`` was last given.
+        on_member_id: called on the control thread when the member id changes, empty for none.
         start_timeout_ms: how long to look for the first coordinator before giving up; later ones
             are looked for as long as it takes.
     """
@@ -93,6 +94,7 @@ class GroupSession:
         on_event: Callable[[SessionEvent], None],
         *,
         describe: Callable[[], Mapping[TaskId, Copy]] | None = None,
+        on_member_id: Callable[[str], None] = lambda member_id: None,
         start_timeout_ms: int = 30_000,
     ) -> None:
         self._config = config
@@ -107,6 +109,7 @@ class GroupSession:
             clock,
             on_event,
             describe or (lambda: self._copies),
+            on_member_id,
             start_timeout_ms,
         )
 

@@ -8,6 +8,7 @@ again cannot mend, ends the instance. Workers of an instance that is to leave en
 
 A worker reports its end, and the exit code that counts, through its pipe. An exit without such a
 report is a crash, whatever the code of the process: user code may have called ``os._exit``.
+It reports its member id too, so that a crashed worker's member is removed from the group.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from typing import Any
 import attrs
 
 from streamlet.clock import Clock
+from streamlet.group.dead_members import DeadMembers
+from streamlet.runtime.restarts import RestartPolicy
 from streamlet.runtime.signals import GracefulStop, handled
 
 log = logging.getLogger(__name__)
@@ -34,22 +37,11 @@ log = logging.getLogger(__name__)
 #: Exit codes that a restart cannot mend: usage, not found, refused, fenced.
 FINAL_CODES = frozenset({2, 3, 5, 6})
 
+#: How long the end waits for removals of dead members, s.
+REMOVALS_S = 2.0
+
 #: What a signal wakes us with: interrupt, terminate, drain.
 _LETTERS: dict[int, bytes] = {signal.SIGINT: b"i", signal.SIGTERM: b"t", signal.SIGUSR1: b"d"}
-
-
-@attrs.frozen
-class RestartPolicy:
-    """Pauses between restarts of a worker, ms, doubling.
-
-    After ``most`` failures ``within_ms`` it is over. A failure that the worker calls ``passing``
-    (the broker is away) is not counted: an instance outlasts any outage.
-    """
-
-    first_ms: int = 500
-    longest_ms: int = 30_000
-    most: int = 6
-    within_ms: int = 300_000
 
 
 @attrs.define(eq=False)
@@ -62,7 +54,10 @@ class WorkerProcess:
     unread: bytes = b""
     passing: bool = False  # what it reported last: a failure that time alone may mend
     failures: list[int] = attrs.field(factory=list)
+    started_ms: int = 0
+    pause_ms: int = 0  # between its last end and its next start
     start_at_ms: int = 0
+    member_id: str = ""  # what the group knows it by, as far as it reported that
     #: The exit code that it reported as its own; None: no report has come.
     reported: int | None = None
     exit_code: int | None = None
@@ -88,6 +83,8 @@ class Instance:
         stop_timeout_ms: how long a graceful stop may take before the workers are killed.
         drain_on_sigterm: whether a first SIGTERM means what SIGUSR1 means.
         earlier: takes the signals that come before ``run`` does.
+        dead_members: removes the members of crashed workers from the group; None: their sessions
+            time out, or their successors have the same static ids.
     """
 
     def __init__(
@@ -102,12 +99,14 @@ class Instance:
         stop_timeout_ms: int = 90_000,
         drain_on_sigterm: bool = False,
         earlier: GracefulStop | None = None,
+        dead_members: DeadMembers | None = None,
     ) -> None:
         self._command = list(command)
         self._orders = orders
         self._clock = clock
         self._on_event = on_event
         self._restart = restart or RestartPolicy()
+        self._dead_members = dead_members
         self._stop_timeout_ms = stop_timeout_ms
         self._workers = [WorkerProcess(member) for member in range(count)]
         self._drain_on_sigterm = drain_on_sigterm
@@ -139,6 +138,8 @@ class Instance:
                 self._release()
         if self._interrupts > 1:
             return 130
+        if self._dead_members is not None:
+            self._dead_members.close(REMOVALS_S)
         return max((worker.exit_code or 0 for worker in self._workers), default=0)
 
     def stop(self) -> None:
@@ -236,7 +237,8 @@ class Instance:
         )
         os.close(write)
         worker.events, worker.unread, worker.passing = read, b"", False
-        worker.drained, worker.reported = False, None
+        worker.drained, worker.reported, worker.member_id = False, None, ""
+        worker.started_ms = self._clock.now_ms()
         self._tell(worker, {**self._orders, "member": worker.member})
         if self._drain_since_ms is not None and not self._marked:
             self._tell(worker, {"drain": self._drain_since_ms})
@@ -290,6 +292,10 @@ class Instance:
                         gone.drained, gone.exit_code = False, None
             case "ended":
                 worker.drained = event.get("drained", False)
+            case "member":
+                worker.member_id = event["member_id"]
+            case "state" if self._dead_members is not None:
+                self._dead_members.succeeded(worker.member)
             case "failed":
                 worker.reported = event["exit_code"]
             case "finished":
@@ -315,11 +321,13 @@ class Instance:
                 code = process.returncode or 1
             self._on_event(worker.member, {"event": "exited", "exit_code": code})
             self._ended(worker, code, _how_ended(worker.reported, process.returncode))
+            self._take_out(worker)
 
     def _ended(self, worker: WorkerProcess, code: int, how: str) -> None:
         now = self._clock.now_ms()
         if code == 0 and worker.drained and not self._marked and self._stopping_since is None:
-            worker.start_at_ms = now  # it left, and then the instance was to stay
+            # It left, and then the instance was to stay.
+            worker.pause_ms, worker.start_at_ms = 0, now
             return
         final = worker.reported in FINAL_CODES
         if code == 0 or final or self._stopping_since is not None:
@@ -329,7 +337,7 @@ class Instance:
             elif worker.reported is None and self._interrupts < 2:
                 log.warning("worker %d ended while it was stopping (%s)", worker.member, how)
             return
-        recent = [at for at in worker.failures if now - at < self._restart.within_ms]
+        recent = self._restart.recent(worker.failures, now)
         worker.failures = recent if worker.passing else [*recent, now]
         if not worker.passing and len(worker.failures) >= self._restart.most:
             log.error(
@@ -341,18 +349,28 @@ class Instance:
             worker.exit_code = 1
             self._begin_stop()
             return
-        pause = min(self._restart.first_ms << len(recent), self._restart.longest_ms)
+        pause = worker.pause_ms = self._restart.pause_ms(
+            len(worker.failures), now - worker.started_ms, passing=worker.passing
+        )
         worker.start_at_ms = now + pause
         counted = "" if worker.passing else f", failure {len(worker.failures)}"
         if counted:
             counted += f" of {self._restart.most} within {self._restart.within_ms // 1000} s"
         log.warning(
-            "worker %d ended (%s%s), starting it again in %d ms",
+            "worker %d ended (%s%s), starting it again %s",
             worker.member,
             how,
             counted,
-            pause,
+            f"in {pause} ms" if pause else "at once",
         )
+
+    def _take_out(self, worker: WorkerProcess) -> None:
+        """Have the member of a worker that did not leave removed; its process was reaped."""
+        member_id, worker.member_id = worker.member_id, ""
+        if self._dead_members is None or not member_id or self._interrupts > 1:
+            return
+        at_once = worker.exit_code is None and not worker.pause_ms
+        self._dead_members.died(worker.member, member_id, replaced_at_once=at_once)
 
     def _kill_all(self) -> None:
         for worker in self._workers:

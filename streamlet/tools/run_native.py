@@ -14,6 +14,7 @@ from streamlet.tools.command import Common
 if TYPE_CHECKING:
     from streamlet.app import App
     from streamlet.config import Settings
+    from streamlet.group.dead_members import DeadMembers
     from streamlet.runtime.signals import GracefulStop
     from streamlet.starting import BrokerWait
     from streamlet.state.directory import FolderLock
@@ -73,7 +74,7 @@ def _run(
     stop: GracefulStop,
     waiting: BrokerWait,
 ) -> None:
-    from streamlet.local import forget_instance
+    from streamlet.local import dead_members, forget_instance
     from streamlet.runtime.background import lower_priority
     from streamlet.runtime.metrics.server import serving
     from streamlet.starting import StartStoppedError
@@ -105,7 +106,8 @@ def _run(
             waiting.until_done(partial(_prepare, app, settings, process_id, lock, orders))
             if orders["members"]:
                 stop_ms = STOP_MS + 3 * settings.session_timeout_ms
-                code = _supervise(orders, progress, measures, drain_on_sigterm, stop, stop_ms)
+                dead = dead_members(app.name, settings)
+                code = _supervise(orders, progress, measures, drain_on_sigterm, stop, stop_ms, dead)
             else:
                 code = _run_here(app, settings, orders, progress, measures, stop, waiting)
             if progress.drained:
@@ -140,6 +142,7 @@ def _supervise(
     drain_on_sigterm: bool,
     stop: GracefulStop,
     stop_ms: int,
+    dead_members: DeadMembers | None,
 ) -> int:
     import logging
 
@@ -166,6 +169,7 @@ def _supervise(
         stop_timeout_ms=stop_ms,
         drain_on_sigterm=drain_on_sigterm,
         earlier=stop,
+        dead_members=dead_members,
     )
     return instance.run()
 

@@ -72,7 +72,7 @@ class RunProgress:
             case "failed":
                 self._error = {"type": event["error"], "message": event["message"]}
                 self._output.note(f"{self._who(member)} failed: {event['message']}")
-            case "finished" | "exited":
+            case "member" | "finished" | "exited":
                 pass  # what it means for the instance, the supervisor logs
             case unknown:
                 raise AssertionError(f"a worker reported {unknown!r}")

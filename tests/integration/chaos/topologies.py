@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from streamlet import App
+from streamlet import App, local
 from streamlet.group.tasks import TasksProtocol
 
 #: Keys of the input look like ``k17``; a group is the last digit.
@@ -26,6 +26,8 @@ EXIT = "CHAOS_EXIT"
 EXITED = "CHAOS_EXITED"
 #: The file that ``blocking`` waits for the end of, as long as there is one.
 BLOCKED = "CHAOS_BLOCKED"
+#: How much state others restore rather than wait for a crashed worker's restart, bytes.
+SMALL_STATE = "CHAOS_SMALL_STATE"
 
 
 def counting(name: str) -> App:
@@ -122,6 +124,9 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "regrouped": regrouped,
     "renamed": renamed,
 }
+
+if SMALL_STATE in os.environ:
+    local.SMALL_STATE = int(os.environ[SMALL_STATE])
 
 if LATEST in os.environ:
     TasksProtocol.__init__.__kwdefaults__["latest"] = int(os.environ[LATEST])

@@ -71,6 +71,7 @@ class Member:
     ) -> None:
         self.protocol = TwoTasks()
         self.events: queue.Queue[SessionEvent] = queue.Queue()
+        self.member_ids: queue.Queue[str] = queue.Queue()
         self.transport = transport
         self.session = GroupSession(
             config,
@@ -78,6 +79,7 @@ class Member:
             transport,
             CLOCK,
             self.events.put,
+            on_member_id=self.member_ids.put,
             **options,  # type: ignore[arg-type]
         )
 
@@ -221,6 +223,21 @@ def test_an_expired_member_is_told_that_its_tasks_are_lost_and_comes_back(
     a.next(Lost)
 
     assert a.assigned(2).member_id != before.member_id
+
+
+def test_each_member_id_is_reported_before_the_first_assignment_under_it(
+    cluster: FakeCluster, enter: Callable[..., Member]
+) -> None:
+    a = enter()
+    first = a.assigned(2).member_id
+    assert a.member_ids.get_nowait() == first
+    cluster.coordinator.expire("g", first, CLOCK.now_ms())
+
+    second = a.assigned(2).member_id
+    assert [a.member_ids.get_nowait() for _ in range(2)] == ["", second]
+
+    a.session.leave("done", WAIT_S * 1000)
+    assert a.member_ids.get(timeout=WAIT_S) == "", "who left is not to be removed"
 
 
 def test_a_commit_made_before_the_loss_was_seen_is_not_sent_under_the_new_id(

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from streamlet.clock import SystemClock
-from streamlet.runtime.instance import Instance, RestartPolicy
+from streamlet.group.dead_members import DeadMembers
+from streamlet.group.transport import Transport
+from streamlet.runtime.instance import Instance
+from streamlet.runtime.restarts import RestartPolicy
 from streamlet.runtime.signals import GracefulStop
 
 #: Plays a worker: says that it is up, obeys orders, or does what its first order says.
@@ -20,6 +23,10 @@ import json, os, subprocess, sys, time
 fd = int(sys.argv[sys.argv.index("--events-fd") + 1])
 say = lambda **event: os.write(fd, json.dumps(event).encode() + b"\\n")
 orders = json.loads(sys.stdin.readline())
+if orders.get("joins"):
+    say(event="member", member_id=f"first-{os.getpid()}")
+    say(event="member", member_id=f"id-{os.getpid()}")
+    say(event="state", state="REBALANCING", tasks=[])
 say(up=os.getpid(), group=os.getpgid(0), session=os.getsid(0))
 if orders.get("leaves_a_child"):
     late = "import os, select, sys; select.select([sys.stdin], [], [], 20); "
@@ -35,6 +42,9 @@ if orders.get("outage"):
 if orders["member"] == orders.get("who", orders["member"]):
     if orders.get("exit") is not None:
         end(orders["exit"])
+    if orders.get("leaves_and_fails"):
+        say(event="member", member_id="")
+        end(1)
     if orders.get("silent_exit") is not None:
         os._exit(orders["silent_exit"])
 for line in sys.stdin:
@@ -58,6 +68,29 @@ end()
 """
 
 
+class Removals(DeadMembers):
+    """Notes what it is asked for, and that the process was reaped by then."""
+
+    def __init__(self) -> None:
+        super().__init__("g", _connect_never, lambda: True)
+        self.calls: list[tuple[object, ...]] = []
+
+    def died(self, worker: int, member_id: str, *, replaced_at_once: bool) -> None:
+        pid = int(member_id.partition("-")[2])
+        assert not alive(pid), "it may still write"
+        self.calls.append(("died", worker, pid, replaced_at_once))
+
+    def succeeded(self, worker: int) -> None:
+        self.calls.append(("succeeded", worker))
+
+    def close(self, timeout_s: float) -> None:
+        self.calls.append(("close",))
+
+
+def _connect_never() -> Transport:
+    raise AssertionError("nothing is to be removed")
+
+
 class Events:
     """Collects what workers report and reacts to it."""
 
@@ -74,7 +107,9 @@ class Events:
         return [event["up"] for _, event in self.seen if "up" in event]
 
 
-def instance(events: Events, count: int = 1, **orders: Any) -> Instance:
+def instance(
+    events: Events, count: int = 1, dead_members: DeadMembers | None = None, **orders: Any
+) -> Instance:
     return Instance(
         [sys.executable, "-c", WORKER],
         orders,
@@ -82,6 +117,7 @@ def instance(events: Events, count: int = 1, **orders: Any) -> Instance:
         clock=SystemClock(),
         on_event=events,
         restart=RestartPolicy(first_ms=1, longest_ms=4, most=3, within_ms=60_000),
+        dead_members=dead_members,
     )
 
 
@@ -158,6 +194,30 @@ def test_a_failure_that_a_restart_cannot_mend_ends_the_instance(code: int) -> No
     events = Events()
     assert instance(events, count=2, exit=code, who=1).run() == code
     assert len(events.ups()) == 2
+
+
+def test_the_member_of_a_crashed_worker_is_removed_once_the_process_is_gone() -> None:
+    """By its newest id, and it is said whether a successor comes at once."""
+    events, removals = Events(), Removals()
+    assert instance(events, dead_members=removals, joins=True, silent_exit=1).run() == 1
+    first, second, third = events.ups()
+    joined = ("succeeded", 0)
+    assert removals.calls == [
+        joined,
+        ("died", 0, first, True),
+        joined,
+        ("died", 0, second, False),
+        joined,
+        ("died", 0, third, False),
+        ("close",),
+    ]
+
+
+def test_a_worker_that_left_the_group_before_it_failed_is_not_removed_again() -> None:
+    events, removals = Events(), Removals()
+    orders = {"joins": True, "leaves_and_fails": True}
+    assert instance(events, dead_members=removals, **orders).run() == 1
+    assert not [call for call in removals.calls if call[0] == "died"]
 
 
 @pytest.mark.parametrize("code", [0, 2, 3, 5, 6])

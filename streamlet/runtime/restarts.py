@@ -1,0 +1,39 @@
+"""When a worker that failed starts again, and when its instance gives up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+
+@attrs.frozen
+class RestartPolicy:
+    """Pauses between restarts of a worker, ms.
+
+    The first restart follows at once, and so does each after the worker ran for ``calm_ms``; the
+    pauses between failures in quick succession double. After ``most`` failures ``within_ms`` it is
+    over. A failure that the worker calls ``passing`` (the broker is away) is not counted: an
+    instance outlasts any outage.
+    """
+
+    first_ms: int = 500
+    longest_ms: int = 30_000
+    most: int = 6
+    within_ms: int = 300_000
+    calm_ms: int = 10_000
+
+    def recent(self, failures: Sequence[int], now_ms: int) -> list[int]:
+        """The failures that count still."""
+        return [at for at in failures if now_ms - at < self.within_ms]
+
+    def pause_ms(self, failures: int, ran_ms: int, *, passing: bool) -> int:
+        """The pause before a restart, behind so many failures that count, this one included.
+
+        ``ran_ms`` is how long the worker ran.
+        """
+        if not passing:
+            if failures <= 1 or ran_ms >= self.calm_ms:
+                return 0
+            failures -= 2
+        return min(self.first_ms << failures, self.longest_ms)
