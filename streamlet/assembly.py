@@ -40,7 +40,7 @@ from streamlet.runtime.activation import Activation
 from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.cleanup import Cleanup
-from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.commit import LOOK_MS, AtLeastOnceCommit
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.copies import Copies
 from streamlet.runtime.dormant import dormant_copies
@@ -157,6 +157,7 @@ def _commit(
         clock,
         open_source=lambda: _source(settings, f"{application}-check", headers=True),
         flush_timeout_ms=settings.session_timeout_ms,
+        look_ms=min(LOOK_MS, settings.metadata_max_age_ms),
     )
 
 

@@ -123,18 +123,33 @@ class KafkaAdmin:
 
     def largest_records(self, names: Sequence[str]) -> dict[str, int]:
         """Bytes that a record batch may have in each of these topics that tell it."""
+        found = self._settings(names)
+        return {name: int(own["max.message.bytes"]) for name, own in found.items()}
+
+    def delete_retentions(self, names: Sequence[str]) -> dict[str, int]:
+        """How long each of these topics that tells it and is compacted keeps deletions, ms."""
+        compacted = {
+            name: own
+            for name, own in self._settings(names).items()
+            if "compact" in own["cleanup.policy"]
+        }
+        return {name: int(own["delete.retention.ms"]) for name, own in compacted.items()}
+
+    def _settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """All settings of each of these topics that exists and whose settings we may see."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
         if not resources:
             return {}
-        found = self._described(resources)
-        limits = {}
-        for resource, future in found.items():
+        settings = {}
+        for resource, future in self._described(resources).items():
             try:
-                limits[resource.name] = int(future.result()["max.message.bytes"].value)
+                entries = future.result().items()
             except KafkaException as error:
                 if error.args[0].code() not in _UNTOLD:
                     raise self._failed(f"settings of topic {resource.name}", error) from error
-        return limits
+            else:
+                settings[resource.name] = {key: str(entry.value) for key, entry in entries}
+        return settings
 
     def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
         """What would make each of these topics again, settings of their own included."""

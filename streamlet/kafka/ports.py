@@ -167,6 +167,13 @@ class Admin(Protocol):
         """
         ...
 
+    def delete_retentions(self, names: Sequence[str]) -> dict[str, int]:
+        """How long each of these topics that is compacted keeps deletions, ms.
+
+        Topics that do not exist, or whose settings we may not see, are left out.
+        """
+        ...
+
     def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
         """What would make each of these topics again, settings of their own included.
 

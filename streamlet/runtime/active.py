@@ -20,6 +20,7 @@ import attrs
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.task import Task
+from streamlet.state.freshness import Freshness
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
@@ -55,6 +56,8 @@ class ActiveTask:
         claimed: whether the claim was accepted.
         committed: input offsets of the last accepted commit.
         ends: end of each changelog partition as of our last flush.
+        looked_ms: when all its changelogs were last looked at, whether it had written or not.
+        freshness: of the topics of its tables, which others write.
         halted: why it processes nothing although it runs; empty: it processes.
     """
 
@@ -70,6 +73,8 @@ class ActiveTask:
     ends: dict[TopicPartition, int] = attrs.field(factory=dict)
     processor: Task | None = None
     halted: str = ""
+    looked_ms: int = 0
+    freshness: dict[TopicPartition, Freshness] = attrs.field(factory=dict)
 
     def begin_again(self) -> None:
         """Begin a new active period in place: nobody has touched the task since our last commit."""
@@ -108,6 +113,12 @@ class ActiveTask:
     def changelogs(self) -> tuple[TopicPartition, ...]:
         """The changelog partitions it writes."""
         return tuple(self.stores_by_changelog)
+
+    @property
+    def tables(self) -> tuple[TopicPartition, ...]:
+        """Its input partitions that are the changelog of a table."""
+        topics = {spec.source_topic for spec in self.subtopology.stores}
+        return tuple(tp for tp in self.inputs if tp.topic in topics)
 
     def changelog(self, store: str) -> TopicPartition | None:
         """The changelog partition that this task writes for a store; None if it writes none."""

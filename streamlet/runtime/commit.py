@@ -37,11 +37,15 @@ from streamlet.runtime.active import ActiveTask, Stage
 from streamlet.runtime.opening import blamed
 from streamlet.runtime.strangers import foreign_keys
 from streamlet.state.changelog import encode_column
+from streamlet.state.freshness import Freshness
 from streamlet.state.task_state import Drained
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
+#: How often the changelogs of a task that has nothing to write are looked at all the same, ms: well
+#: within the time for which they are not compacted (``topology.internal_topics``).
+LOOK_MS = 300_000
 #: How long one call may go on with the next task; one task is never cut in pieces.
 STEP_NS = 4_000_000
 
@@ -90,6 +94,10 @@ class Part:
     #: Member id that the task is released to: the commit is a mark.
     release_to: str | None = None
     ends: dict[TopicPartition, int] = attrs.field(factory=dict)
+    #: Wall-clock time of those ends; with ``look`` also those of its tables' topics are read.
+    ends_ms: int = 0
+    look: bool = False
+    table_ends: dict[TopicPartition, int] = attrs.field(factory=dict)
     #: Up to where each changelog is known to hold nothing but ours, and how many records we sent
     #: behind that.
     checked: dict[TopicPartition, int] = attrs.field(factory=dict)
@@ -119,6 +127,8 @@ class AtLeastOnceCommit:
         clock: for measuring.
         open_source: a consumer with headers, to read what strangers wrote to a changelog.
         flush_timeout_ms: how long delivery may take.
+        look_ms: how often a stateful task is committed though it has nothing to say, to find what
+            others wrote to its changelogs, and to note the age of its stores.
     """
 
     def __init__(
@@ -130,6 +140,7 @@ class AtLeastOnceCommit:
         *,
         open_source: Callable[[], RecordSource],
         flush_timeout_ms: int,
+        look_ms: int = LOOK_MS,
     ) -> None:
         self._group = group
         self._sink = sink
@@ -137,6 +148,7 @@ class AtLeastOnceCommit:
         self._clock = clock
         self._open_source = open_source
         self._flush_timeout_ms = flush_timeout_ms
+        self._look_ms = look_ms
         self._token = 0
         #: The one commit under way: prepared, and perhaps sent. Empty when there is none.
         self._parts: list[Part] = []
@@ -298,12 +310,16 @@ class AtLeastOnceCommit:
     def _start(self, tasks: Sequence[ActiveTask]) -> None:
         """Say what a commit covers: claims, and tasks of which something is to be sent."""
         running = [t for t in tasks if t.stage in (Stage.RUNNING, Stage.STOPPED)]
-        changed = [t for t in running if t.claimed and t.changed]
+        changed = [t for t in running if t.claimed and (t.changed or self._look_due(t))]
         if changed and not self._group.alive():
             raise TaskMigratedError("no heartbeat was answered for a session timeout")
         self._delivered = not changed
         self._parts = [_claim(t) for t in running if not t.claimed]
         self._unprepared = deque(changed)
+
+    def _look_due(self, active: ActiveTask) -> bool:
+        due = self._clock.now_ms() - active.looked_ms >= self._look_ms
+        return due and active.subtopology.stateful
 
     def _prepare(self, most_ns: int | None) -> None:
         """Send what the next tasks have to say; what is dirty then belongs to the next commit."""
@@ -346,6 +362,7 @@ class AtLeastOnceCommit:
             drained = active.state.drain()
         positions = dict(active.processor.positions)
         part = Part(active, number, positions, contained, drained, checked=dict(active.ends))
+        part.look = self._look_due(active)
         for store, columns in drained.columns.items():
             changelog = active.changelog(store)
             if changelog is not None:
@@ -429,9 +446,12 @@ class AtLeastOnceCommit:
     def _read_ends(self, parts: Sequence[Part]) -> None:
         """One request for the ends of all changelogs just written; the others have not moved."""
         wanted = [tp for part in parts for tp in part.active.changelogs]
-        ends = self._admin.end_offsets(wanted)
+        wanted += [tp for part in parts if part.look for tp in part.active.tables]
+        now_ms, ends = self._clock.wall_ms(), self._admin.end_offsets(wanted)
         for part in parts:
+            part.ends_ms = now_ms
             part.ends = {tp: ends[tp] for tp in part.active.changelogs}
+            part.table_ends = {tp: ends[tp] for tp in part.active.tables if tp in ends}
 
     def _send(self) -> None:
         member_id, generation = self._group.member_id, self._group.generation
@@ -455,6 +475,8 @@ class AtLeastOnceCommit:
             active.claimed = True
             active.number = part.number
             active.by = self._by
+            if part.look or not part.number:
+                active.looked_ms = self._clock.now_ms()
             if part.drained is not None:
                 active.ends = part.ends
                 self._unwritten.append(part)
@@ -470,7 +492,19 @@ def _write(part: Part) -> None:
     """Put an accepted part into the local store."""
     assert part.drained is not None
     with blamed(part.active.task):
-        part.active.state.write(part.drained, part.contained, _local_positions(part))
+        positions = _local_positions(part)
+        part.active.state.write(part.drained, part.contained, positions, _times(part))
+
+
+def _times(part: Part) -> dict[TopicPartition, int]:
+    """Wall-clock times at which the logs of the stores held nothing behind their positions."""
+    times = dict.fromkeys(part.ends, part.ends_ms)
+    for tp in part.active.tables:
+        fresh = part.active.freshness.setdefault(tp, Freshness())
+        at_ms = fresh.reached(part.offsets[tp], part.ends_ms, part.table_ends.get(tp))
+        if at_ms is not None:
+            times[tp] = at_ms
+    return times
 
 
 def _local_positions(part: Part) -> dict[TopicPartition, int]:

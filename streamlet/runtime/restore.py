@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import attrs
 
@@ -20,6 +21,7 @@ from streamlet.clock import Clock
 from streamlet.errors import BrokerError, OutOfRangeError, TaskCorruptedError
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.runtime.opening import blamed
+from streamlet.runtime.outdated import outdated, outdated_table
 from streamlet.runtime.restore_job import (
     OPEN_END,
     Part,
@@ -247,18 +249,27 @@ class Restorer:
     def _begin_added(self) -> None:
         wanted = sorted({tp for job in self._added for tp in job.state.changelogs.values()})
         starts = self._admin.start_offsets(wanted) if wanted else {}
+        old = outdated(self._added, self._admin, self._clock.wall_ms())
         while self._added:  # what the broker does not answer for is begun in a later step
             job = healed(self._added[0])
             reason = mistrust(job, starts)
+            reason = reason or outdated_table(job, self._admin, self._clock.wall_ms())
             if reason is not None:
                 log.warning("task %s starts over: %s", job.task, reason)
                 with blamed(job.task):
                     job.state.wipe()
-            self._begin(Run(job, []), starts)
+            self._begin(Run(job, []), starts, old)
             del self._added[0]
 
-    def _begin(self, run: Run, starts: Mapping[TopicPartition, int]) -> None:
+    def _begin(
+        self,
+        run: Run,
+        starts: Mapping[TopicPartition, int],
+        old: Mapping[TopicPartition, str] | None = None,
+    ) -> None:
+        """Read what a task lacks; ``old`` says why changelogs may have forgotten some of that."""
         state, now = run.job.state, self._clock.now_ms()
+        kept = old if old and state.positions else {}
         for tp in state.changelogs.values():
             if run.job.topic_ids.get(tp.topic):
                 state.topic_ids[tp.topic] = run.job.topic_ids[tp.topic]
@@ -273,12 +284,20 @@ class Restorer:
                 OPEN_END if run.job.follow and store not in state.plain else run.job.ends[tp],
                 started_ms=now,
                 told_ms=now,
+                outdated=kept.get(tp, ""),
+                outdated_end=run.job.ends[tp],
+                look=partial(self._look, tp) if run.job.follow else None,
             )
             for store, tp in sorted(state.changelogs.items())
         ]
         self._read_on(run.parts)
         self._runs[run.job.task] = run
         self._tell_all(run, "start")
+
+    def _look(self, tp: TopicPartition) -> tuple[int, int | None]:
+        """Wall-clock time, and the end of a log that is read just now."""
+        read = tp in self._open and tp not in self._waiting
+        return self._clock.wall_ms(), self._source.known_end(tp) if read else None
 
     def _begin_again(self, run: Run, reason: str) -> None:
         starts = self._admin.start_offsets([part.tp for part in run.parts])
@@ -329,7 +348,8 @@ class Restorer:
                     part.take(batch)
         if self._positions is not None:
             for tp, position in self._positions(list(self._open.keys() - self._waiting)).items():
-                self._open[tp].position = min(position, self._open[tp].end)
+                self._open[tp].reach(position)
+        self._begin_outdated_again()
         stopped = self._stop_read()
         self._tell(self._clock.now_ms())
         return bool(batches) or stopped
@@ -339,6 +359,14 @@ class Restorer:
         read = [part for part in self._open.values() if part.position >= part.end]
         self._stop(read)
         return bool(read)
+
+    def _begin_outdated_again(self) -> None:
+        """Begin tasks again whose state is old where compaction removed what it lacks."""
+        for _, run in sorted(self._runs.items()):
+            gaps = [part for part in run.parts if part.gap]
+            if gaps:
+                reason = f"{gaps[0].tp} was compacted behind its position, {gaps[0].outdated}"
+                self._begin_again(run, reason)
 
     def _begin_cut_off_again(self) -> bool:
         """Begin tasks again whose log's start moved past them meanwhile; whether there are any."""

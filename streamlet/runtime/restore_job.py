@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
 import attrs
 
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.state.changelog import ChangelogReader, HoldingReader, PlainReader, Reader
+from streamlet.state.freshness import Freshness
 from streamlet.state.load import Loader
 from streamlet.state.task_state import TaskState
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
@@ -85,10 +86,19 @@ class Part:
     told_ms: int
     restored: int = 0
     told_of: int = 0  # of ``restored``
+    #: Why deletions below ``outdated_end`` may be missing; empty: none are. ``gap``: records are.
+    outdated: str = ""
+    outdated_end: int = 0
+    gap: bool = False
+    #: Wall-clock time and end of the log, as far as both are known just now.
+    look: Callable[[], tuple[int, int | None]] | None = None
+    freshness: Freshness = attrs.field(factory=Freshness)
 
     def take(self, batch: PartitionBatch) -> None:
         """Hand a batch to the store's loader, up to the end; what is behind it is not ours."""
         offsets, keys, values, headers = batch.offsets, batch.keys, batch.values, batch.headers
+        if self.outdated:
+            self._look_for_gap(offsets[0], offsets[-1] + 1 - len(offsets))
         stop = bisect_left(offsets, self.end)
         if stop < len(offsets):
             offsets, keys, values = offsets[:stop], keys[:stop], values[:stop]
@@ -97,10 +107,22 @@ class Part:
         self.restored += stop
         self.position = min(batch.offsets[-1] + 1, self.end)
 
+    def reach(self, position: int) -> None:
+        """Go on at this offset: there is no record before it."""
+        if self.outdated:
+            self._look_for_gap(position, position)
+        self.position = min(position, self.end)
+
+    def _look_for_gap(self, *starts: int) -> None:
+        """Note a gap where records that follow without one do not begin at the position."""
+        below = self.position < self.outdated_end
+        self.gap = self.gap or (below and any(start > self.position for start in starts))
+
     def flush(self) -> None:
         """Put the chunk on the medium with what may be said of the position."""
         position = self.reader.position(self.position)
-        self.loader.flush(position, self.reader.epoch_before(position))
+        at_ms = None if self.look is None else self.freshness.reached(position, *self.look())
+        self.loader.flush(position, self.reader.epoch_before(position), at_ms)
 
     def progress(self, phase: Phase, now_ms: int) -> RestoreProgress:
         """What there is to tell now; what is told is told once."""

@@ -16,8 +16,15 @@ from streamlet.types import TopicPartition
 class LoadTarget(Protocol):
     """What the loader asks of a ``TaskState``."""
 
-    def load(self, columns: Columns, partition: TopicPartition, position: int, epoch: int) -> None:
-        """Write a chunk and the position behind it."""
+    def load(
+        self,
+        columns: Columns,
+        partition: TopicPartition,
+        position: int,
+        epoch: int,
+        at_ms: int | None,
+    ) -> None:
+        """Write a chunk and the position behind it, which was the log's end at that time."""
         ...
 
 
@@ -42,17 +49,18 @@ class Loader:
         self._chunk.update(zip(keys, values, strict=True))
         self.bytes += sum(map(len, keys)) + sum(map(len, filter(None, values)))
 
-    def flush(self, position: int, epoch: int) -> None:
+    def flush(self, position: int, epoch: int, at_ms: int | None = None) -> None:
         """Put the chunk on the medium.
 
         Args:
             position: next offset to read.
             epoch: highest epoch met before it.
+            at_ms: wall-clock time at which the log ended there; None: it is not known.
 
         Raises:
             StateError: the medium refused.
         """
         chunk = Columns(self._store, list(self._chunk), list(self._chunk.values()))
-        self._target.load(chunk, self._partition, position, epoch)
+        self._target.load(chunk, self._partition, position, epoch, at_ms)
         self._chunk = {}
         self.bytes = 0

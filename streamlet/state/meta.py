@@ -30,6 +30,7 @@ class TaskMeta:
 
     ``on_disk`` are the stores that the database held when this was written; None if an older
     version of streamlet wrote it, which may have emptied a store and kept its position.
+    ``times`` may be missing, as in what earlier versions wrote; those read over it.
     """
 
     state: StateNumber
@@ -38,6 +39,7 @@ class TaskMeta:
     topic_ids: Mapping[str, str]
     layout: Mapping[str, tuple[str, str]]
     on_disk: frozenset[str] | None = None
+    times: Mapping[TopicPartition, int] = attrs.field(factory=dict)
 
     def to_bytes(self) -> bytes:
         """Compact JSON."""
@@ -50,6 +52,7 @@ class TaskMeta:
             "changelogs": changelogs,
             "topic_ids": dict(self.topic_ids),
             "layout": dict(self.layout),
+            "times": [[*tp, at_ms] for tp, at_ms in sorted(self.times.items())],
         }
         if self.on_disk is not None:
             fields["on_disk"] = sorted(self.on_disk)
@@ -75,6 +78,7 @@ class TaskMeta:
                     fields["topic_ids"],
                     {name: (key, value) for name, (key, value) in fields["layout"].items()},
                     frozenset(fields["on_disk"]) if "on_disk" in fields else None,
+                    {TopicPartition(t, p): at_ms for t, p, at_ms in fields.get("times", ())},
                 )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise TaskCorruptedError(f"state in {where} is damaged: {error!r}") from error

@@ -100,6 +100,9 @@ class TaskState:
         self.positions: dict[TopicPartition, int] = {}
         #: Highest epoch met before that offset.
         self.epochs: dict[TopicPartition, int] = {}
+        #: Wall-clock time, ms, at which the log of a changelog partition held nothing behind that
+        #: offset; of a partition that is not here no such time is known.
+        self.times: dict[TopicPartition, int] = {}
         #: Highest epoch met by the last restore, also behind positions that are held back.
         self.met = 0
         #: Ids of the changelog topics that the stores were built from.
@@ -184,7 +187,11 @@ class TaskState:
         return next(self._backing(store).scan(None, None), (b"", None))
 
     def write(
-        self, drained: Drained, state: StateNumber, positions: Mapping[TopicPartition, int]
+        self,
+        drained: Drained,
+        state: StateNumber,
+        positions: Mapping[TopicPartition, int],
+        times: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         """Put a drained set on the medium, with what the stores contain now, in one piece.
 
@@ -192,20 +199,22 @@ class TaskState:
             drained: what ``drain`` returned.
             state: the commit that it belongs to.
             positions: next offset to read of changelog partitions; others keep theirs.
+            times: wall-clock times, ms, at which the logs ended there, of those that are known.
 
         Raises:
             StateError: the medium refused. Nothing is written, and the set is still outstanding.
         """
         assert drained is self._outstanding, "not the set that was drained last"
-        before = self.state, self.positions, self.epochs
+        before = self.state, self.positions, self.epochs, self.times
         self.state = state
+        self.times = {**self.times, **(times or {})}
         self.positions = {**self.positions, **positions}
         self.epochs = {tp: max(self.epochs.get(tp, 0), state.epoch) for tp in self.positions}
         held, self._held = self._held, {}
         try:
             self._write(list(drained.columns.values()))
         except StateError:
-            self.state, self.positions, self.epochs = before
+            self.state, self.positions, self.epochs, self.times = before
             self._held = held
             raise
         self._outstanding = None
@@ -255,8 +264,17 @@ class TaskState:
         """The way to fill a store from its changelog; see ``load``."""
         return Loader(self, store, self.changelogs[store])
 
-    def load(self, columns: Columns, partition: TopicPartition, position: int, epoch: int) -> None:
+    def load(
+        self,
+        columns: Columns,
+        partition: TopicPartition,
+        position: int,
+        epoch: int,
+        at_ms: int | None = None,
+    ) -> None:
         """Write restored entries, each key once, and the position behind them.
+
+        ``at_ms`` is the wall-clock time at which the log ended there, if that is known.
 
         Many entries go in as one sorted file, and the position after it: a crash between the two
         reads the same records again, which changes nothing.
@@ -269,6 +287,8 @@ class TaskState:
         store.cache.clear()
         self.positions = {**self.positions, partition: position}
         self.epochs = {**self.epochs, partition: max(epoch, self.epochs.get(partition, 0))}
+        if at_ms is not None:
+            self.times = {**self.times, partition: at_ms}
         engine = self._engine(columns.store)
         if len(columns.keys) >= engine.bulk_records:
             engine.bulk(columns)
@@ -323,6 +343,7 @@ class TaskState:
         for engine in self._engines():
             engine.wipe()
         self.state, self.positions, self.epochs, self.topic_ids = NO_STATE, {}, {}, {}
+        self.times = {}
         self.again, self._held, self._anew = {}, {}, {}
         self.discard()
         self._write([])
@@ -356,6 +377,7 @@ class TaskState:
             self.topic_ids,
             self._layout,
             frozenset(self._layout.keys() - self._in_memory),
+            {tp: at_ms for tp, at_ms in self.times.items() if tp in positions},
         )
 
     def _opened(self, folder: Path, stores: Sequence[str]) -> RocksEngine:
@@ -378,6 +400,7 @@ class TaskState:
         meta.check_layout(self._layout, str(folder))
         self.state, self.positions = meta.state, dict(meta.positions)
         self.epochs, self.topic_ids = dict(meta.epochs), dict(meta.topic_ids)
+        self.times = dict(meta.times)
         for name in sorted(meta.layout):
             if self._lost(name, meta, disk):
                 self._forget(name, folder)
@@ -398,6 +421,7 @@ class TaskState:
         if tp is not None:
             self.positions.pop(tp, None)
             self.epochs.pop(tp, None)
+            self.times.pop(tp, None)
 
     def _engine(self, store: str) -> Engine:
         if store in self._in_memory or self._disk is None:

@@ -115,12 +115,22 @@ def renamed(name: str) -> App:
     return app
 
 
+def dropping(name: str) -> App:
+    """The last value per key; a negative one deletes the key."""
+    app = App(name)
+    events = app.stream(f"{name}-in", key=str, value=int)
+    last = events.group_by_key().reduce(lambda old, new: None if new < 0 else new, store="last")
+    last.to_stream().to(f"{name}-last")
+    return app
+
+
 SHAPES: dict[str, Callable[[str], App]] = {
     "blocking": blocking,
     "counting": counting,
     "exiting": exiting,
     "joined": joined,
     "retyped": retyped,
+    "dropping": dropping,
     "regrouped": regrouped,
     "renamed": renamed,
 }

@@ -388,10 +388,15 @@ def test_memory_is_bounded_by_writing_the_largest_chunk(world: World) -> None:
 
     class Watched(TaskState):
         def load(
-            self, columns: Columns, partition: TopicPartition, position: int, epoch: int
+            self,
+            columns: Columns,
+            partition: TopicPartition,
+            position: int,
+            epoch: int,
+            at_ms: int | None = None,
         ) -> None:
             written.append((str(partition.partition), len(columns.keys)))
-            super().load(columns, partition, position, epoch)
+            super().load(columns, partition, position, epoch, at_ms)
 
     states = {
         task: Watched.open(None, [Spec("s")], 1 << 20, {"s": tp})
@@ -470,13 +475,18 @@ def test_damage_met_while_restoring_starts_over_once(world: World) -> None:
 
     class Damaged(TaskState):
         def load(
-            self, columns: Columns, partition: TopicPartition, position: int, epoch: int
+            self,
+            columns: Columns,
+            partition: TopicPartition,
+            position: int,
+            epoch: int,
+            at_ms: int | None = None,
         ) -> None:
             nonlocal damaged
             if columns.keys and damaged:
                 damaged -= 1
                 raise TaskCorruptedError("a damaged block")
-            super().load(columns, partition, position, epoch)
+            super().load(columns, partition, position, epoch, at_ms)
 
     world.flush(1, 1, a=1)
     state = Damaged.open(None, [Spec("s")], 1 << 20, {"s": S0})

@@ -1,0 +1,27 @@
+"""When a position was the end of its log: what state carries of its own age."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.define
+class Freshness:
+    """Finds the time at which a position was the end of a log that goes on all the while."""
+
+    _seen: tuple[int, int] | None = None  # wall-clock time of a look, and the end as of it
+
+    def reached(self, position: int, now_ms: int, end: int | None) -> int | None:
+        """The newest time known at which nothing was behind this position; None: none is known.
+
+        ``end`` is where the log ends at ``now_ms``, None if nobody has looked.
+        """
+        if end is not None and position >= end:
+            self._seen = None
+            return now_ms
+        at_ms = None
+        if self._seen is not None and position >= self._seen[1]:
+            at_ms, self._seen = self._seen[0], None
+        if end is not None and (self._seen is None or end == self._seen[1]):
+            self._seen = now_ms, end
+        return at_ms
