@@ -21,9 +21,16 @@ def entries() -> Columns:
     return Columns("s", keys, [os.urandom(100) for _ in keys])
 
 
+def opened(folder: Path) -> RocksEngine:
+    """A database with one store."""
+    engine = RocksEngine(folder)
+    engine.use(["s"], engine.read_meta() or b"meta")
+    return engine
+
+
 def damaged(folder: Path) -> RocksEngine:
     """An open database whose largest table has a flipped bit in most blocks."""
-    engine = RocksEngine(folder, ["s"])
+    engine = opened(folder)
     for _ in range(2):
         engine.write([entries()], b"meta")
         engine._flush()
@@ -33,7 +40,7 @@ def damaged(folder: Path) -> RocksEngine:
     for at in range(100, len(data) // 2, 1_000):
         data[at] ^= 1
     table.write_bytes(bytes(data))
-    return RocksEngine(folder, ["s"])
+    return opened(folder)
 
 
 def break_it(engine: RocksEngine) -> None:
@@ -59,7 +66,7 @@ def test_a_database_that_takes_nothing_more_can_be_wiped_and_used_again(
     assert engine.backing("s").get(b"00001") is None
     engine.write([Columns("s", [b"a"], [b"1"])], b"new")
     engine.close()
-    again = RocksEngine(tmp_path, ["s"])
+    again = opened(tmp_path)
     assert (again.read_meta(), again.backing("s").get(b"a")) == (b"new", b"1")
     again.close()
 
@@ -68,7 +75,7 @@ def test_a_database_that_takes_nothing_more_is_closed_and_not_locked(tmp_path: P
     engine = damaged(tmp_path)
     break_it(engine)
     engine.close()
-    RocksEngine(tmp_path, ["s"]).close()
+    RocksEngine(tmp_path).close()
 
 
 def test_a_scan_over_a_damaged_block_is_an_error_of_ours(tmp_path: Path) -> None:
