@@ -1,4 +1,4 @@
-"""Which local state is too old for its log: what compaction forgets, old state never learns.
+"""Finds local state that is older than its log's memory of deletions.
 
 A compacted topic keeps a tombstone for ``delete.retention.ms``. State that is older, and whose log
 went on, may still have keys that were deleted behind its position, and nothing in the log says so.

@@ -1,4 +1,4 @@
-"""When a position was the end of its log: what state carries of its own age."""
+"""The age of state: the time at which its position was last known to be the log's end."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -387,16 +388,9 @@ def test_memory_is_bounded_by_writing_the_largest_chunk(world: World) -> None:
     written: list[tuple[str, int]] = []
 
     class Watched(TaskState):
-        def load(
-            self,
-            columns: Columns,
-            partition: TopicPartition,
-            position: int,
-            epoch: int,
-            at_ms: int | None = None,
-        ) -> None:
+        def load(self, columns: Columns, partition: TopicPartition, *rest: Any) -> None:
             written.append((str(partition.partition), len(columns.keys)))
-            super().load(columns, partition, position, epoch, at_ms)
+            super().load(columns, partition, *rest)
 
     states = {
         task: Watched.open(None, [Spec("s")], 1 << 20, {"s": tp})
@@ -474,19 +468,12 @@ def test_damage_met_while_restoring_starts_over_once(world: World) -> None:
     damaged = 1
 
     class Damaged(TaskState):
-        def load(
-            self,
-            columns: Columns,
-            partition: TopicPartition,
-            position: int,
-            epoch: int,
-            at_ms: int | None = None,
-        ) -> None:
+        def load(self, columns: Columns, *rest: Any) -> None:
             nonlocal damaged
             if columns.keys and damaged:
                 damaged -= 1
                 raise TaskCorruptedError("a damaged block")
-            super().load(columns, partition, position, epoch, at_ms)
+            super().load(columns, *rest)
 
     world.flush(1, 1, a=1)
     state = Damaged.open(None, [Spec("s")], 1 << 20, {"s": S0})
