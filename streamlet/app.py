@@ -439,7 +439,8 @@ class App:
             old: names of those that leave.
             new: names of those that come; they are started by somebody else.
             timeout: as in ``scale_down``.
-            join_timeout: how long the new ones are waited for.
+            join_timeout: how long the new ones are waited for, at first and when one is lost; then
+                the old ones stay, and ``problem`` of the result says why.
 
         Raises:
             StreamletError: as ``scale_down``.

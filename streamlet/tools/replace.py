@@ -27,7 +27,11 @@ def replace(
     new: Annotated[list[str], typer.Option(metavar="N", help="Who comes, by --name; repeatable.")],
     timeout: Timeout = None,
     join_timeout: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long the new ones are waited for.")
+        str,
+        typer.Option(
+            metavar="DURATION",
+            help="How long the new ones are waited for, at first and when one is lost.",
+        ),
     ] = "5m",
     yes: Yes = 0,
 ) -> None:
@@ -37,9 +41,12 @@ def replace(
     marks nobody before all of them have joined, waits until the old ones have
     left, and checks the group.
 
-    Exit 0: swapped, and every rule holds. 1: a rule is violated. 3: an old
-    instance does not run. 4: the new ones did not join, or the old ones have not
-    left. 5: refused.
+    When a new instance is lost meanwhile, the old ones keep their tasks until it is
+    back. After --join-timeout they stay, and the command says who has the tasks.
+
+    Exit 0: swapped, and every rule holds. 1: a rule is violated, or an old instance
+    stays after all. 3: an old instance does not run. 4: the new ones did not join,
+    or were lost, or the old ones have not left. 5: refused.
     """
     from streamlet.scaling import commands
     from streamlet.scaling.replace import Replacement

@@ -69,7 +69,8 @@ def scale_down(
     Once marked, instances leave and end by themselves, whatever becomes of this
     command: Ctrl-C only ends the watching.
 
-    Exit 0: as asked. 3: no such application or instance, or it is not running.
+    Exit 0: as asked. 1: an instance stays after all, as its mark was removed, or
+    ended with tasks. 3: no such application or instance, or it is not running.
     4: not all have left, or nothing was marked as the group goes on rebalancing.
     5: refused.
     """
