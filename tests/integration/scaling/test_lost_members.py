@@ -84,8 +84,11 @@ def test_a_leader_that_is_gone_is_named_by_the_next_one(
 def test_members_have_names_while_the_group_rebalances(
     make_cluster: Callable[..., Cluster],
 ) -> None:
-    """One that is stopped holds the rebalance up, which a newcomer has begun."""
-    cluster = make_cluster("counting", session_timeout_ms="20000")
+    """One that is stopped holds the rebalance up, which a newcomer has begun.
+
+    It does so for ``rebalance.timeout.ms``; its session is longer than a newcomer takes to start.
+    """
+    cluster = make_cluster("counting", session_timeout_ms="120000")
     a, b = (cluster.instance(name).start() for name in "ab")
     await_owners(cluster, a, b)
     known = {one.name: process_id(cluster, one) for one in (a, b)}
