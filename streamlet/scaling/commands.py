@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from streamlet.control.values import Mark
 from streamlet.scaling.cluster import Application, Cluster, opened
 from streamlet.scaling.follow import Check, Follower, no_check
 from streamlet.scaling.plan import Plan
@@ -122,8 +121,4 @@ def replace(
 
 
 def _follow(cluster: Cluster, plan: Plan, ways: Ways, check: Check = no_check) -> bool:
-    marks: dict[str, Mark] = cluster.control.view.marks
-    deadlines = [marks[one.key].deadline_ms for one in plan.leaving if one.key in marks]
-    known = [deadline for deadline in deadlines if deadline is not None]
-    last = max(known) if len(known) == len(plan.leaving) else None
-    return Follower(cluster, ways.note, check).until_left(plan, ways.watcher, last)
+    return Follower(cluster, ways.note, check).until_left(plan, ways.watcher)

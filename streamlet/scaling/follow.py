@@ -49,13 +49,14 @@ class Follower:
     note: Callable[[str], None]
     check: Check = no_check
     _group: LiveGroup | None = None
-    _must_read: bool = False
+    #: Whether the control topic has to be read to its end, so that marks just written are known.
+    _must_read: bool = True
 
-    def until_left(self, plan: Plan, watcher: Watcher, deadline_ms: int | None) -> bool:
+    def until_left(self, plan: Plan, watcher: Watcher) -> bool:
         """Wait until all have left; whether they have (the caller may be stopped).
 
         Raises:
-            TimedOutError: some are there long after their deadline (wall-clock ms).
+            TimedOutError: some are there long after the deadline of their marks.
             WithdrawnError: some stay after all, or ended before their tasks were handed over.
         """
         before: Progress | None = None
@@ -73,7 +74,7 @@ class Follower:
                 all_run = found.moved == len(found.steps) or not plan.staying
                 if all_run or departures.failed or now_ms - settled_ms >= _LAST_WORD_MS:
                     return _succeeded(departures)
-            self._check_time(departures, deadline_ms)
+            self._check_time(departures.under_way)
             if self.cluster.stopped.wait(_LOOK_MS / 1000):
                 return False
 
@@ -121,11 +122,13 @@ class Follower:
             return None
         return group if group.stable or not group.members else None
 
-    def _check_time(self, departures: Departures, deadline_ms: int | None) -> None:
+    def _check_time(self, under_way: Sequence[Instance]) -> None:
         now_ms = self.cluster.clock.wall_ms()
-        late = deadline_ms is not None and now_ms > deadline_ms + _AFTER_DEADLINE_MS
-        names = [one.name for one in departures.under_way]
-        if late and names:
+        marks = self.cluster.control.view.marks
+        deadlines = [marks[one.key].deadline_ms for one in under_way if one.key in marks]
+        known = [deadline for deadline in deadlines if deadline is not None]
+        names = [one.name for one in under_way]
+        if names and len(known) == len(names) and now_ms > max(known) + _AFTER_DEADLINE_MS:
             raise TimedOutError(
                 f"{', '.join(names)} had to be gone by now and "
                 f"{'is' if len(names) == 1 else 'are'} not; the marks hold"

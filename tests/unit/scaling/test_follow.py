@@ -8,6 +8,7 @@ from collections.abc import Callable
 import attrs
 import pytest
 
+from streamlet.control.topic import ControlTopic
 from streamlet.errors import (
     BrokerError,
     TimedOutError,
@@ -45,7 +46,7 @@ def test_following_ends_when_all_have_left_though_the_broker_was_away(scene: Sce
             return False
 
     cluster = attrs.evolve(command.cluster, stopped=Turns())
-    assert Follower(cluster, notes.append).until_left(plan, seen.append, None)
+    assert Follower(cluster, notes.append).until_left(plan, seen.append)
     assert notes == ["away; the marks hold meanwhile"]
     assert [found.left for found in seen] == [(), ("h1",)]
 
@@ -67,7 +68,7 @@ def test_the_last_word_of_new_owners_is_waited_for_but_not_for_long(scene: Scene
     scene.report("h1")
     cluster = attrs.evolve(command.cluster, stopped=Turns())
     since_ms = scene.clock.now_ms()
-    assert Follower(cluster, print).until_left(plan, seen.append, None)
+    assert Follower(cluster, print).until_left(plan, seen.append)
     assert [(found.left, found.moved) for found in seen] == [((), 0), (("h1",), 0)]
     assert scene.clock.now_ms() - since_ms == 500 + 2_000
 
@@ -83,7 +84,7 @@ def test_following_does_not_wait_for_ever_behind_a_deadline(scene: Scene) -> Non
 
     cluster = attrs.evolve(command.cluster, stopped=Long())
     with pytest.raises(TimedOutError, match="h1 had to be gone by now and is not"):
-        Follower(cluster, print).until_left(plan, lambda _: None, 2_000)
+        Follower(cluster, print).until_left(plan, lambda _: None)
 
 
 def gone(scene: Scene) -> None:
@@ -98,7 +99,7 @@ def follow(scene: Scene, *steps: Callable[[], object]) -> tuple[bool, list[str]]
     scene.report("h1", tasks="0_0")
     notes: list[str] = []
     cluster = attrs.evolve(command.cluster, stopped=Script(scene, list(steps)))
-    return Follower(cluster, notes.append).until_left(plan, lambda _: None, None), notes
+    return Follower(cluster, notes.append).until_left(plan, lambda _: None), notes
 
 
 STAYS = (
@@ -112,6 +113,21 @@ def test_a_mark_that_is_gone_while_its_instance_is_there_ends_the_watch(scene: S
     with pytest.raises(WithdrawnError, match=STAYS) as told:
         follow(scene, lambda: scene.unmark("h1"))
     assert told.value.exit_code == 1
+
+
+def test_a_mark_that_was_just_written_is_not_taken_for_gone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client needs a moment to fetch records: a look that does not wait sees none of them."""
+    scene.report("h1", tasks="0_0")
+    monkeypatch.setattr(ControlTopic, "follow", _only_waiting(ControlTopic.follow))
+    assert follow(scene, NOTHING, NOTHING) == (False, [])
+
+
+def _only_waiting(
+    follow: Callable[[ControlTopic, int], bool],
+) -> Callable[[ControlTopic, int], bool]:
+    return lambda topic, timeout_ms: follow(topic, timeout_ms) if timeout_ms else False
 
 
 def test_an_instance_that_is_started_again_at_once_has_not_left(scene: Scene) -> None:
@@ -156,6 +172,6 @@ def test_those_that_leave_as_asked_are_awaited_though_another_one_stays(scene: S
     cluster = attrs.evolve(command.cluster, stopped=Script(scene, steps))
     notes: list[str] = []
     with pytest.raises(WithdrawnError) as told:
-        Follower(cluster, notes.append).until_left(plan, lambda _: None, None)
+        Follower(cluster, notes.append).until_left(plan, lambda _: None)
     assert str(told.value) == f"{STAYS}; h2 left"
     assert notes == [STAYS]

@@ -30,7 +30,7 @@ def swap(scene: Scene, *steps: Callable[[], object], **limits: float) -> list[st
     notes: list[str] = []
     cluster = attrs.evolve(command.cluster, stopped=Script(scene, list(steps)))
     check = wanted.succession(cluster, notes.append).look
-    assert not Follower(cluster, notes.append, check).until_left(plan, lambda _: None, None)
+    assert not Follower(cluster, notes.append, check).until_left(plan, lambda _: None)
     return notes
 
 
