@@ -14,6 +14,7 @@ from streamlet.assignor.claims import Claim, resolve
 from streamlet.assignor.deferral import Wait, decide
 from streamlet.assignor.draft import Draft
 from streamlet.assignor.follow_up import follow_up, next_deadline
+from streamlet.assignor.learners import Budget
 from streamlet.assignor.leaving import close_down, order_to_leave
 from streamlet.assignor.order import View
 from streamlet.assignor.path import Outcome, move_warm
@@ -38,10 +39,12 @@ def assign(group: GroupState) -> Plan:
         return Plan(draft.freeze(), unassigned=draft.ids(draft.unassigned))
     wait = decide(view, claims)
     draft.unassigned |= wait.tasks
-    allowance = Allowance.of(group.rules, paused=wait.pause)
-    stateful = _move(draft, claims, wait, allowance, stateful=True)
-    stateless = _move(draft, claims, wait, allowance, stateful=False)
-    keep_standbys(draft, stateful.sheet, _of_kind(view, stateful=True))
+    allowance, budget = Allowance.of(group.rules, paused=wait.pause), Budget(view)
+    stateful = _move_stateful(draft, claims, wait, allowance, budget)
+    stateless = _move_plain(draft, claims, wait, allowance, stateful=False)
+    keep_standbys(
+        draft, stateful.sheet, _of_kind(view, stateful=True), budget, calm=bool(wait.tasks)
+    )
     order_to_leave(draft)
     outside = sorted({*stateful.sheet.outside(), *stateless.sheet.outside()})
     return Plan(
@@ -53,13 +56,20 @@ def assign(group: GroupState) -> Plan:
     )
 
 
-def _move(
-    draft: Draft, claims: Sequence[Claim], wait: Wait, allowance: Allowance, *, stateful: bool
+def _move_stateful(
+    draft: Draft, claims: Sequence[Claim], wait: Wait, allowance: Allowance, budget: Budget
 ) -> Outcome:
     rules = draft.view.group.rules
+    if not rules.learners or rules.mode == "eager":
+        return _move_plain(draft, claims, wait, allowance, stateful=True)
+    tasks = [task for task in _of_kind(draft.view, stateful=True) if task not in wait.tasks]
+    return move_warm(draft, claims, tasks, allowance, budget, wait.tasks)
+
+
+def _move_plain(
+    draft: Draft, claims: Sequence[Claim], wait: Wait, allowance: Allowance, *, stateful: bool
+) -> Outcome:
     tasks = [task for task in _of_kind(draft.view, stateful=stateful) if task not in wait.tasks]
-    if stateful and rules.learners and rules.mode != "eager":
-        return move_warm(draft, claims, tasks, allowance, wait.tasks)
     return Outcome(move_in_two_rounds(draft, claims, tasks, allowance, calm=bool(wait.tasks)))
 
 

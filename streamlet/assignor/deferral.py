@@ -71,7 +71,7 @@ def _lost(view: View, claims: Sequence[Claim]) -> frozenset[int]:
     lost: set[int] = set()
     for task in unowned:
         copies = [copy for _, copy in view.holders[task]]
-        given_up = any(copy.role is Role.RELEASED for copy in copies)
+        given_up = any(copy.role is Role.RELEASED and copy.ready for copy in copies)
         caught_up = any(copy.ready and worth(copy) in _CAUGHT_UP for copy in copies)
         new = view.tasks[task].task.subtopology not in known
         ended = given_up or caught_up or new or any(view.member_can_run(m, task) for m in idle)

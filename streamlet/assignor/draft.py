@@ -11,7 +11,10 @@ from streamlet.types import TaskId
 
 @attrs.define
 class MemberDraft:
-    """One member's part. A task is in at most one of these, but for release with standby."""
+    """One member's part.
+
+    A task is in at most one of the first six, but for release with standby.
+    """
 
     active: set[int] = attrs.field(factory=set)
     learner: set[int] = attrs.field(factory=set)
@@ -20,6 +23,7 @@ class MemberDraft:
     pending: dict[int, int] = attrs.field(factory=dict)
     revoke: set[int] = attrs.field(factory=set)
     being_learned: set[int] = attrs.field(factory=set)
+    awaited: set[int] = attrs.field(factory=set)
     leave: bool = False
 
 
@@ -58,6 +62,7 @@ class Draft:
             revoke=self.ids(draft.revoke),
             leave=draft.leave,
             being_learned=self.ids(draft.being_learned),
+            awaited=self.ids(draft.awaited),
         )
 
     def ids(self, tasks: set[int]) -> frozenset[TaskId]:

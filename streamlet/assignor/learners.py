@@ -126,17 +126,20 @@ class Budget:
     of_group: int = 0
 
     def spend(self, member: int, source: int = NOBODY) -> None:
-        """Count a learner, also one that goes on from earlier rounds."""
+        """Count a learner, also one that goes on from earlier rounds.
+
+        The successor of a standby counts too; it is not learned from anybody.
+        """
         self.of_member[member] += 1
         self.of_source[source] += 1
         self.of_group += 1
 
-    def allows(self, member: int, source: int) -> bool:
+    def allows(self, member: int, source: int = NOBODY) -> bool:
         """Whether one more is within all three."""
         rules = self.view.group.rules
         return (
             self.of_member[member] < rules.max_learners_member
-            and self.of_source[source] < rules.max_learners_source
+            and (source == NOBODY or self.of_source[source] < rules.max_learners_source)
             and self.of_group < rules.max_learners_group
         )
 

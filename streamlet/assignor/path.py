@@ -29,6 +29,7 @@ def move_warm(
     claims: Sequence[Claim],
     tasks: Sequence[int],
     allowance: Allowance,
+    budget: Budget,
     waiting: frozenset[int] = frozenset(),
 ) -> Outcome:
     """Plan the stateful tasks: orphans, target, hand-overs, learners, members of an instance.
@@ -36,7 +37,6 @@ def move_warm(
     While some are ``waiting`` for their owner to come back nothing else is moved for balance.
     """
     calm = bool(waiting)
-    budget = Budget(draft.view)
     _go_on_learning(draft, waiting, budget)
     found = Destinations.of(draft.view, claims, tasks, calm=calm)
     draft.unassigned.update(task for task in tasks if task not in found.owner)

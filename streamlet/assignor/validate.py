@@ -12,7 +12,7 @@ the order of the input or the leader (U8) and how many rounds it takes (U10) nee
 * U6 a useful learner keeps its task; one that cannot learn gets none
 * U7 leaving members gain nothing
 * U9 a plan that changes nothing asks for no further round
-* U11 the budgets for learners and moves hold
+* U11 the budgets for learners (standbys that move among them) and moves hold
 * U12 what travels stays below the broker's limit
 * U13 nothing is said about tasks and members there are not
 """
@@ -58,6 +58,7 @@ def _strange(group: GroupState, plan: Plan) -> Iterator[Violation]:
         yield Violation("U13", "the plan is not for exactly the members there are", members=odd)
     for member, part in sorted(plan.members.items()):
         named = {*part.active, *part.learner, *part.standby, *part.revoke, *part.being_learned}
+        named |= part.awaited
         if unknown := (named | part.release.keys() | part.pending.keys()) - tasks:
             odd_tasks = tuple(sorted(unknown))
             yield Violation("U13", f"{member} is told about unknown tasks", odd_tasks, (member,))
@@ -151,8 +152,8 @@ def _warm(facts: Facts) -> Iterator[Violation]:
 def _learners_can(facts: Facts) -> Iterator[Violation]:
     """U6, the half about members."""
     for member, part in facts.parts():
-        if not facts.state(member).learners and (part.learner or part.pending):
-            wrong = tuple(sorted({*part.learner, *part.pending}))
+        wrong = tuple(sorted({*part.learner, *part.pending, *part.awaited}))
+        if not facts.state(member).learners and wrong:
             yield Violation("U6", f"{member} does not know how to learn", wrong, (member,))
 
 
@@ -205,7 +206,10 @@ def _changes_nothing(facts: Facts) -> Callable[[str], bool]:
 
 
 def _within_budgets(facts: Facts) -> Iterator[Violation]:
-    """U11; learners that go on from earlier rounds may exceed a budget, new ones may not."""
+    """U11; learners that go on from earlier rounds may exceed a budget, new ones may not.
+
+    Standbys begin to move only within what learners leave of it.
+    """
     rules = facts.group.rules
     of_source: dict[str, list[tuple[TaskId, str]]] = {}
     everywhere: list[tuple[TaskId, str]] = []
@@ -225,7 +229,30 @@ def _within_budgets(facts: Facts) -> Iterator[Violation]:
         if len(pairs) > most and new:
             tasks = tuple(task for task, _ in pairs)
             yield Violation("U11", f"{what} {len(pairs)} tasks, more than {most}", tasks)
+    yield from _successors_within_budgets(facts)
     yield from _within_moves(facts)
+
+
+def _successors_within_budgets(facts: Facts) -> Iterator[Violation]:
+    """A standby moves by one more, which copies the state while the other stays."""
+    rules = facts.group.rules
+    moving = {
+        task
+        for task, keepers in facts.keeping.items()
+        if len(keepers) > rules.standbys and not any(map(facts.is_leaving, keepers))
+    }
+    everywhere, begun = 0, False
+    for member, part in facts.parts():
+        copies = facts.state(member).copies
+        copied = {t for t in part.standby & moving if t not in copies or not copies[t].ready}
+        new = tuple(sorted(t for t in copied if facts.role(member, t) is not Role.STANDBY))
+        everywhere += len(part.learner | copied)
+        begun |= bool(new)
+        if new and len(part.learner | copied) > rules.max_learners_member:
+            yield Violation("U11", f"{member} begins too many standbys that move", new, (member,))
+    if begun and everywhere > rules.max_learners_group:
+        text = f"a standby begins to move, with {everywhere} tasks to copy in the group"
+        yield Violation("U11", text, tuple(sorted(moving)))
 
 
 def _within_moves(facts: Facts) -> Iterator[Violation]:

@@ -131,7 +131,8 @@ class MemberPlan:
     and rejoin; nobody else gets it in this round. A task in both ``release`` and ``standby``: once
     released, its copy goes on as a standby. ``being_learned``: tasks of ``active`` that somebody
     learns; under handover ``surrender`` the member stops and commits these before each JoinGroup
-    and declares them ``released``.
+    and declares them ``released``. ``awaited``: tasks of ``standby`` that another standby is to
+    make way for; the member rejoins when they have caught up.
     """
 
     active: frozenset[TaskId] = frozenset()
@@ -142,6 +143,7 @@ class MemberPlan:
     revoke: frozenset[TaskId] = frozenset()
     leave: bool = False
     being_learned: frozenset[TaskId] = frozenset()
+    awaited: frozenset[TaskId] = frozenset()
 
 
 @attrs.frozen

@@ -17,21 +17,30 @@ from streamlet.types import TaskId
 
 @attrs.define
 class Followed:
-    """A copy that reads its changelog. ``said`` is what the group was told of its readiness."""
+    """A copy that reads its changelog. ``said`` is what the group was told of its readiness.
+
+    ``awaited``: a standby whose readiness the group waits for, as for a learner's.
+    """
 
     role: Role  # LEARNER or STANDBY
     lag: int | None = None
     ready: bool = False
     said: bool = False
+    awaited: bool = False
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether the group plans again when the copy is ready."""
+        return self.role is Role.LEARNER or self.awaited
 
     @property
     def is_news(self) -> bool:
-        """Whether it is a learner that is ready, which the group does not know."""
-        return self.role is Role.LEARNER and self.ready and not self.said
+        """Whether the group waits for the copy and does not know that it is ready."""
+        return self.is_waited_for and self.ready and not self.said
 
 
 class FollowedCopies:
-    """The copies an assignment names, how far each is, and when to tell of learners that are ready.
+    """The copies an assignment names, how far each is, and when to tell of those that are ready.
 
     Args:
         rules: the member's settings.
@@ -44,14 +53,19 @@ class FollowedCopies:
         self.read = SetCopies(frozenset(), frozenset())
         self._speak_at_ms: int | None = None
 
-    def follow(self, orders: Assignment) -> None:
+    def follow(self, orders: Assignment, now_ms: int) -> None:
         """Follow what is to be copied from now on; what is known of a copy stays known."""
         wanted = dict.fromkeys(orders.standby, Role.STANDBY)
         wanted |= dict.fromkeys(orders.learner | orders.pending.keys(), Role.LEARNER)
         before = self.copies
-        self.copies = {task: Followed(role) for task, role in sorted(wanted.items())}
-        for task in self.copies.keys() & before.keys():
-            self.copies[task] = attrs.evolve(before[task], role=wanted[task])
+        self.copies = {
+            task: attrs.evolve(
+                before.get(task, Followed(role)), role=role, awaited=task in orders.awaited
+            )
+            for task, role in sorted(wanted.items())
+        }
+        if any(copy.awaited and copy.is_news for copy in self.copies.values()):
+            self._tell_soon(now_ms)  # it was ready before the group began to wait for it
 
     def drop(self, task: TaskId) -> None:
         """It is no copy any more, if it was one."""
@@ -66,11 +80,11 @@ class FollowedCopies:
         self.read = wanted
         return wanted
 
-    # -- telling of learners -------------------------------------------------------------------
+    # -- telling of copies ---------------------------------------------------------------------
 
     @property
     def to_be_told(self) -> bool:
-        """Whether the group is to hear of a learner in a moment."""
+        """Whether the group is to hear of a copy in a moment."""
         return self._speak_at_ms is not None
 
     @property
@@ -88,20 +102,27 @@ class FollowedCopies:
         copy.lag, copy.ready = lag, lag <= self._rules.acceptable_lag
         if not copy.ready:
             copy.said = False
-        news = copy.is_news and self._enough_ready()
-        if news and self._speak_at_ms is None:
+        return copy.is_news and self._tell_soon(now_ms)
+
+    def _tell_soon(self, now_ms: int) -> bool:
+        """Tell of what is news after a short while; whether it is to be told yet."""
+        enough = self._enough_ready()
+        if enough and self._speak_at_ms is None:
             self._speak_at_ms = now_ms + self._rules.linger_ms
-        return news
+        return enough
 
     def put_off(self, now_ms: int) -> None:
         """Not now: the next moment to tell of anything is a while away."""
         if self._speak_at_ms is not None:
             self._speak_at_ms = max(self._speak_at_ms, now_ms + self._rules.linger_ms)
 
-    def speak(self) -> bool:
-        """The time to tell has come; whether a learner is still ready that was not told of."""
+    def speak(self) -> str | None:
+        """The time to tell has come: what of, unless none is ready any more."""
         self._speak_at_ms = None
-        return any(copy.is_news for copy in self.copies.values())
+        news = {copy.role for copy in self.copies.values() if copy.is_news}
+        if Role.LEARNER in news:
+            return "a learner is ready"
+        return "a standby that another makes way for is ready" if news else None
 
     def told(self) -> None:
         """The group knows how far each is."""
@@ -110,11 +131,11 @@ class FollowedCopies:
         self._speak_at_ms = None
 
     def _enough_ready(self) -> bool:
-        learners = (copy for copy in self.copies.values() if copy.role is Role.LEARNER)
-        return self._rules.partial or all(copy.ready for copy in learners)
+        waited_for = (copy for copy in self.copies.values() if copy.is_waited_for)
+        return self._rules.partial or all(copy.ready for copy in waited_for)
 
     def _settled(self) -> bool:
-        """Whether the learners to be told of have next to nothing left to read."""
+        """Whether the copies to be told of have next to nothing left to read."""
         lags = (copy.lag for copy in self.copies.values() if copy.is_news)
         return all(lag is None or lag <= self._rules.settled_lag for lag in lags)
 
@@ -140,6 +161,8 @@ def said_of(
             case Stage.WAITING:
                 role = Role.PENDING
                 said[task] = Copy(role, claim.generation, ready=copy.ready, lag=copy.lag)
+            case Stage.RELEASED if claim.heir:  # which may have taken it over and gone on since
+                said[task] = Copy(Role.RELEASED, ready=copy.ready, lag=copy.lag)
             case Stage.RELEASED:
                 said[task] = Copy(Role.RELEASED, ready=True, lag=0)
             case _:

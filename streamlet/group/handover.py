@@ -135,7 +135,7 @@ class Handover:
             self._out.append(Activate(task))
         for task in sorted(orders.pending.keys() - self._stages(*OURS, Stage.WAITING)):
             self._wait(task, now_ms)
-        self._followed.follow(orders)
+        self._followed.follow(orders, now_ms)
         self._proceed(now_ms)
 
     def _renew(self, task: TaskId) -> None:
@@ -201,7 +201,12 @@ class Handover:
         self._unit = None
         for task in unit.tasks:
             self.claims[task].stage = Stage.RELEASED
+            self.claims[task].heir = self._heir(unit, task)
             self._out.append(Close(task))
+
+    def _heir(self, unit: _Unit, task: TaskId) -> str:
+        """The member that a unit gives the task to, if it gives it to one."""
+        return "" if unit.for_join or unit.for_flip else self._orders.release.get(task, "")
 
     def told(self) -> None:
         """The group knows what we have to say."""
@@ -254,6 +259,7 @@ class Handover:
                 self._close(task)
             elif outcome in (CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN):
                 claim.stage, claim.surrendered = Stage.RELEASED, unit.for_join
+                claim.heir = self._heir(unit, task)
                 self._out.append(Close(task))
             elif outcome is CommitOutcome.LOST:  # we are leaving, or ``lost`` is about to follow
                 self._close(task)
@@ -348,8 +354,8 @@ class Handover:
         if self._stages(Stage.WAITING, Stage.OPENING):
             self._followed.put_off(now_ms)
         speak_at_ms = self._may_speak_at_ms()
-        if speak_at_ms is not None and speak_at_ms <= now_ms and self._followed.speak():
-            self._rejoin("a learner is ready")
+        if speak_at_ms is not None and speak_at_ms <= now_ms and (news := self._followed.speak()):
+            self._rejoin(news)
         if self._follow_up_at_ms is not None and self._follow_up_at_ms <= now_ms:
             self._follow_up_at_ms = None
             self._rejoin("the plan's next part is due")
@@ -361,7 +367,7 @@ class Handover:
         self._proceed(now_ms)
 
     def _may_speak_at_ms(self) -> int | None:
-        """When to tell of ready learners; None while that would overtake what we are told.
+        """When to tell of ready copies; None while that would overtake what we are told.
 
         An owner that has stopped for us would have to wait for yet another assignment. Meanwhile
         other copies wait too, so for a moment afterwards it is not known how far they are.
@@ -459,8 +465,7 @@ class Handover:
         for task in unit.tasks:
             self.claims[task].stage = Stage.STOPPED
         self._out.append(Stop(unit.tasks))
-        to = {} if unit.for_join or unit.for_flip else self._orders.release
-        marks = {task: to[task] for task in unit.tasks if task in to}
+        marks = {task: heir for task in unit.tasks if (heir := self._heir(unit, task))}
         self._out.append(CommitLast(unit.token, unit.tasks, marks, self.generation))
 
     def _give_up_unopened(self, task: TaskId, *, surrendered: bool = False) -> None:

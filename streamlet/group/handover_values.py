@@ -102,6 +102,8 @@ class Claim:
     claimed: bool = False
     #: Given up because a join was due, not by an order.
     surrendered: bool = False
+    #: The member id it was released to, if to one: from then on that may process the task.
+    heir: str = ""
     #: While WAITING: since when, when to look for the mark next, whether somebody is looking.
     since_ms: int = 0
     poll_at_ms: int = 0

@@ -291,6 +291,7 @@ def _part(run: RunAssignor, view: View, decided: Plan, read: _Read, reason: str)
         pending=part.pending,
         revoke=part.revoke,
         being_learned=part.being_learned,
+        awaited=part.awaited,
         leave=part.leave,
         deferral_deadline_ms=decided.deferral_deadline_ms,
         answers_nonce=read.said.nonce,

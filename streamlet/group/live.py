@@ -271,4 +271,5 @@ def _member_plan(told: Assignment) -> MemberPlan:
         pending=told.pending,
         revoke=told.revoke,
         leave=told.leave,
+        awaited=told.awaited,
     )

@@ -106,9 +106,10 @@ class Assignment:
     ``revoke`` are tasks to stop, commit and give up, followed by a rejoin (revoke, then assign).
     ``leave`` is an order to leave once nothing is owned. ``follow_up_ms`` is the wall-clock time
     of the next follow-up rebalance, None for none. ``being_learned`` are tasks of ``active`` that
-    another member learns. ``turn_ms`` after the first plan that says what to release the member
-    begins with it. ``flip`` to another type than the group's is an order to go there; to
-    its own, that not everybody has come yet.
+    another member learns, ``awaited`` those of ``standby`` that another member's standby is to
+    make way for: the member asks for a rebalance when they have caught up. ``turn_ms`` after the
+    first plan that says what to release the member begins with it. ``flip`` to another type than
+    the group's is an order to go there; to its own, that not everybody has come yet.
     """
 
     active: frozenset[TaskId] = frozenset()
@@ -131,3 +132,4 @@ class Assignment:
     flip: Flip | None = None
     turn_ms: int = 0
     unassigned: frozenset[TaskId] = frozenset()  # tasks with no member at all, for status
+    awaited: frozenset[TaskId] = frozenset()

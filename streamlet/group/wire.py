@@ -29,7 +29,7 @@ from streamlet.group.wire_schemas import ASSIGNMENTS, SUBSCRIPTIONS
 from streamlet.types import TaskId
 
 #: The latest version this code writes and reads.
-VERSION = 4
+VERSION = 5
 
 _HEAD = struct.Struct(">ii")
 _HASH_BYTES = 8
@@ -305,7 +305,7 @@ def _assignment_record(a: Assignment) -> dict[str, Any]:
     }
 
 
-_TASK_SETS = ("active", "learner", "standby", "revoke", "being_learned", "unassigned")
+_TASK_SETS = ("active", "learner", "standby", "awaited", "revoke", "being_learned", "unassigned")
 
 
 def _assignment(r: dict[str, Any]) -> Assignment:

@@ -97,8 +97,11 @@ _ASSIGNMENT_3 = _extended(_ASSIGNMENT_2, turn_ms="int")
 _SUBSCRIPTION_4 = _extended(_SUBSCRIPTION_2, successors=_array("bytes"))
 _ASSIGNMENT_4 = _extended(_ASSIGNMENT_3, unassigned=_array("Tasks"))
 
-_SUBSCRIPTIONS = (_SUBSCRIPTION_1, _SUBSCRIPTION_2, _SUBSCRIPTION_2, _SUBSCRIPTION_4)
-_ASSIGNMENTS = (_ASSIGNMENT_1, _ASSIGNMENT_2, _ASSIGNMENT_3, _ASSIGNMENT_4)
+#: Version 5 adds the standbys whose readiness the group waits for.
+_ASSIGNMENT_5 = _extended(_ASSIGNMENT_4, awaited=_array("Tasks"))
+
+_SUBSCRIPTIONS = (_SUBSCRIPTION_1, *[_SUBSCRIPTION_2] * 2, *[_SUBSCRIPTION_4] * 2)
+_ASSIGNMENTS = (_ASSIGNMENT_1, _ASSIGNMENT_2, _ASSIGNMENT_3, _ASSIGNMENT_4, _ASSIGNMENT_5)
 
 #: Version -> parsed schema.
 SUBSCRIPTIONS: dict[int, Any] = {

@@ -49,6 +49,8 @@ class Model:
     deadline_ms: int | None = None
     copies: dict[TaskId, Copy] = attrs.field(factory=dict)
     being_learned: frozenset[TaskId] = frozenset()
+    awaited: frozenset[TaskId] = frozenset()
+    took_over: bool = False
     revoking: bool = False
 
     def state(self) -> MemberState:
@@ -118,7 +120,7 @@ class Cluster:
             fresh = attrs.evolve(
                 old, member_id=name, copies=copies, joined_generation=-1, being_learned=frozenset()
             )
-            self.members[name] = attrs.evolve(fresh, deadline_ms=None)
+            self.members[name] = attrs.evolve(fresh, deadline_ms=None, awaited=frozenset())
 
     def drain(self, instance: str, timeout_ms: int | None = None) -> None:
         """An instance is marked as leaving."""
@@ -134,7 +136,7 @@ class Cluster:
             model.leaving = None
 
     def ready(self, tasks: Iterable[TaskId] | None = None) -> bool:
-        """Learners and standbys catch up; tells whether a learner did."""
+        """Learners and standbys catch up; tells whether the group hears of one."""
         wanted = None if tasks is None else set(tasks)
         news = False
         for model in self.members.values():
@@ -142,7 +144,7 @@ class Cluster:
                 behind = copy.role in (Role.LEARNER, Role.STANDBY) and not copy.ready
                 if behind and (wanted is None or task in wanted):
                     model.copies[task] = attrs.evolve(copy, ready=True, lag=0)
-                    news |= copy.role is Role.LEARNER
+                    news |= copy.role is Role.LEARNER or task in model.awaited
         return news
 
     def of(self, instance: str) -> list[Model]:
@@ -214,7 +216,8 @@ class Cluster:
             if task not in after and self.tasks[task].stateful:
                 after[task] = Copy(Role.DORMANT, lag=old.lag)
         model.copies = after
-        model.being_learned = part.being_learned
+        model.being_learned, model.awaited = part.being_learned, part.awaited
+        model.took_over = bool(part.pending) and stage == 2
         model.revoking = bool(part.revoke)
 
     def owners(self) -> dict[TaskId, str]:
@@ -241,9 +244,11 @@ class Cluster:
         left = self._leave()
         ready = self.ready()
         open_order = any(model.holds(Role.PENDING) for model in self.members.values())
+        # With standbys a member that took tasks over has the group plan again.
+        over = self.rules.standbys > 0 and any(m.took_over for m in self.members.values())
         if plan.follow_up_ms is not None and not (ready or left or plan.follow_up_ms == 0):
             self.now_ms = max(self.now_ms, plan.follow_up_ms)
-        return left or ready or open_order or plan.follow_up_ms is not None
+        return left or ready or open_order or over or plan.follow_up_ms is not None
 
     def _leave(self) -> bool:
         """Members on their way out that own nothing any more go."""

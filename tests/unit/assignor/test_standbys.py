@@ -123,15 +123,6 @@ def test_standbys_keep_away_from_the_rack_of_the_active() -> None:
     assert keepers(plan) == ["C"]
 
 
-def test_a_standby_in_the_rack_of_the_active_moves_when_there_is_another_rack() -> None:
-    crew = [
-        member("A", active="0_0", tags={"rack": "x"}),
-        member("B", caught_up="0_0", tags={"rack": "x"}),
-        member("C", tags={"rack": "y"}),
-    ]
-    assert keepers(planned(group(*crew, standbys=1, rack_tags=("rack",)))) == ["C"]
-
-
 def test_standbys_stand_in_different_racks_and_the_first_tag_counts_most() -> None:
     tags = {
         "A": {"zone": "1", "rack": "x"},

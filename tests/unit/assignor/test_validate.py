@@ -19,6 +19,7 @@ def part(
     revoke: str = "",
     release: dict[str, str] | None = None,
     pending: dict[str, str] | None = None,
+    awaited: str = "",
 ) -> MemberPlan:
     return MemberPlan(
         active=frozenset(ids(active)),
@@ -27,6 +28,7 @@ def part(
         revoke=frozenset(ids(revoke)),
         release={task(name): heir for name, heir in (release or {}).items()},
         pending={task(name): owner for name, owner in (pending or {}).items()},
+        awaited=frozenset(ids(awaited)),
     )
 
 
@@ -270,6 +272,23 @@ def test_u11_too_many_begin_to_learn(budget: str) -> None:
     assert rules(state, parts) == ["U11"]
     parts = {"A": part("0_0 0_1 0_2 0_3"), "B": part(learner="0_0")}
     assert rules(state, parts) == []
+
+
+def test_u6_a_member_that_cannot_learn_is_waited_for_in_vain() -> None:
+    state = group(member("A", active="0_0"), member("B", standby="0_0", learners=False), standbys=1)
+    assert rules(state, {"A": part("0_0"), "B": part(standby="0_0", awaited="0_0")}) == ["U6"]
+
+
+@pytest.mark.parametrize("limits", [{"max_learners_member": 1}, {"max_learners_group": 1}])
+def test_u11_standbys_begin_to_move_within_the_budgets_for_learners(limits: dict[str, int]) -> None:
+    owner = member("A", active="0_0 0_1")
+    keeper = member("B", active="0_2", caught_up="0_0 0_1")
+    state = group(owner, keeper, member("C", active="0_3"), standbys=1, **limits)
+    parts = {"A": part("0_0 0_1"), "B": part("0_2", standby="0_0 0_1")}
+    assert rules(state, parts | {"C": part("0_3", standby="0_0", awaited="0_0")}) == []
+    assert rules(state, parts | {"C": part("0_3", standby="0_0 0_1")}) == ["U11"]
+    begun = group(owner, keeper, member("C", active="0_3", standby="0_0 0_1"), standbys=1, **limits)
+    assert rules(begun, parts | {"C": part("0_3", standby="0_0 0_1")}) == [], "they go on"
 
 
 def test_u11_too_many_moves_begin() -> None:

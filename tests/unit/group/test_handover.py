@@ -55,7 +55,7 @@ def test_an_accepted_mark_releases_the_task() -> None:
 def test_a_stopped_task_is_not_said_to_be_active_once_its_hold_has_run_out() -> None:
     """Its mark may have been seen: said to be active it might run in two places."""
     rules = stopped()
-    assert rules.describe({})[T] == Copy(Role.RELEASED, ready=True, lag=0)
+    assert rules.describe({})[T] == Copy(Role.RELEASED)
     assert rules.take() == [Close(T)]
     rules.committed(1, CommitOutcome.ACCEPTED, 30)
     rules.assigned(3, "a", Assignment(), 40)

@@ -154,7 +154,7 @@ def test_m5_a_release_is_one_unit_hold_stop_commit_release() -> None:
     assert by.says() == Copy(Role.ACTIVE, 2), "nothing has begun"
     assert by.hold(1) == [Stop((T,)), CommitLast(1, (T,), {T: "b"}, 2)]
     assert by.committed(1, CommitOutcome.ACCEPTED) == [Close(T), EndHold(1)]
-    assert by.says() == Copy(Role.RELEASED, ready=True, lag=0)
+    assert by.says() == Copy(Role.RELEASED)
     assert by.says(U) == Copy(Role.ACTIVE, 2)
 
 
@@ -189,7 +189,7 @@ def test_m6_a_mark_whose_outcome_is_unknown_counts_as_released() -> None:
     by.assigned(release={T: "b"})
     by.hold(1)
     assert by.committed(1, CommitOutcome.UNKNOWN) == [Close(T), EndHold(1)]
-    assert by.says() == Copy(Role.RELEASED, ready=True, lag=0)
+    assert by.says() == Copy(Role.RELEASED)
 
 
 def test_a_revoked_task_is_committed_without_a_mark_and_then_everybody_plans_again() -> None:
@@ -339,6 +339,54 @@ def test_the_longer_a_mark_does_not_come_the_less_often_it_is_looked_for() -> No
     due_ms = by.rules.due_ms()
     assert due_ms is not None
     assert 5 < due_ms - by.now_ms <= 250
+
+
+def test_a_copy_released_to_another_member_is_as_far_behind_as_it_reads_not_as_it_was() -> None:
+    """The heir processes on, and nothing makes the group plan again: hours may pass."""
+    by = owner(T, acceptable_lag=0)
+    by.assigned(release={T: "b"}, standby=frozenset({T}))
+    by.hold(1)
+    by.committed(1, CommitOutcome.ACCEPTED)
+    assert by.says() == Copy(Role.RELEASED), "how far the heir went is not known"
+    by.rules.progress(T, 3, 0)
+    assert by.says() == Copy(Role.RELEASED, lag=3)
+    by.rules.progress(T, 0, 0)
+    assert by.says() == Copy(Role.RELEASED, ready=True, lag=0)
+
+
+def test_a_copy_given_up_for_the_next_plan_is_exact() -> None:
+    """Until that plan comes no other member may process the task."""
+    by = owner(T)
+    by.assigned(revoke=frozenset({T}))
+    by.hold(1)
+    by.committed(1, CommitOutcome.ACCEPTED)
+    assert by.says() == Copy(Role.RELEASED, ready=True, lag=0)
+
+
+# -- standbys that others make way for -------------------------------------------------------------
+
+
+def test_an_awaited_standby_that_has_caught_up_asks_for_a_rebalance_once() -> None:
+    by = owner(U, acceptable_lag=10)
+    by.assigned(active=frozenset({U}), standby=frozenset({T}), awaited=frozenset({T}))
+    by.rules.progress(T, 11, by.now_ms)
+    assert by.later(2_000) == []
+    by.rules.progress(T, 10, by.now_ms)
+    assert by.later(60) == [Rejoin("a standby that another makes way for is ready")]
+    by.rules.describe({})
+    by.assigned(active=frozenset({U}), standby=frozenset({T}), awaited=frozenset({T}))
+    by.rules.progress(T, 9, by.now_ms)
+    assert by.later(2_000) == []
+
+
+def test_a_standby_that_was_ready_before_it_is_awaited_asks_too() -> None:
+    """It became ready after the description that the plan was made of."""
+    by = owner(U)
+    by.assigned(active=frozenset({U}), standby=frozenset({T}))
+    by.rules.progress(T, 0, by.now_ms)
+    assert by.later(2_000) == [], "no other standby waits for this one"
+    by.assigned(active=frozenset({U}), standby=frozenset({T}), awaited=frozenset({T}))
+    assert by.later(60) == [Rejoin("a standby that another makes way for is ready")]
 
 
 # -- giving up at joins ----------------------------------------------------------------------------

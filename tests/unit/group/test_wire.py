@@ -75,6 +75,7 @@ ASSIGNMENTS = st.builds(
     flip=FLIPS,
     turn_ms=st.integers(0, 2_000),
     unassigned=TASK_SETS,
+    awaited=TASK_SETS,
 )
 
 
@@ -103,7 +104,7 @@ def test_equal_subscriptions_have_equal_bytes_whatever_the_order_of_their_parts(
 
 @given(SUBSCRIPTIONS, ASSIGNMENTS)
 def test_what_an_older_version_has_no_place_for_is_left_out(subscription, assignment):
-    """Version 1 knows no modes and flips, 2 no turns, 3 no successors; all else is there."""
+    """Version 1 knows no modes and flips, 2 no turns, 3 no successors, 4 no awaited standbys."""
     leaving = subscription.leaving
     alone = None if leaving is None else attrs.evolve(leaving, successors=())
     third = attrs.evolve(subscription, leaving=alone)
@@ -112,11 +113,15 @@ def test_what_an_older_version_has_no_place_for_is_left_out(subscription, assign
     assert wire.decode_subscription(wire.encode_subscription(subscription, 3)) == third
     nothing = frozenset[TaskId]()
     told = wire.decode_assignment(wire.encode_assignment(assignment, 1))
-    assert told == attrs.evolve(assignment, flip=None, turn_ms=0, unassigned=nothing)
+    assert told == attrs.evolve(
+        assignment, flip=None, turn_ms=0, unassigned=nothing, awaited=nothing
+    )
     told = wire.decode_assignment(wire.encode_assignment(assignment, 2))
-    assert told == attrs.evolve(assignment, turn_ms=0, unassigned=nothing)
+    assert told == attrs.evolve(assignment, turn_ms=0, unassigned=nothing, awaited=nothing)
     told = wire.decode_assignment(wire.encode_assignment(assignment, 3))
-    assert told == attrs.evolve(assignment, unassigned=nothing)
+    assert told == attrs.evolve(assignment, unassigned=nothing, awaited=nothing)
+    told = wire.decode_assignment(wire.encode_assignment(assignment, 4))
+    assert told == attrs.evolve(assignment, awaited=nothing)
 
 
 def test_no_bytes_are_the_empty_assignment():

@@ -1,0 +1,164 @@
+"""Standbys that stand already move warm: to share the load, and to other racks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from streamlet.group.live import LiveGroup
+from streamlet.group.look import describe
+from streamlet.group.transport import Transport
+from streamlet.types import TaskId
+from tests.integration.chaos.checks import go_on
+from tests.integration.chaos.support import Cluster, Instance, wait_for
+from tests.integration.chaos.topics import Load
+from tests.integration.learners.scenes import TALKATIVE, assert_exact_in_the_end, await_owners
+
+pytestmark = [pytest.mark.integration, pytest.mark.chaos]
+
+PARTITIONS = 6
+
+
+class Generations:
+    """What the members of a cluster said and were assigned, by generation."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._transport = Transport(cluster.servers, client_id="look")
+        self.seen: dict[int, LiveGroup] = {}
+
+    def now(self) -> LiveGroup | None:
+        """The group as it is, None while it rebalances."""
+        live = describe(self._transport, self._cluster.name)
+        if not live.stable:
+            return None
+        self.seen[live.newest.generation] = live
+        return live
+
+    def close(self) -> None:
+        """End the connection."""
+        self._transport.close()
+
+    def cold(self) -> list[tuple[int, list[TaskId]]]:
+        """Tasks without a warm standby in generations after the first one that had all."""
+        without = [
+            (generation, [task for task in self._cluster.tasks if task not in warm(live)])
+            for generation, live in sorted(self.seen.items())
+        ]
+        complete = [generation for generation, tasks in without if not tasks]
+        assert complete, f"never warm: {without}"
+        return [(generation, tasks) for generation, tasks in without if generation > complete[0]]
+
+
+def warm(live: LiveGroup) -> set[TaskId]:
+    """Tasks of which a member keeps a standby that had caught up when it joined."""
+    return {
+        task
+        for member in live.members
+        for task in member.told.standby
+        if task in member.told.release
+        or (task in member.said.copies and member.said.copies[task].ready)
+    }
+
+
+def standbys(live: LiveGroup) -> dict[str, frozenset[TaskId]]:
+    """The standbys of each instance of one member."""
+    return {member.name.removesuffix("-0"): member.told.standby for member in live.members}
+
+
+@pytest.fixture
+def make_generations() -> Iterator[Callable[[Cluster], Generations]]:
+    made: list[Generations] = []
+
+    def make(cluster: Cluster) -> Generations:
+        made.append(Generations(cluster))
+        return made[-1]
+
+    yield make
+    for generations in made:
+        generations.close()
+
+
+def await_standbys(
+    cluster: Cluster, generations: Generations, fits: Callable[[LiveGroup], bool]
+) -> LiveGroup:
+    """Wait until each task has one standby, and all of them fit."""
+
+    def there() -> LiveGroup | None:
+        live = generations.now()
+        if live is None:
+            return None
+        counts = Counter(task for tasks in standbys(live).values() for task in tasks)
+        return live if counts == dict.fromkeys(cluster.tasks, 1) and fits(live) else None
+
+    found = wait_for(
+        there,
+        lambda: f"{[standbys(live) for live in generations.seen.values()]}\n{cluster.logs()}",
+    )
+    assert found is not None
+    return found
+
+
+def started(cluster: Cluster, name: str, *options: str) -> Instance:
+    return cluster.instance(name, more=(*TALKATIVE, *options)).start()
+
+
+def test_a_third_instance_shares_the_standbys_that_stand_and_none_is_cold_meanwhile(
+    make_cluster: Callable[..., Cluster],
+    make_generations: Callable[[Cluster], Generations],
+) -> None:
+    config = {"num_standby_replicas": "1", "initial_assignment_delay_ms": "5000"}
+    cluster = make_cluster("counting", partitions=PARTITIONS, **config)
+    generations = make_generations(cluster)
+    a, b = (started(cluster, name) for name in "ab")
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        await_owners(cluster, a, b)
+        await_standbys(cluster, generations, lambda _: True)
+        go_on(load)
+        c = started(cluster, "c")
+        await_owners(cluster, a, b, c)
+        await_standbys(
+            cluster,
+            generations,
+            lambda live: all(1 <= len(tasks) <= 3 for tasks in standbys(live).values()),
+        )
+        assert [tasks for _, tasks in generations.cold() if tasks] == []
+        assert_exact_in_the_end(cluster, [a, b, c], load)
+
+
+def test_standbys_leave_the_rack_of_the_active_when_their_successors_are_warm(
+    make_cluster: Callable[..., Cluster],
+    make_generations: Callable[[Cluster], Generations],
+) -> None:
+    config = {
+        "num_standby_replicas": "1",
+        "initial_assignment_delay_ms": "5000",
+        "rack_aware_assignment_tags": "rack",
+    }
+    cluster = make_cluster("counting", partitions=PARTITIONS, **config)
+    generations = make_generations(cluster)
+    racks = {"a": "x", "b": "x", "c": "y"}
+
+    def apart(live: LiveGroup) -> bool:
+        racks_of = {member.name: member.said.tags["rack"] for member in live.members}
+        active = {
+            t: racks_of[m.name] for m in live.members for t, role in m.tasks if role == "active"
+        }
+        return all(
+            active.get(task) != racks_of[member.name]
+            for member in live.members
+            for task in member.told.standby
+        )
+
+    a, b = (started(cluster, name, "--tag", f"rack={racks[name]}") for name in "ab")
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        await_owners(cluster, a, b)
+        await_standbys(cluster, generations, lambda _: True)
+        go_on(load)
+        c = started(cluster, "c", "--tag", "rack=y")
+        await_owners(cluster, a, b, c)
+        await_standbys(cluster, generations, apart)
+        assert [tasks for _, tasks in generations.cold() if tasks] == []
+        assert_exact_in_the_end(cluster, [a, b, c], load)
