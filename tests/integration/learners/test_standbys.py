@@ -18,7 +18,8 @@ from tests.integration.learners.scenes import TALKATIVE, assert_exact_in_the_end
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
-PARTITIONS = 6
+#: Of two subtopologies: six tasks with state.
+PARTITIONS = 3
 
 
 class Generations:
