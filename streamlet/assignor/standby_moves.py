@@ -46,17 +46,18 @@ class _Moves:
     def plan(self, placed: Sequence[TaskStandbys]) -> None:
         """Go on with what is under way, then begin: for the tags, then for the load."""
         uneven = self._is_uneven()
-        copied = [standbys for standbys in placed if len(standbys.held) > len(standbys.chosen)]
         if uneven:
-            self._even_out(copied, self._standing)
+            surplus = [s for s in placed if len(s.held) > len(s.chosen)]
+            self._even_out(surplus, self._standing)
         for standbys in placed:
             self._count(standbys)
         if self.view.group.rules.rack_tags:
             for standbys in placed:
                 self._spread(standbys)
         if uneven:
-            self._even_out(copied, self._on_disk)
-            self._even_out(placed, self._without)
+            movable = [standbys for standbys in placed if self.begin or standbys.is_new()]
+            self._even_out([s for s in movable if len(s.held) > len(s.chosen)], self._on_disk)
+            self._even_out(movable, self._without)
 
     def _is_uneven(self) -> bool:
         """Whether the load of an instance that stays is outside its band."""

@@ -78,6 +78,10 @@ class TaskStandbys:
         """Whether the instance could keep one more standby of the task."""
         return instance not in self.busy and instance not in self.chosen
 
+    def is_new(self) -> bool:
+        """Whether one of the standbys begins in this round."""
+        return not all(map(self.stands, self.chosen))
+
     def coming(self) -> list[int]:
         """Instances whose standby has not caught up yet."""
         return [instance for instance in self.chosen if not self.is_ready(instance)]
