@@ -41,5 +41,6 @@ def test_what_was_released_long_ago_comes_back_only_after_it_was_learned(
     assert b.wait() == 0, b.log()
     await_owners(cluster, a)
     assert_settled(cluster)
-    assert a.stop() == 0, a.log()
+    a.interrupt()
+    assert a.wait() == 0, a.log()
     assert_counts_exact(cluster, contents(cluster, [a]), true)
