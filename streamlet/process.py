@@ -16,6 +16,7 @@ import queue
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -130,19 +131,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _work(orders, observer)
     except StartStoppedError:
         log.debug("stopped at the start")
-    except StreamletError as error:
+    except Exception as error:
         # The supervisor says it, with our name; once is enough.
         log.debug("the worker failed", exc_info=True)
+        first = _first(error)
         observer.tell(
             event="failed",
-            error=type(error).__name__,
-            message=str(error),
-            passing=error.passing,
-            exit_code=error.exit_code,
+            error=type(first).__name__,
+            message=str(first),
+            passing=first is error and first.passing,
+            exit_code=first.exit_code,
         )
-        return error.exit_code
+        return first.exit_code
     observer.tell(event="finished")
     return 0
+
+
+def _first(error: Exception) -> StreamletError:
+    """What ended the worker: not what went wrong while it closed its stores for that reason.
+
+    An exception that is none of ours is a fault of ours; its traceback is in the debug log.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, StreamletError):
+            return cause
+        cause = cause.__context__
+    step = traceback.extract_tb(error.__traceback__)[-1]
+    return StreamletError(
+        f"{type(error).__name__}: {error}, {step.filename}:{step.lineno} in {step.name}; this "
+        "should not happen, please report it with the traceback that --log-level debug shows"
+    )
 
 
 def _work(orders: Orders, observer: PipeObserver) -> None:

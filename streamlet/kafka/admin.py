@@ -31,7 +31,7 @@ from streamlet.errors import (
     UnreachableError,
 )
 from streamlet.kafka.alone import Alone
-from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, NOT_NOW, STALE_LEADER
+from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, NOT_NOW, STALE_LEADER, opened
 from streamlet.kafka.log import quiet
 from streamlet.kafka.patience import Patience
 from streamlet.kafka.ports import NewTopic, TopicInfo
@@ -76,7 +76,7 @@ class KafkaAdmin:
         self._knows_brokers = False
         self._alone = Alone()
         config: dict[str, Any] = {**self._config, "error_cb": self._alone}
-        self._opened = AdminClient(config)
+        self._opened = opened(AdminClient, "admin", config)
 
     @property
     def _client(self) -> AdminClient:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 from confluent_kafka import KafkaError, KafkaException
 
-from streamlet.errors import BrokerError, UnreachableError
+from streamlet.errors import BrokerError, ConfigError, UnreachableError
+
+T = TypeVar("T")
 
 #: Consumer errors that librdkafka mends by itself; everything else is ours to raise.
 PASSING = frozenset(
@@ -59,3 +64,25 @@ def broker_error(error: KafkaException) -> BrokerError:
     cause = error.args[0]
     kind = UnreachableError if cause.code() in NO_ANSWER | NOT_NOW else BrokerError
     return kind(f"{cause.str()} ({cause.name()})")
+
+
+def opened(make: Callable[[dict[str, Any]], T], kind: str, config: dict[str, Any]) -> T:
+    """A client of this kind, as ``producer``.
+
+    Raises:
+        ConfigError: it refuses a value, or values that do not go together.
+        BrokerError: it cannot be made for another reason.
+    """
+    try:
+        return make(config)
+    except KafkaException as error:
+        cause = error.args[0]
+        if cause.code() != KafkaError._INVALID_ARG:
+            raise broker_error(error) from error
+        raise ConfigError([_refused(kind, cause.str())]) from error
+    except (TypeError, ValueError) as error:
+        raise ConfigError([_refused(kind, str(error))]) from error
+
+
+def _refused(kind: str, text: str) -> str:
+    return f"Kafka's client refuses the settings {kind}.… or those of security: {text}"

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import DeliveryError, RecordRefusedError, UndeliveredError
 from streamlet.kafka.alone import Alone
-from streamlet.kafka.codes import NO_TOPIC
+from streamlet.kafka.codes import NO_TOPIC, opened
 from streamlet.kafka.limits import NO_LIMITS, Limits, first_too_large, size_of
 from streamlet.kafka.log import Deliveries, quiet
 from streamlet.kafka.metadata import look_up
@@ -86,7 +86,7 @@ class KafkaSink:
         self._fatal: KafkaError | None = None
         self._alone = Alone(self._clock)
         callbacks = {"on_delivery": on_failure, "error_cb": self._alone}
-        self._producer = Producer({**self._config, **heard, **callbacks})
+        self._producer = opened(Producer, "producer", {**self._config, **heard, **callbacks})
         self._produce = self._producer.produce
 
     def introduce(self, topics: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as RawPartition
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import BrokerError, OutOfRangeError
 from streamlet.kafka.alone import Alone
-from streamlet.kafka.codes import HARMLESS, OUT_OF_RANGE, broker_error
+from streamlet.kafka.codes import HARMLESS, OUT_OF_RANGE, broker_error, opened
 from streamlet.kafka.log import log, quiet
 from streamlet.kafka.metadata import look_up
 from streamlet.kafka.ports import PartitionBatch
@@ -85,7 +85,7 @@ class KafkaSource:
     def _open(self) -> None:
         """A client that has nothing assigned."""
         self._alone = Alone(self._clock)
-        self._consumer = Consumer({**self._config, "error_cb": self._alone})
+        self._consumer = opened(Consumer, "consumer", {**self._config, "error_cb": self._alone})
 
     def introduce(self, topics: Iterable[str]) -> None:
         """Have the client learn where topics lie before they are assigned.

@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import sys
 import threading
+from typing import Any
 
 import pytest
 
+from streamlet import process
+from streamlet.errors import StreamletError
 from streamlet.process import PipeObserver, main
 
 EVENTS, LONG = 20, "x" * 200_000
@@ -47,3 +51,45 @@ def test_a_worker_is_not_stopped_by_the_terminal_that_it_writes_to(
         assert signal.getsignal(signal.SIGTTOU) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTTOU, before)
+
+
+def reported(monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[int, dict[str, Any]]:
+    """The exit code and the report of a worker that ends with an error."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(process, "_work", fail)
+    monkeypatch.setattr(process, "set_up_logging", lambda *_: None)
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"log_level": "info", "log_json": false}\n'))
+    interval, before = sys.getswitchinterval(), signal.getsignal(signal.SIGTTOU)
+    read, write = os.pipe()
+    try:
+        code = main(["--events-fd", str(write)])
+    finally:
+        os.close(write)
+        sys.setswitchinterval(interval)
+        signal.signal(signal.SIGTTOU, before)
+    with os.fdopen(read) as pipe:
+        (event,) = map(json.loads, pipe)
+    return code, event
+
+
+def test_an_error_that_is_none_of_ours_is_one_line_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As RocksDB or librdkafka raise it where nobody expected it."""
+    code, event = reported(monkeypatch, RuntimeError("IO error: No space left"))
+    assert (code, event["event"], event["passing"]) == (1, "failed", False)
+    assert re.match(r"RuntimeError: IO error: .*test_process\.py:\d+ in fail; ", event["message"])
+    assert "\n" not in event["message"]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_what_fails_while_a_worker_closes_does_not_hide_what_ended_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    later = RuntimeError("Corruption: block checksum mismatch")
+    later.__context__ = StreamletError("a record failed")
+    code, event = reported(monkeypatch, later)
+    assert (code, event["error"], event["message"]) == (1, "StreamletError", "a record failed")

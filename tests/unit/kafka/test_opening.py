@@ -1,0 +1,27 @@
+"""Values that Kafka's client refuses are wrong settings, not a traceback of each worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from streamlet.errors import ConfigError
+from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+
+
+@pytest.mark.parametrize(
+    ("client", "config", "said"),
+    [
+        (KafkaSink, {"linger.ms": "abc"}, "producer.*Invalid value .*queue.buffering.max.ms"),
+        (KafkaSource, {"fetch.max.bytes": 1}, "consumer.*`fetch.max.bytes` must be >= "),
+        (KafkaSource, {"stats_cb": "x"}, "consumer.*expected stats_cb"),
+        (KafkaAdmin, {"socket.timeout.ms": "-7"}, "admin.*socket.timeout.ms"),
+    ],
+)
+def test_a_value_that_the_client_refuses_is_a_wrong_setting(
+    client: Callable[..., object], config: dict[str, object], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said) as refused:
+        client("localhost:1", config)
+    assert refused.value.exit_code == 2
