@@ -248,7 +248,7 @@ def test_a_function_that_exits_ends_the_run_with_an_error_and_not_the_program(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:
     app, lines = word_count(bootstrap_servers, tmp_path, lambda k, word: sys.exit(0))
-    with pytest.raises(ProcessingError, match=rf"SystemExit: 0, .* at {lines}-\d offset 0"):
+    with pytest.raises(ProcessingError, match=rf"SystemExit: 0; .* at {lines}-\d offset 0"):
         app.run(timeout=60)
 
 
