@@ -44,7 +44,8 @@ class DeadMembers:
         group: the group's id.
         connect: opens a connection, which is closed again.
         at_once: asked when a process died that a new one replaces at once: whether its tasks are
-            better with others meanwhile. If not, the member is removed when its successor joins.
+            better with others meanwhile. If not, the member is removed when its successor has a
+            member id, and so has sent its JoinGroup: before, others would be given the tasks.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class DeadMembers:
             self._begin(member_id)
 
     def succeeded(self, worker: int) -> None:
-        """Remove what waits for this worker's new process: it joins now, or has died as well."""
+        """Remove what waits for this worker's new process: it has joined, or has died as well."""
         member_id = self._waiting.pop(worker, None)
         if member_id is not None:
             self._begin(member_id)

@@ -294,8 +294,8 @@ class Instance:
                 worker.drained = event.get("drained", False)
             case "member":
                 worker.member_id = event["member_id"]
-            case "state" if self._dead_members is not None:
-                self._dead_members.succeeded(worker.member)
+                if worker.member_id and self._dead_members is not None:
+                    self._dead_members.succeeded(worker.member)
             case "failed":
                 worker.reported = event["exit_code"]
             case "finished":
