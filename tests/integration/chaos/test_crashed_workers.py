@@ -10,6 +10,7 @@ from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import Cluster, wait_for
 from tests.integration.chaos.topics import Load
 from tests.integration.chaos.topologies import SMALL_STATE
+from tests.integration.learners.scenes import await_owners
 from tests.integration.static.groups import static, watching
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -65,6 +66,7 @@ def test_tasks_with_much_state_go_on_where_it_is_as_soon_as_the_worker_is_back(
         a.start()
         b.start()
         cluster.await_running()
+        await_owners(cluster, a, b)  # what is being handed over is not on a's disk yet
         before = group.settled("a-0", "b-0")
         start = len(b.log())
         a.kill_worker(a.workers()[0])
