@@ -8,7 +8,7 @@ may be a Python call of ours: each column is one ``list(map(...))`` over the mes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as RawPartition
@@ -205,10 +205,16 @@ class KafkaSource:
         the client reports an error of a partition only once.
         """
         good = [message for message in messages if message.error() is None]
-        self._errors += filter(None, map(_trouble, messages))
+        self._errors += filter(self._matters, map(_trouble, messages))
         if self._errors and not good:
             raise self._errors.pop(0)
         return good
+
+    def _matters(self, error: BrokerError | None) -> TypeGuard[BrokerError]:
+        """Whether an error is news: the client may report one of a partition it was taken from."""
+        if isinstance(error, OutOfRangeError):
+            return error.partition in self._assigned
+        return error is not None
 
     def _columns(self, topic: str, partition: int, run: list[Message]) -> PartitionBatch:
         first, last = run[0].offset(), run[-1].offset()

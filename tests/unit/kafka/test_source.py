@@ -84,6 +84,17 @@ def test_each_partition_that_is_out_of_range_is_reported(monkeypatch: pytest.Mon
     assert source.poll(10, 0) == []
 
 
+def test_what_is_reported_late_of_a_partition_that_was_given_up_is_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A member that has just lost its tasks would end with it."""
+    monkeypatch.setattr(module, "Consumer", Losing)
+    source = KafkaSource("localhost:1")
+    source.assign({OLD: 3, NEW: 3})
+    source.unassign([OLD, NEW])
+    assert source.poll(10, 0) == []
+
+
 def test_what_was_reported_of_a_partition_is_over_when_it_is_moved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
