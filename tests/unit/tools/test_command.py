@@ -155,9 +155,9 @@ def test_a_config_file_that_is_not_there_is_bad_input(cli: typer.Typer) -> None:
 
 
 def test_security_settings_and_the_admins_own_reach_its_client() -> None:
-    settings = {"security.protocol": "SSL", "admin.x": "1", "commit.interval.ms": "5"}
+    settings = {"security.protocol": "SSL", "admin.debug": "admin", "commit.interval.ms": "5"}
     common = Common(None, settings, Output(as_json=False))
-    assert common.client_config() == {"security.protocol": "ssl", "x": "1"}
+    assert common.client_config() == {"security.protocol": "ssl", "debug": "admin"}
 
 
 def test_a_closed_pipe_ends_the_command_without_a_word() -> None:
