@@ -92,23 +92,25 @@ def make_generations() -> Iterator[Callable[[Cluster], Generations]]:
 
 
 def await_standbys(
-    cluster: Cluster, generations: Generations, fits: Callable[[LiveGroup], bool]
-) -> LiveGroup:
-    """Wait until each task has one standby, and all of them fit."""
+    cluster: Cluster, generations: Generations, names: str, fits: Callable[[LiveGroup], bool]
+) -> None:
+    """Wait until these instances run tasks, each task has one standby, and all of them fit.
 
-    def there() -> LiveGroup | None:
+    Looks at the group all the while, so that no generation of some length is missed.
+    """
+
+    def there() -> bool:
         live = generations.now()
         if live is None:
-            return None
+            return False
         counts = Counter(task for tasks in standbys(live).values() for task in tasks)
-        return live if counts == dict.fromkeys(cluster.tasks, 1) and fits(live) else None
+        running = {m.name[0] for m in live.members if Role.ACTIVE in dict(m.tasks).values()}
+        return running == set(names) and counts == dict.fromkeys(cluster.tasks, 1) and fits(live)
 
-    found = wait_for(
+    wait_for(
         there,
         lambda: f"{[standbys(live) for live in generations.seen.values()]}\n{cluster.logs()}",
     )
-    assert found is not None
-    return found
 
 
 def started(cluster: Cluster, name: str, *options: str) -> Instance:
@@ -125,13 +127,13 @@ def test_a_third_instance_shares_the_standbys_that_stand_and_none_is_cold_meanwh
     a, b = (started(cluster, name) for name in "ab")
     with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
         await_owners(cluster, a, b)
-        await_standbys(cluster, generations, lambda _: True)
+        await_standbys(cluster, generations, "ab", lambda _: True)
         go_on(load)
         c = started(cluster, "c")
-        await_owners(cluster, a, b, c)
         await_standbys(
             cluster,
             generations,
+            "abc",
             lambda live: all(1 <= len(tasks) <= 3 for tasks in standbys(live).values()),
         )
         assert generations.cold() == []
@@ -165,10 +167,9 @@ def test_standbys_leave_the_rack_of_the_active_when_their_successors_are_warm(
     a, b = (started(cluster, name, "--tag", f"rack={racks[name]}") for name in "ab")
     with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
         await_owners(cluster, a, b)
-        await_standbys(cluster, generations, lambda _: True)
+        await_standbys(cluster, generations, "ab", lambda _: True)
         go_on(load)
         c = started(cluster, "c", "--tag", "rack=y")
-        await_owners(cluster, a, b, c)
-        await_standbys(cluster, generations, apart)
+        await_standbys(cluster, generations, "abc", apart)
         assert generations.cold() == []
         assert_exact_in_the_end(cluster, [a, b, c], load)
