@@ -367,6 +367,7 @@ def _identity(
         mode=settings.stream_rebalancing_mode,
         imbalance=settings.stream_imbalance_percentage,
         started_ms=clock.wall_ms(),
+        belongings=tuple(part.belongings for part in topology.subtopologies),
     )
 
 

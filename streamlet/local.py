@@ -13,12 +13,21 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
 from streamlet.control.values import Mark, MemberKey
-from streamlet.errors import BrokerError, ConfigError, StateError, StreamletError
+from streamlet.errors import (
+    BrokerError,
+    ConfigError,
+    NotFoundError,
+    RefusedError,
+    StateError,
+    StreamletError,
+)
 from streamlet.group.dead_members import DeadMembers
 from streamlet.group.member_config import static_members
-from streamlet.group.members import MemberAdmin
+from streamlet.group.members import MemberAdmin, removal_hint
+from streamlet.group.numbering import described, moved, refusal
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.runtime.adoption import adopt_folders
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.discarding import discard_before_reset
 from streamlet.state.directory import FolderLock, StateDirectory
@@ -201,31 +210,79 @@ def clear_left_over(
         log.warning("%s is a member of an earlier run of this instance, %s", one, said)
 
 
-def prepare_instance(application: str, settings: Settings, instance: str, lock: FolderLock) -> None:
-    """Make the control topic, and do what it says before any worker of the instance starts.
+def prepare_instance(
+    topology: Topology, settings: Settings, instance: str, lock: FolderLock
+) -> None:
+    """Do what must be done before any worker of the instance starts, or refuse it.
 
-    Its mark is removed: to start it is to want it. State from before a reset is discarded.
+    Compares its topology with the group's, makes the control topic, removes the instance's mark
+    (to start it is to want it), discards state from before a reset, and renames folders of an
+    earlier topology.
 
     Args:
-        application: its name.
+        topology: what is run.
         settings: the application's.
         instance: the instance's process id.
-        lock: of its folder, where it is noted which reset the state stems from.
+        lock: of its folder, where it is noted which reset and which stores the state stems from.
 
     Raises:
         BrokerError: the broker does not answer.
         TopologyError: the control topic cannot be used.
-        RefusedError: a reset was not finished.
-        StateError: state cannot be deleted.
+        RefusedError: a reset was not finished, or others run a topology with other numbers.
+        StateMismatchError: a folder does not fit the topology.
+        StateError: state cannot be deleted or renamed.
     """
+    application = topology.application
+    directory = StateDirectory(settings.state_dir, application)
+    _check_numbers(topology, settings, instance, directory)
     prepare_control(admin_for(settings), application, replication=settings.replication_factor)
     with open_control(application, settings) as control:
         view = control.read()
-        directory = StateDirectory(settings.state_dir, application)
         discard_before_reset(directory, lock, view.reset)
+        adopt_folders(directory, lock, topology)
         if instance in view.marks:
             control.remove((Mark, instance))
             control.flush()
+
+
+def _check_numbers(
+    topology: Topology, settings: Settings, instance: str, directory: StateDirectory
+) -> None:
+    """Refuse subtopology numbers that are not those of the instances that run.
+
+    Members of an earlier run of this instance do not count, once they have let go of its folders.
+    Where the group cannot be read now, its leader refuses.
+
+    Raises:
+        RefusedError: naming what moved, and the instances.
+    """
+    ended = all(folder.holder is None for folder in directory.folders())
+    transport = Transport(
+        settings.bootstrap_servers, settings.client_config("group"), client_id="streamlet-start"
+    )
+    try:
+        members = MemberAdmin(transport, topology.application).settled().members
+    except NotFoundError:
+        return
+    except BrokerError as error:
+        if error.passing:
+            raise
+        log.warning("starting without a look at the group: %s", error)
+        return
+    finally:
+        transport.close()
+    ours = [part.belongings for part in topology.subtopologies]
+    found = [
+        (member, moves)
+        for member in members
+        if not (ended and member.said.instance == instance)
+        and (moves := moved(ours, member.said.belongings))
+    ]
+    if found:
+        names = ", ".join(sorted({member.said.name for member, _ in found}))
+        static = sorted(filter(None, (member.described.instance_id for member, _ in found)))
+        hint = removal_hint(topology.application, static)
+        raise RefusedError(refusal(described(found[0][1]), f" ({names})") + hint)
 
 
 def forget_instance(application: str, settings: Settings, instance: str) -> None:

@@ -265,7 +265,7 @@ class Run:
     def _prepare(self, process_id: str, lock: FolderLock) -> None:
         """Make what the run needs on the broker; may be repeated."""
         clear_left_over(self._topology, self._settings, process_id, lock, 1)
-        prepare_instance(self._topology.application, self._settings, process_id, lock)
+        prepare_instance(self._topology, self._settings, process_id, lock)
 
     def _waiting(self, signals: GracefulStop | None, *limits_ms: int | None) -> BrokerWait:
         """The wait for a broker, until the first of the limits."""

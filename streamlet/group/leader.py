@@ -28,6 +28,7 @@ from streamlet.group import wire
 from streamlet.group.commands import RunAssignor
 from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_subscription
 from streamlet.group.messages import JoinedMember
+from streamlet.group.numbering import described, moved
 from streamlet.group.turns import turns_of
 from streamlet.group.values import (
     Assignment,
@@ -57,7 +58,8 @@ class View:
     ``protocol_type`` is the group's; in "consumer" everybody's bytes travel in ``envelope``.
     ``flip_timeout_ms``: how long who changes the type waits for the others. ``latest``: the highest
     version of our bytes it knows. ``before``: the members of the last generation and their names,
-    as far as they are known.
+    as far as they are known. ``belongings`` are the names of what each of its subtopologies reads
+    and keeps.
     """
 
     tasks: tuple[TaskInfo, ...]
@@ -70,6 +72,7 @@ class View:
     flip_timeout_ms: int = 60_000
     latest: int = wire.VERSION
     before: Mapping[MemberKey, str] = attrs.field(factory=dict)
+    belongings: tuple[tuple[str, ...], ...] = ()
 
 
 @attrs.frozen
@@ -100,7 +103,8 @@ def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
     """Plan a generation and encode every member's part.
 
     A member whose description cannot be read may hold anything: then nobody gains a task, and it is
-    told to describe itself otherwise.
+    told to describe itself otherwise. Likewise while members take the same number for different
+    subtopologies: those that run tasks go on, the others are refused.
 
     Raises:
         Exception: whatever the assignor raises.
@@ -108,7 +112,8 @@ def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
     read = [_read(member, view.protocol_type, view.latest) for member in run.members]
     said = {r.member_id: r.said for r in read if r.said is not None}
     gone: list[str] = []
-    if len(said) == len(read):
+    refused = _refused(view, said)
+    if len(said) == len(read) and not refused:
         decided, flip = _decide(run, view, read, said, assign)
         gone = _gone(view.before, said.values())
     else:
@@ -116,10 +121,42 @@ def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
     reason = _reason(said.values(), gone)
     log.info("generation %d is planned: %s", run.generation, reason)
     turns = turns_of(decided.members)
-    return {
+    answers = {
         r.member_id: _answer(run, view, decided, flip, r, reason, turns.get(r.member_id, 0))
         for r in read
     }
+    versions = {r.member_id: r for r in read}
+    for member, moves in refused.items():
+        answers[member] = _encoded(view, _refusal(said[member], moves), versions[member])
+    return answers
+
+
+def _refused(view: View, said: Mapping[str, Subscription]) -> dict[str, str]:
+    """Members whose subtopologies have other numbers than those of the members that run tasks.
+
+    The leader itself yields if it runs nothing and they do: the next leader plans in their numbers.
+    """
+    found = {
+        member: moves
+        for member, theirs in sorted(said.items())
+        if (moves := moved(view.belongings, theirs.belongings))
+    }
+    ours = said.get(view.leader)
+    claiming = [member for member in found if _claims(said[member])]
+    if claiming and (ours is None or not _claims(ours)):
+        return {view.leader: described(found[claiming[0]])}
+    return {
+        member: described([one.seen_from_there for one in moves]) for member, moves in found.items()
+    }
+
+
+def _claims(said: Subscription) -> bool:
+    return any(copy.role in _RANK for copy in said.copies.values())
+
+
+def _refusal(said: Subscription, moves: str) -> Assignment:
+    """The answer to a refused member; without its identity, so that no restart takes it over."""
+    return Assignment(error=AssignmentError.MOVED, reason=moves, answers_nonce=said.nonce)
 
 
 def _decide(
@@ -271,6 +308,10 @@ def _answer(
 ) -> bytes:
     """Encode one member's part at a version it reads."""
     answer = attrs.evolve(_part(run, view, decided, read, reason), flip=flip, turn_ms=turn_ms)
+    return _encoded(view, answer, read)
+
+
+def _encoded(view: View, answer: Assignment, read: _Read) -> bytes:
     data = wire.encode_assignment(answer, read.version, view.latest)
     if view.protocol_type == CONSUMER:
         data = view.envelope.assignment(answer, data, read.layout)

@@ -175,6 +175,14 @@ def meaning(asked: str, there: Sequence[str]) -> tuple[str, ...]:
     return tuple(one for one in there if _instance_of(one) == asked) or (asked,)
 
 
+def removal_hint(application: str, ids: Sequence[str]) -> str:
+    """How to take static members out of a group that are down; empty if there are none."""
+    if not ids:
+        return ""
+    named = " ".join(f"--instance-id {one}" for one in ids)
+    return f"; static members that are down: streamlet members remove {application} {named}"
+
+
 def left_over(
     group: LiveGroup,
     ours: frozenset[str],

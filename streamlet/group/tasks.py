@@ -26,11 +26,12 @@ from streamlet.assignor.values import (
 )
 from streamlet.config import Settings
 from streamlet.control.values import MemberKey
-from streamlet.errors import FatalGroupError
+from streamlet.errors import FatalGroupError, RefusedError
 from streamlet.group import wire
 from streamlet.group.commands import NeedMetadata, RunAssignor
 from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_assignment
 from streamlet.group.leader import Assignor, View, plan
+from streamlet.group.numbering import packed, refusal
 from streamlet.group.values import Assignment, AssignmentError, Flip, Subscription
 from streamlet.types import TaskId
 
@@ -55,7 +56,8 @@ def types_for(mode: str) -> tuple[str, str]:
 class Identity:
     """What a member says of itself in every description; fields as in ``Subscription``.
 
-    ``mode`` is its ``stream.rebalancing.mode``.
+    ``mode`` is its ``stream.rebalancing.mode``. ``belongings`` are the names of what each
+    subtopology reads and keeps.
     """
 
     instance: str
@@ -71,6 +73,7 @@ class Identity:
     mode: str = "incremental"
     imbalance: float | None = None
     started_ms: int = 0
+    belongings: tuple[tuple[str, ...], ...] = ()
 
 
 @attrs.frozen
@@ -194,6 +197,7 @@ class TasksProtocol:
             mode=who.mode,
             flip=self._flip,
             reason=self._own_reason(need),
+            belongings=packed(who.belongings),
         )
         self._said = _reduced(said, need.reduced)
         data = wire.encode_subscription(self._said, self._version, self._latest)
@@ -222,6 +226,7 @@ class TasksProtocol:
             self._flip_timeout_ms,
             self._latest,
             self._before(),
+            self._identity.belongings,
         )
         return plan(run, view, self._assign)
 
@@ -231,6 +236,7 @@ class TasksProtocol:
         Raises:
             wire.WireError: if the leader's bytes are malformed.
             FatalGroupError: if the leader cannot read ours.
+            RefusedError: if our subtopologies have other numbers than the group's.
         """
         received = self.receive(assignment)
         if received.rejoin is not None:
@@ -255,6 +261,9 @@ class TasksProtocol:
             known = f"the leader knows version {self._version} at most"
             log.info("%s, we know %d: joining again", known, self._latest)
             return Received(Assignment(), known)
+        answers_us = self._said is None or assignment.answers_nonce == self._said.nonce
+        if assignment.error == AssignmentError.MOVED and answers_us:
+            raise RefusedError(refusal(assignment.reason))
         self._deferral_deadline_ms = assignment.deferral_deadline_ms
         if assignment.flip is not None or self.gathering:
             self._flip = assignment.flip  # else it failed, and leaders had better know
@@ -289,4 +298,6 @@ def _reduced(said: Subscription, level: int) -> Subscription:
         copies = {t: c for t, c in said.copies.items() if c.role is not Role.DORMANT}
         return attrs.evolve(said, copies=copies)
     copies = {t: c for t, c in said.copies.items() if c.role in _CLAIMS}
-    return attrs.evolve(said, copies=copies, tags={}, stateful=frozenset(), reason="")
+    return attrs.evolve(
+        said, copies=copies, tags={}, stateful=frozenset(), reason="", belongings=()
+    )

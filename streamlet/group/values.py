@@ -36,6 +36,7 @@ class Subscription:
     number and hash match. ``nonce`` changes to force a rebalance. ``learners`` says whether the
     member can learn. ``wants_type`` is the protocol type the member would rather use, and ``mode``
     its ``stream.rebalancing.mode``. ``flip`` is the last one ordered, until it is over.
+    ``belongings`` are the topics and stores of each subtopology, as ``numbering.packed`` has them.
     ``imbalance`` is its ``stream.imbalance.percentage`` (None: it does not say) and ``started_ms``
     the wall-clock time its process began: of several that differ the latest counts.
     """
@@ -61,6 +62,7 @@ class Subscription:
     mode: str = "incremental"
     flip: Flip | None = None
     reason: str = ""  # why it asked for this rebalance, "" if it did not; for people
+    belongings: tuple[bytes, ...] = ()  # empty: it does not say
 
 
 def staying(said: Iterable[Subscription]) -> frozenset[str]:
@@ -97,6 +99,7 @@ class AssignmentError(enum.IntEnum):
     NONE = 0
     TOO_NEW = 1  # describe yourself again at the version in the head
     UNREADABLE = 2  # the leader cannot make sense of your description
+    MOVED = 3  # your subtopologies have other numbers than the group's; ``reason`` says which
 
 
 @attrs.frozen
@@ -127,7 +130,7 @@ class Assignment:
     answers_identity: bytes = b""  # ``wire.identity_of`` that subscription
     generation: int = -1  # of the rebalance it comes from, for status
     made_ms: int | None = None  # wall-clock time the leader made it, for status
-    reason: str = ""  # of the rebalance, for status
+    reason: str = ""  # of the rebalance, for status; of the error where there is one
     being_learned: frozenset[TaskId] = frozenset()
     flip: Flip | None = None
     turn_ms: int = 0

@@ -225,6 +225,7 @@ def _subscription_record(s: Subscription) -> dict[str, Any]:
         "mode": None if s.mode == _USUAL_MODE else s.mode,
         "flip": None if s.flip is None else attrs.asdict(s.flip),
         "reason": s.reason,
+        "belongings": list(s.belongings),
     }
 
 
@@ -245,6 +246,7 @@ def _subscription(r: dict[str, Any]) -> Subscription:
             "wants_type": _USUAL_TYPE if r["wants_type"] is None else r["wants_type"],
             "mode": r.get("mode") or _USUAL_MODE,
             "flip": _flip(r),
+            "belongings": tuple(r.get("belongings", ())),
         }
     )
 

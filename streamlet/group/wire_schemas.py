@@ -93,8 +93,9 @@ _ASSIGNMENT_2 = _extended(_ASSIGNMENT_1, flip=["null", _FLIP])
 #: Version 3 adds when to begin to release tasks.
 _ASSIGNMENT_3 = _extended(_ASSIGNMENT_2, turn_ms="int")
 
-#: Version 4 adds the instances that replace a leaving one, and the tasks without a member.
-_SUBSCRIPTION_4 = _extended(_SUBSCRIPTION_2, successors=_array("bytes"))
+#: Version 4 adds the instances that replace a leaving one, the tasks without a member, and what
+#: each subtopology has, by which two topologies compare their numbers.
+_SUBSCRIPTION_4 = _extended(_SUBSCRIPTION_2, successors=_array("bytes"), belongings=_array("bytes"))
 _ASSIGNMENT_4 = _extended(_ASSIGNMENT_3, unassigned=_array("Tasks"))
 
 #: Version 5 adds the standbys whose readiness the group waits for.

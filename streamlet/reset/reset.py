@@ -29,6 +29,7 @@ from streamlet.errors import (
 )
 from streamlet.group.codes import name_of
 from streamlet.group.look import describe, fetch_positions
+from streamlet.group.members import removal_hint
 from streamlet.group.messages import Committed, OffsetCommit, OffsetCommitAnswer
 from streamlet.group.transport_errors import TransportError
 from streamlet.kafka.ports import NewTopic, TopicInfo
@@ -234,10 +235,7 @@ class Reset:
         if not members:
             return
         static = sorted(m.instance_id for m in members if m.instance_id is not None)
-        hint = ""
-        if static:
-            ids = " ".join(f"--instance-id {one}" for one in static)
-            hint = f"; static members that are down: streamlet members remove {self._name} {ids}"
+        hint = removal_hint(self._name, static)
         said = ", ".join(sorted(m.name for m in group.members))
         count = f"{len(members)} member{'s' * (len(members) != 1)}"
         raise RefusedError(

@@ -25,10 +25,10 @@ def discard_before_reset(directory: StateDirectory, lock: FolderLock, reset: Res
         )
     if not reset.epoch or lock.fields.get("reset") == reset.text:
         return
-    found = [folder.task for folder in directory.tasks()]
-    for task in found:
-        directory.remove(directory.lock_task(task))
+    found = directory.folders()
+    for folder in found:
+        directory.remove(directory.lock_folder(folder))
     if found:
-        tasks = " ".join(map(str, found))
+        tasks = " ".join(str(folder.task) for folder in found)
         log.warning("the application was reset: state of tasks %s is discarded", tasks)
     lock.set(reset=reset.text)

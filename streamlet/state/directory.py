@@ -4,6 +4,7 @@
                               0_3/            one task
                                   task.lock   held by the worker that has the task; names its pid
                                   db/         its stores
+                              0_3.aside-…/    one whose stores the topology lacks (``rename``)
 
 A lock is the kernel's (flock): it goes with its process however that ends. So a task moves between
 the workers of an instance without copying, and a kill -9 leaves nothing to clean up. The file
@@ -16,7 +17,7 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +33,8 @@ from streamlet.types import TaskId
 #: Name of the database's folder in a task's folder.
 DATABASE = "db"
 _TASK_LOCK = "task.lock"
+#: Between a task and something unique, in the name of a folder that is nobody's task now.
+_ASIDE = ".aside-"
 #: Name of the file in an application's folder that its instance holds.
 INSTANCE_LOCK = "instance.lock"
 
@@ -166,22 +169,52 @@ class StateDirectory:
         """
         return FolderLock(self.path / str(task) / _TASK_LOCK, f"state of task {task}")
 
+    def lock_folder(self, found: TaskFolder) -> FolderLock:
+        """Take a folder as it was found, whatever its name; raises as ``lock_task``."""
+        return FolderLock(found.path / _TASK_LOCK, f"state of task {found.task}")
+
     def tasks(self) -> list[TaskFolder]:
         """All task folders, by task.
 
         Raises:
             StateError: the folder cannot be read.
         """
+        return [folder for folder in self.folders() if folder.path.name == str(folder.task)]
+
+    def folders(self) -> list[TaskFolder]:
+        """As ``tasks``, with those that ``rename`` set aside or, interrupted, left behind."""
         found = []
         with _naming(self.path):
             for name in os.listdir(self.path) if self.path.exists() else []:
                 try:
-                    task = TaskId.parse(name)
+                    task = TaskId.parse(name.partition(_ASIDE)[0])
                 except ValueError:
                     continue
                 with suppress(FileNotFoundError):  # deleted while we look at it
                     found.append(_look_at(task, self.path / name))
         return sorted(found, key=lambda folder: folder.task)
+
+    def rename(
+        self, locks: Mapping[TaskId, FolderLock], aside: Mapping[FolderLock, TaskId]
+    ) -> None:
+        """Name locked folders after these tasks; no other folder keeps such a name.
+
+        They may take each other's names, so each is set aside in between. Those of ``aside`` stay
+        there, under the name of the task they were for and something unique.
+
+        Raises:
+            StateError: a folder cannot be renamed.
+        """
+        for lock, task in aside.items():
+            self._set_aside(lock, task)
+        between = {task: self._set_aside(lock, task) for task, lock in locks.items()}
+        for task, folder in between.items():
+            with _naming(folder):
+                folder.rename(self.path / str(task))
+
+    def _set_aside(self, lock: FolderLock, task: TaskId) -> Path:
+        with _naming(lock.folder):
+            return lock.folder.rename(self.path / f"{task}{_ASIDE}{uuid.uuid4().hex[:8]}")
 
     def clean(self, found: TaskFolder) -> bool:
         """Delete the folder of a task that lies dormant; False if it was used since it was found.
@@ -190,7 +223,7 @@ class StateDirectory:
             StateError: it cannot be deleted.
         """
         try:
-            lock = self.lock_task(found.task)
+            lock = self.lock_folder(found)
         except StateLockedError:
             return False
         with lock:

@@ -28,7 +28,7 @@ class Listed:
 
 
 def listed(root: Path, application: str | None = None) -> list[Listed]:
-    """The task folders of one application, or of all, by application and task.
+    """The folders of one application, or of all, by application and task; also those set aside.
 
     Raises:
         StateError: a folder cannot be read.
@@ -43,7 +43,7 @@ def listed(root: Path, application: str | None = None) -> list[Listed]:
         _read(name, folder)
         for name in names
         if application in (None, name)
-        for folder in StateDirectory(root, name).tasks()
+        for folder in StateDirectory(root, name).folders()
     ]
 
 

@@ -175,7 +175,7 @@ class RocksEngine:
         self.write([], meta)
         for name in sorted(self.stores - set(stores)):
             self._handles.pop(name)
-            self._families.pop(name).close()
+            _guarded(self._folder, self._families.pop(name).close)
             _guarded(self._folder, self._db.drop_column_family, _STORE + name)
         self._create_missing()
 

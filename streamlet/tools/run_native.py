@@ -132,7 +132,7 @@ def _prepare(
     topology = app.topology()
     orders["counts"] = check_topics(topology, settings)
     clear_left_over(topology, settings, process_id, lock, max(orders["members"], 1))
-    prepare_instance(app.name, settings, process_id, lock)
+    prepare_instance(topology, settings, process_id, lock)
 
 
 def _supervise(

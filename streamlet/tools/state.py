@@ -152,7 +152,7 @@ def _table(found: list[Listed], now_ms: int) -> Table:
     rows: list[tuple[object, ...]] = [
         (
             one.application,
-            one.folder.task,
+            one.folder.path.name,
             " ".join(one.stores) or None,
             size(one.folder.bytes),
             " ".join(str(offset) for _, offset in one.positions) or None,

@@ -84,6 +84,12 @@ class Subtopology:
         return tuple(changelog_name(self.application, spec.name) for spec in own)
 
     @property
+    def belongings(self) -> tuple[str, ...]:
+        """Names of what its tasks read and keep: they tell a task whatever its number."""
+        topics = [f"topic {topic}" for topic in self.input_topics]
+        return tuple(sorted({*topics, *(f"store {spec.name}" for spec in self.stores)}))
+
+    @property
     def hash(self) -> bytes:
         """Eight bytes that change when nodes, topics, stores or serdes do.
 

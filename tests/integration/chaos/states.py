@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attrs
 
+from streamlet.state.directory import DATABASE, StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.integration.chaos.support import Cluster
@@ -33,8 +34,12 @@ def read_copies(cluster: Cluster, state_dir: Path, scratch: Path) -> list[Copy]:
     if not found.exists():
         return []
     shutil.copytree(found, scratch)
-    folders = [p for p in sorted(scratch.iterdir()) if p.is_dir() and (p / "db").is_dir()]
-    return [_read(cluster, TaskId.parse(folder.name), folder) for folder in folders]
+    folders = StateDirectory(scratch.parent, scratch.name).tasks()
+    return [
+        _read(cluster, folder.task, folder.path)
+        for folder in folders
+        if (folder.path / DATABASE).is_dir()
+    ]
 
 
 def _read(cluster: Cluster, task: TaskId, folder: Path) -> Copy:

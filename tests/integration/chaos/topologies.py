@@ -124,6 +124,19 @@ def dropping(name: str) -> App:
     return app
 
 
+def in_front(name: str) -> App:
+    """As ``counting``, behind a source of its own, which shifts the numbers of the others."""
+    app = App(name)
+    front = app.stream(f"{name}-front", key=str, value=int)
+    front.group_by_key().count(store="front").to_stream().to(f"{name}-front-counts")
+    events = app.stream(f"{name}-in", key=str, value=int)
+    counts = events.group_by_key().count(store="counts")
+    counts.to_stream().to(f"{name}-counts")
+    groups = events.group_by(lambda key, number: key[-1], key=str).count(store="groups")
+    groups.to_stream().to(f"{name}-groups")
+    return app
+
+
 SHAPES: dict[str, Callable[[str], App]] = {
     "blocking": blocking,
     "counting": counting,
@@ -133,6 +146,7 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "dropping": dropping,
     "regrouped": regrouped,
     "renamed": renamed,
+    "in_front": in_front,
 }
 
 if SMALL_STATE in os.environ:

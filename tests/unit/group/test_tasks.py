@@ -17,7 +17,7 @@ from streamlet.assignor.values import (
 )
 from streamlet.config import Settings
 from streamlet.control.values import MemberKey
-from streamlet.errors import FatalGroupError
+from streamlet.errors import FatalGroupError, RefusedError
 from streamlet.group import wire
 from streamlet.group.commands import NeedMetadata, RunAssignor
 from streamlet.group.envelope import open_subscription
@@ -293,6 +293,53 @@ def test_the_leader_names_the_tasks_that_no_member_gets():
     bench.answer = Plan({}, unassigned=frozenset({T02}), deferral_deadline_ms=9_000)
     answers = bench.plan(a=bench.say(), b=Bench(number=1).say())
     assert [answers[name].unassigned for name in "ab"] == [{T02}, frozenset()]
+
+
+# -- subtopologies with other numbers -----------------------------------------------------------
+
+OLD = (("topic a",), ("topic b",))
+NEW = (("topic new",), ("topic a",), ("topic b",))
+
+
+def test_a_newcomer_with_other_numbers_is_refused_and_the_others_go_on():
+    """The same task name is another task to it: with a plan for both a task had two owners."""
+    leader, newcomer = Bench(belongings=OLD), Bench(belongings=NEW)
+    leader.answer = Plan({"a": MemberPlan(), "b": MemberPlan(active=frozenset({T00, T10}))})
+    mine = leader.say({T00: ACTIVE, T10: ACTIVE})
+    answers = leader.plan(a=mine, b=newcomer.say())
+    assert not leader.asked, "nothing is planned while it is here"
+    assert answers["a"].active == {T00, T10}
+    assert (answers["b"].error, answers["b"].active) == (AssignmentError.MOVED, frozenset())
+    with pytest.raises(RefusedError, match="topic a belongs to subtopology 1 here and to 0 there"):
+        newcomer.protocol.decode(wire.encode_assignment(answers["b"]))
+
+
+def test_a_leader_that_runs_nothing_yields_to_members_with_other_numbers_that_do():
+    """A leader died, and of the rest the newcomer leads: the tasks that run are not its to plan."""
+    leader, old = Bench(belongings=NEW), Bench(belongings=OLD)
+    answers = leader.plan(a=leader.say(), b=old.say({T00: ACTIVE}), c=Bench(belongings=OLD).say())
+    assert not leader.asked
+    assert answers["a"].error == AssignmentError.MOVED
+    assert answers["b"].active == {T00}
+    assert answers["c"] == attrs.evolve(answers["c"], error=0, active=frozenset())
+    with pytest.raises(RefusedError, match="topic a belongs to subtopology 1 here and to 0 there"):
+        leader.protocol.decode(wire.encode_assignment(answers["a"]))
+
+
+def test_an_answer_to_a_refused_process_is_not_taken_by_its_successor():
+    """A coordinator hands it out again to a static member; the program may be the right one now."""
+    leader, refused = Bench(belongings=OLD), Bench(belongings=NEW)
+    answers = leader.plan(a=leader.say({T00: ACTIVE}), b=refused.say(nonce=3))
+    successor = Bench(belongings=OLD)
+    successor.say(nonce=4)
+    assert successor.protocol.decode(wire.encode_assignment(answers["b"])) == Assignment()
+    assert successor.rejoins
+
+
+def test_members_that_agree_on_what_both_have_are_planned_for():
+    leader, newcomer = Bench(belongings=OLD), Bench(belongings=(*OLD, ("topic new",)))
+    leader.plan(a=leader.say(), b=newcomer.say(), c=Bench().say())
+    assert len(leader.asked) == 1
 
 
 # -- descriptions that cannot be read ----------------------------------------------------------

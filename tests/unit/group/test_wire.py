@@ -50,6 +50,7 @@ SUBSCRIPTIONS = st.builds(
     started_ms=LONGS,
     mode=st.sampled_from(["incremental", "eager", "upgrading"]),
     flip=FLIPS,
+    belongings=st.lists(st.binary(max_size=12), max_size=4).map(tuple),
 )
 TASK_SETS = st.frozensets(TASKS, max_size=8)
 ORDERS = st.dictionaries(TASKS, IDS, max_size=4)
@@ -104,10 +105,10 @@ def test_equal_subscriptions_have_equal_bytes_whatever_the_order_of_their_parts(
 
 @given(SUBSCRIPTIONS, ASSIGNMENTS)
 def test_what_an_older_version_has_no_place_for_is_left_out(subscription, assignment):
-    """Version 1 knows no modes and flips, 2 no turns, 3 no successors, 4 no awaited standbys."""
+    """1 has no modes and flips, 2 no turns, 3 no successors and belongings, 4 no awaited ones."""
     leaving = subscription.leaving
     alone = None if leaving is None else attrs.evolve(leaving, successors=())
-    third = attrs.evolve(subscription, leaving=alone)
+    third = attrs.evolve(subscription, leaving=alone, belongings=())
     read = wire.decode_subscription(wire.encode_subscription(subscription, 1))
     assert read == attrs.evolve(third, mode="incremental", flip=None)
     assert wire.decode_subscription(wire.encode_subscription(subscription, 3)) == third
@@ -232,6 +233,7 @@ def big_group(members: int, tasks: int) -> tuple[list[bytes], list[bytes]]:
         for n in range(members)
     ]
     hashes = tuple(chance.randbytes(8) for _ in range(5))
+    belongings = tuple(chance.randbytes(8) for _ in range(5))
     subscriptions, assignments = [], []
     for n in range(members):
         mine = all_tasks[n * tasks : (n + 1) * tasks]
@@ -252,6 +254,7 @@ def big_group(members: int, tasks: int) -> tuple[list[bytes], list[bytes]]:
             nonce=1_700_000_000_000 + chance.randrange(10**9),
             imbalance=0.2,
             started_ms=1_700_000_000_000 + chance.randrange(10**9),
+            belongings=belongings,
         )
         subscriptions.append(wire.encode_subscription(said))
         orders = {mine[0]: ids[(n + 1) % members]} if n % 10 == 0 else {}
@@ -279,7 +282,7 @@ def test_a_thousand_members_with_ten_tasks_each_fit_into_400_kb(record_property)
     print(f"1,000 members x 10 tasks: {total:,} bytes, at most {largest} a member")
     record_property("metadata_bytes", total)
     assert total <= 400_000
-    assert largest <= 400
+    assert largest <= 450
 
 
 HEAD = b"\x00\x00\x00\x01\x00\x00\x00\x01"

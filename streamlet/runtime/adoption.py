@@ -1,0 +1,164 @@
+"""Task folders of an earlier topology, on an instance that starts: state goes by what it is.
+
+A folder bears its task's name, subtopology number and partition. The numbers follow from the order
+in which a topology declares its sources. When that order changed while the application was stopped,
+each folder is renamed to the number that the subtopology with its stores has now. A folder whose
+number another one needs, and whose stores the topology does not have, is set aside: a topology that
+has them again finds it there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+import attrs
+
+from streamlet.errors import StateMismatchError, TaskCorruptedError
+from streamlet.state.directory import FolderLock, StateDirectory, TaskFolder
+from streamlet.state.meta import TaskMeta
+from streamlet.topology.graph import Topology
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import NO_STATE, StateNumber, TaskId
+
+log = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class _Found:
+    """A folder with what its stores say; ``meta`` is None where there are none to read."""
+
+    folder: TaskFolder
+    meta: TaskMeta | None
+
+    @property
+    def task(self) -> TaskId:
+        """The task it is named after."""
+        return self.folder.task
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether it does not have the name of a task."""
+        return self.folder.path.name != str(self.task)
+
+    @property
+    def layout(self) -> Mapping[str, tuple[str, str]]:
+        """Its stores."""
+        return {} if self.meta is None else self.meta.layout
+
+    @property
+    def worth(self) -> tuple[int, StateNumber]:
+        """Rank among several folders of one task: that of the highest is kept."""
+        return len(self.layout), NO_STATE if self.meta is None else self.meta.state
+
+
+@attrs.frozen
+class _Plan:
+    """Folders to rename by the task they are for, and folders to remove and to set aside."""
+
+    moves: Mapping[TaskId, _Found]
+    removed: Sequence[_Found]
+    aside: Sequence[_Found]
+
+
+def adopt_folders(directory: StateDirectory, lock: FolderLock, topology: Topology) -> None:
+    """Give each task folder the name that its stores have in this topology.
+
+    Nothing is changed unless all folders fit. A restart with the same stores looks at no folder.
+
+    Args:
+        directory: the application's folder on this host.
+        lock: the instance's; it is noted there which stores the folders were named by.
+        topology: what is about to run.
+
+    Raises:
+        StateMismatchError: a folder does not fit the topology.
+        StateLockedError: a process of an earlier run has a folder open that is to be renamed.
+        StateError: a folder cannot be used.
+    """
+    stores = _fingerprint(topology)
+    if lock.fields.get("stores") == stores:
+        return
+    _carry_out(directory, _plan(topology, [_read(folder) for folder in directory.folders()]))
+    lock.set(stores=stores)
+
+
+def _read(folder: TaskFolder) -> _Found:
+    try:
+        return _Found(folder, folder.contents())
+    except TaskCorruptedError as error:
+        log.debug("state of task %s stays where it is: %s", folder.task, error)
+        return _Found(folder, None)
+
+
+def _plan(topology: Topology, found: Sequence[_Found]) -> _Plan:
+    where = {spec.name: part.id for part in topology.subtopologies for spec in part.stores}
+    parts = {part.id: part for part in topology.subtopologies if part.stores}
+    numbers = [frozenset(where[name] for name in one.layout if name in where) for one in found]
+    filled = {number for some in numbers if len(some) == 1 for number in some}
+    candidates: dict[TaskId, list[_Found]] = {}
+    aside = []
+    for one, some in zip(found, numbers, strict=True):
+        number = min(some) if len(some) == 1 else one.task.subtopology
+        if one.layout and not some and (number in filled or one.is_aside):
+            aside.append(one)
+            continue
+        if one.meta is not None and number in parts:
+            one.meta.check_layout(_layout(parts[number]), str(one.folder.path))
+        candidates.setdefault(TaskId(number, one.task.partition), []).append(one)
+    kept = {task: max(some, key=lambda one: one.worth) for task, some in candidates.items()}
+    removed = [one for task, some in candidates.items() for one in some if one is not kept[task]]
+    for one in removed:
+        _check_spare(one, topology)
+    moves = {task: one for task, one in kept.items() if one.folder.path.name != str(task)}
+    return _Plan(moves, removed, [one for one in aside if not one.is_aside])
+
+
+def _layout(part: Subtopology) -> dict[str, tuple[str, str]]:
+    return {spec.name: (spec.key.name, spec.value.name) for spec in part.stores}
+
+
+def _check_spare(one: _Found, topology: Topology) -> None:
+    """Refuse to remove what no changelog has."""
+    for part in topology.subtopologies:
+        for spec in part.stores:
+            if spec.name in one.layout and part.changelog_topic(spec.name) is None:
+                raise StateMismatchError(
+                    f"two folders hold state of one task now, {one.folder.path} is one of them. "
+                    f"Its store {spec.name} has no changelog to restore it from: remove that "
+                    "folder if its entries are not needed any more, or go back to the topology "
+                    "before"
+                )
+
+
+def _carry_out(directory: StateDirectory, plan: _Plan) -> None:
+    with ExitStack() as held:
+        removed = [held.enter_context(directory.lock_folder(one.folder)) for one in plan.removed]
+        moves = {
+            task: held.enter_context(directory.lock_folder(one.folder))
+            for task, one in plan.moves.items()
+        }
+        aside = {
+            held.enter_context(directory.lock_folder(one.folder)): one.task for one in plan.aside
+        }
+        for lock in removed:
+            directory.remove(lock)
+        directory.rename(moves, aside)
+    for task, one in sorted(plan.moves.items()):
+        log.warning("subtopologies have new numbers: state of task %s is now %s", one.task, task)
+    for one in plan.aside:
+        names = ", ".join(sorted(one.layout))
+        log.warning("state of task %s is set aside: no subtopology has %s now", one.task, names)
+    for one in plan.removed:
+        if one.meta is not None:
+            log.warning("state in %s is removed, another folder has the task", one.folder.path)
+
+
+def _fingerprint(topology: Topology) -> str:
+    """Changes when the stores of a subtopology do, their serdes, or its number."""
+    layouts = {part.id: _layout(part) for part in topology.subtopologies if part.stores}
+    text = json.dumps(layouts, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
