@@ -405,6 +405,7 @@ def _activation(
         limits=catalog.limits.by_topic,
         policy=policy,
         clock=clock,
+        open_source=lambda: _changelog_source(topology, settings, "entries"),
     )
 
 

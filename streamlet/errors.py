@@ -202,6 +202,12 @@ class StateMismatchError(StateError):
     exit_code = 2
 
 
+class PositionsMismatchError(StateError):
+    """A task's positions, changelogs and state disagree; ``state.mismatch.policy`` decides."""
+
+    exit_code = 5
+
+
 class TaskCorruptedError(StateError):
     """Local state of a task is damaged or stems from another changelog; wipe it and restore."""
 
@@ -212,6 +218,10 @@ class GroupError(StreamletError):
 
 class TaskMigratedError(GroupError):
     """The group gave our tasks to somebody else; drop them and write nothing."""
+
+
+class ChangelogLostError(TaskMigratedError):
+    """A changelog of ours lost records; the task is brought up again from its last commit."""
 
 
 class PartitionsLostError(GroupError):

@@ -252,6 +252,14 @@ class Settings:
         600_000,
         "How long a copy that nobody uses stays on disk; longer while others have too few.",
     )
+    state_mismatch_policy: Literal["fail", "continue", "reset"] = _row(
+        "state",
+        choice("fail", "continue", "reset"),
+        "fail",
+        "What to do with a task whose committed positions, changelogs and local state disagree: "
+        "stop the instance; keep the newest state and go on at the positions it belongs to; or "
+        "drop the task's state and begin by auto.offset.reset.",
+    )
     restore_max_share: float = _row(
         "state",
         fraction(zero=False),

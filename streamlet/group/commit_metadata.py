@@ -7,11 +7,15 @@ Compact JSON, the same on all input partitions of a task (hand-over rule W1)::
 
 ``epoch`` fences (W5), ``state`` is what the committed positions contain (N1), ``ends`` is one
 more than the last delivered changelog offset. With ``release`` it is a mark (W2); nothing else is.
+``rebuilt`` is there once the task had to go on with other state than that of its last commit, or
+with changelogs that had lost records:
+``{"epoch":7,"whole":true,"from":{"app-counts-changelog":{"0":990}}}``.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -30,6 +34,19 @@ class CommitMetadataError(GroupError):
 
 
 @attrs.frozen
+class Rebuilt:
+    """The epoch before which local copies may stem from other records than the changelogs hold.
+
+    With ``whole`` its first commit writes whole changelogs again that had lost records; ``starts``
+    tells from which offset each of them then holds the whole state.
+    """
+
+    epoch: int
+    whole: bool = False
+    starts: dict[TopicPartition, int] = attrs.field(factory=dict)
+
+
+@attrs.frozen
 class CommitMetadata:
     """What a commit says of its task. ``release_to`` is the member id a mark is for."""
 
@@ -39,6 +56,18 @@ class CommitMetadata:
     ends: dict[TopicPartition, int] = attrs.field(factory=dict)
     state: StateNumber = NO_STATE
     release_to: str | None = None
+    rebuilt: Rebuilt | None = None
+
+    @property
+    def rebuilding(self) -> bool:
+        """Whether an owner began to write changelogs again and has not committed that yet."""
+        rebuilt = self.rebuilt
+        return rebuilt is not None and rebuilt.whole and self.state.epoch < rebuilt.epoch
+
+    @property
+    def rebuilt_epoch(self) -> int | None:
+        """The epoch before which local copies are outdated; None if there is none."""
+        return None if self.rebuilt is None or self.rebuilding else self.rebuilt.epoch
 
     def is_mark_for(self, member_id: str, generation: int) -> bool:
         """Say whether this releases the task to ``member_id`` by the order of ``generation`` (M7).
@@ -53,17 +82,18 @@ class CommitMetadata:
         Raises:
             CommitMetadataError: if it is longer than the broker takes.
         """
-        ends: dict[str, dict[str, int]] = {}
-        for partition, end in sorted(self.ends.items()):
-            ends.setdefault(partition.topic, {})[str(partition.partition)] = end
         record: dict[str, Any] = {
             "v": VERSION,
             "epoch": self.epoch,
             "by": self.by,
             "gen": self.generation,
-            "ends": ends,
+            "ends": _by_topic(self.ends),
             "state": list(self.state),
         }
+        if self.rebuilt is not None:
+            starts = _by_topic(self.rebuilt.starts)
+            rebuilt = {"epoch": self.rebuilt.epoch, "whole": self.rebuilt.whole, "from": starts}
+            record["rebuilt"] = rebuilt
         if self.release_to is not None:
             record["release"] = {"to": self.release_to}
         text = json.dumps(record, separators=(",", ":"), ensure_ascii=False)
@@ -119,19 +149,36 @@ class CommitMetadata:
 
 def _from_record(record: dict[str, Any]) -> CommitMetadata:
     epoch, number = record["state"]
-    ends = {
-        TopicPartition(topic, int(partition)): _whole(end)
-        for topic, parts in record["ends"].items()
-        for partition, end in parts.items()
-    }
+    rebuilt = record.get("rebuilt")
     return CommitMetadata(
         _whole(record["epoch"]),
         _text(record["by"]),
         _whole(record["gen"]),
-        ends,
+        _by_partition(record["ends"]),
         StateNumber(_whole(epoch), _whole(number)),
         _text(record["release"]["to"]) if "release" in record else None,
+        None if rebuilt is None else _rebuilt_from(rebuilt),
     )
+
+
+def _rebuilt_from(record: dict[str, Any]) -> Rebuilt:
+    starts = _by_partition(record["from"])
+    return Rebuilt(_whole(record["epoch"]), bool(record["whole"]), starts)
+
+
+def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for tp, offset in sorted(offsets.items()):
+        found.setdefault(tp.topic, {})[str(tp.partition)] = offset
+    return found
+
+
+def _by_partition(record: dict[str, dict[str, object]]) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic, int(partition)): _whole(offset)
+        for topic, parts in record.items()
+        for partition, offset in parts.items()
+    }
 
 
 def _whole(value: object) -> int:

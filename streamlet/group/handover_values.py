@@ -152,6 +152,11 @@ class Positions:
         found = [one for one in self.metadata if one is not None]
         return max(found, key=lambda one: (one.epoch, one.state), default=None)
 
+    def unlike(self, newest: CommitMetadata | None) -> frozenset[TopicPartition]:
+        """The inputs whose commit does not bear this text: another tool set them, or none."""
+        texts = zip(self.offsets, self.metadata, strict=True)
+        return frozenset(tp for tp, one in texts if one is None or one != newest)
+
     def are(self, offsets: Mapping[TopicPartition, int], by: str, epoch: int) -> bool:
         """Whether this is the commit of that member, epoch and positions, and no other (F4)."""
         same = offsets == self.offsets and bool(self.metadata)

@@ -6,12 +6,15 @@ begin a new epoch at exactly the committed offsets. A mark says the positions an
 
 A task with a warm copy on this worker is promoted by the thread that keeps it; any other is opened
 and restored here, a step at a time, between the batches of tasks that run.
+
+Before that its positions, logs and local state are compared (``mismatch``). What disagrees is read
+once more, since somebody may have committed meanwhile; then ``runtime.decision`` says what to do.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
 import attrs
@@ -28,9 +31,18 @@ from streamlet.errors import (
 )
 from streamlet.group.handover_values import Positions
 from streamlet.kafka.limits import largest_record
-from streamlet.kafka.ports import Admin
+from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.copies import CommittedPositions, Copies, CopyFailed, Promoted
+from streamlet.runtime.decision import Decisions, state_entry
+from streamlet.runtime.mismatch import (
+    Mismatch,
+    copy_may_be_promoted,
+    judge,
+    lacks,
+    needs_entry,
+    set_back,
+)
 from streamlet.runtime.opening import OpenTask, open_task
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore import Restorer
@@ -75,6 +87,7 @@ class Activation:
         limits: bytes that a record may have in topics that take less than the producer.
         policy: what becomes of records that fail.
         clock: for retries.
+        open_source: a consumer with headers, to search changelogs for commit entries.
     """
 
     def __init__(
@@ -91,12 +104,27 @@ class Activation:
         limits: Mapping[str, int] | None = None,
         policy: ErrorPolicy,
         clock: Clock,
+        open_source: Callable[[], RecordSource],
     ) -> None:
         self._topology = topology
         self._directory = directory
         self._restorer = restorer
         self._copies = copies
-        self._targets = Targets(topology, positions=positions, admin=admin, settings=settings)
+        self._targets = Targets(
+            topology,
+            positions=positions,
+            admin=admin,
+            settings=settings,
+            open_source=open_source,
+            clock=clock,
+        )
+        self._decisions = Decisions(
+            topology.application,
+            settings.state_mismatch_policy,
+            self._targets.newest_entry,
+            clock=clock,
+            patience_ms=settings.session_timeout_ms,
+        )
         self._settings = settings
         self._counts = dict(counts)
         self._limits = dict(limits or {})
@@ -129,7 +157,7 @@ class Activation:
     @property
     def tasks(self) -> frozenset[TaskId]:
         """The tasks on their way."""
-        asking = (self._wanted, self._incomplete, self._asked)
+        asking = (self._wanted, self._incomplete, self._asked, self._decisions.tasks)
         on_way = (*asking, self._to_open, self._restoring, self._promoting)
         return frozenset(task for tasks in on_way for task in tasks)
 
@@ -182,6 +210,7 @@ class Activation:
     def cancel(self, task: TaskId) -> None:
         """Bring it up no more; what was opened is closed, as far as it was written."""
         self._wanted.pop(task, None)
+        self._decisions.forget(task)
         self._incomplete.pop(task, None)
         self._asked.pop(task, None)
         self._to_open.pop(task, None)
@@ -198,11 +227,39 @@ class Activation:
             self._aim()
         if self._asked:
             self._take_answers()
+        for task, found in self._decisions.take():
+            if found is None:  # it could not be read just now
+                self._wanted[task] = None
+            else:
+                self._begin_here(task, found)
         if self._to_open and self._clock.now_ms() >= self._retry_ms:
             self._open()
         if not self._restoring or self._clock.now_ms() < self._read_at_ms:
             return []
-        return [self._ready(*self._restoring.pop(task)) for task in self._restored(max_ms)]
+        return [active for task in self._restored(max_ms) if (active := self._done(task))]
+
+    def given_back(self) -> dict[TaskId, str]:
+        """Tasks that another member may have state for, with the reasons; they are not begun."""
+        return self._decisions.given_back()
+
+    def _done(self, task: TaskId) -> ActiveTask | None:
+        """A task that was read to its ends; None if that proved that positions were set back."""
+        opened, target = self._restoring.pop(task)
+        beyond = self._restorer.beyond(task)
+        if beyond is None:
+            return self._ready(opened, target)
+        self._disagree(opened, target, set_back(task, target, beyond))
+        return None
+
+    def _disagree(self, opened: OpenTask, target: Target, mismatch: Mismatch) -> None:
+        """Leave the state as it is; read everything once more before the policy decides."""
+        task, local = opened.task, state_entry(opened.state)
+        opened.close()
+        if self._decisions.confirmed(mismatch):
+            self._decisions.decide(mismatch, target, local)
+        else:
+            log.info("comparing task %s once more: %s", task, mismatch.reason)
+            self._wanted[task] = None
 
     def _restored(self, max_ms: int) -> list[TaskId]:
         """Read changelogs for a while; after a pause, if no broker tells where they begin."""
@@ -297,12 +354,26 @@ class Activation:
                     self._begin_here(task, target)
 
     def _begin(self, task: TaskId, target: Target) -> None:
-        if self._copies is not None and task in self._copies.wanted:
-            self._promoting[task] = target
-            ends = self._targets.restore_ends(task, target)
-            self._copies.promote(task, target.limit, ends)
-        else:
+        if self._copies is None or task not in self._copies.wanted:
             self._begin_here(task, target)
+        elif copy_may_be_promoted(target):
+            self._promote(self._copies, task, target)
+        else:
+            self._copies.set(self._copies.wanted - {task})
+            self._begin_here(task, target)
+
+    def _promote(self, copies: Copies, task: TaskId, target: Target) -> None:
+        inputs = target.inputs
+        target = attrs.evolve(target, offsets=target.positions())
+        ends = self._targets.restore_ends(task, target)
+        lacking = lacks(target)
+        known = {} if target.metadata is None else target.metadata.ends
+        if lacking:
+            target = attrs.evolve(target, rewrite=frozenset(lacking))
+            ends |= {tp: max(ends[tp], known.get(tp, 0)) for tp in lacking}
+            log.warning("task %s: %s; a copy is asked", task, "; ".join(lacking.values()))
+        self._promoting[task] = target
+        copies.promote(task, target.limit, ends, inputs=inputs, complete=bool(lacking))
 
     def _begin_here(self, task: TaskId, target: Target) -> None:
         if target.topic_ids is None:
@@ -329,11 +400,47 @@ class Activation:
             except StateError as error:
                 self.put_off(task, error)
                 continue
-            target = self._to_open.pop(task)
-            self._restoring[task] = opened, target
-            ends = self._targets.restore_ends(task, target)
-            ids = target.topic_ids or {}
-            self._restorer.add(RestoreJob(task, opened.state, ends, target.limit, ids))
+            self._begin_restore(opened, self._to_open.pop(task))
+
+    def _begin_restore(self, opened: OpenTask, target: Target) -> None:
+        """Restore an open task, if everything agrees."""
+        task, state = opened.task, opened.state
+        if needs_entry(target, state):
+            opened.close()
+            self._decisions.look_up(task, target)
+            return
+        judged = judge(task, target, state)
+        if isinstance(judged, Mismatch):
+            self._disagree(opened, target, judged)
+            return
+        for tp in sorted(judged.rewrite - target.rewrite):
+            log.warning(
+                "task %s: %s; it is filled from the local state, which is that of the commit",
+                task,
+                lacks(target, state)[tp],
+            )
+        inputs = judged.inputs
+        try:
+            judged = attrs.evolve(judged, offsets=judged.positions())
+        except BrokerError:
+            opened.close()
+            raise
+        ends = self._targets.restore_ends(task, judged)
+        self._restoring[task] = opened, judged
+        self._restorer.add(
+            RestoreJob(
+                task,
+                state,
+                ends,
+                judged.limit,
+                judged.topic_ids or {},
+                inputs=inputs,
+                claimed=judged.claimed,
+                rewrite=judged.rewrite,
+                rebuilt=judged.rebuilt_epoch,
+                decided=judged.decided,
+            )
+        )
 
     def _ready(self, opened: OpenTask, target: Target) -> ActiveTask:
         """A new active period: an epoch above every one that was met."""
@@ -347,7 +454,11 @@ class Activation:
         active = ActiveTask(opened, self._part(opened.task))
         active.contained = contained
         active.epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
-        active.committed = dict(target.positions)
+        active.committed = target.positions()
+        active.rebuilt = target.rebuilt_in(active.epoch)
+        for tp in sorted(target.rewrite):
+            state.write_all_again(active.stores_by_changelog[tp])
+        self._decisions.over(opened.task)
         active.ends = {tp: target.ends[tp] for tp in active.changelogs}
         active.processor = Task(
             opened.task,

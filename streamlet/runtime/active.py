@@ -17,7 +17,7 @@ import enum
 
 import attrs
 
-from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.commit_metadata import CommitMetadata, Rebuilt
 from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.task import Task
 from streamlet.state.freshness import Freshness
@@ -56,6 +56,8 @@ class ActiveTask:
         claimed: whether the claim was accepted.
         committed: input offsets of the last accepted commit.
         ends: end of each changelog partition as of our last flush.
+        written: last number of this period written to each changelog topic.
+        rebuilt: what commits tell of changelogs that had lost records.
         looked_ms: when all its changelogs were last looked at, whether it had written or not.
         freshness: of the topics of its tables, which others write.
         halted: why it processes nothing although it runs; empty: it processes.
@@ -71,6 +73,8 @@ class ActiveTask:
     claimed: bool = False
     committed: dict[TopicPartition, int] = attrs.field(factory=dict)
     ends: dict[TopicPartition, int] = attrs.field(factory=dict)
+    written: dict[str, int] = attrs.field(factory=dict)
+    rebuilt: Rebuilt | None = None
     processor: Task | None = None
     halted: str = ""
     looked_ms: int = 0
@@ -80,6 +84,7 @@ class ActiveTask:
         """Begin a new active period in place: nobody has touched the task since our last commit."""
         self.epoch += 1
         self.number = 0
+        self.written = {}
         self.claimed = False
 
     def move_to(self, stage: Stage) -> None:
@@ -154,6 +159,7 @@ class ActiveTask:
             ends=ends,
             state=contained,
             release_to=release_to,
+            rebuilt=self.rebuilt,
         ).to_text()
 
     def check_invariants(self) -> None:

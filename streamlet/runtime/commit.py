@@ -26,6 +26,7 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.errors import (
     BrokerError,
+    ChangelogLostError,
     EntryTooLargeError,
     RecordRefusedError,
     StateError,
@@ -36,7 +37,9 @@ from streamlet.kafka.ports import Admin, RecordSink, RecordSource
 from streamlet.runtime.active import ActiveTask, Stage
 from streamlet.runtime.opening import blamed
 from streamlet.runtime.strangers import foreign_keys
+from streamlet.state.backing import Columns
 from streamlet.state.changelog import encode_column
+from streamlet.state.entries import CommitEntry, entry_last
 from streamlet.state.freshness import Freshness
 from streamlet.state.task_state import Drained
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -48,6 +51,8 @@ log = logging.getLogger(__name__)
 LOOK_MS = 300_000
 #: How long one call may go on with the next task; one task is never cut in pieces.
 STEP_NS = 4_000_000
+#: How often to look whether somebody deleted the first records of our changelogs.
+STARTS_MS = 5_000
 
 
 class CommitGroup(Protocol):
@@ -150,6 +155,7 @@ class AtLeastOnceCommit:
         self._flush_timeout_ms = flush_timeout_ms
         self._look_ms = look_ms
         self._token = 0
+        self._starts_at_ms = clock.now_ms() + STARTS_MS
         #: The one commit under way: prepared, and perhaps sent. Empty when there is none.
         self._parts: list[Part] = []
         #: Tasks that it is to cover too, and parts of the one before that are not yet written.
@@ -363,25 +369,29 @@ class AtLeastOnceCommit:
         positions = dict(active.processor.positions)
         part = Part(active, number, positions, contained, drained, checked=dict(active.ends))
         part.look = self._look_due(active)
+        flushed: dict[TopicPartition, Columns] = {}
         for store, columns in drained.columns.items():
             changelog = active.changelog(store)
             if changelog is not None:
-                self._send_entries(part, changelog, columns.keys, columns.values)
+                flushed[changelog] = columns
         if number == 1:
-            self._fence(part)
+            flushed = _fences(active) | flushed
+        active.written |= {changelog.topic: number for changelog in flushed}
+        entry = CommitEntry(contained, positions, active.written).header()
+        for changelog, columns in flushed.items():
+            self._send_flush(part, changelog, columns, entry)
         return part
 
-    def _fence(self, part: Part) -> None:
-        """Leave a record of our epoch in every changelog, also where there is nothing to write.
-
-        Without one a reader that goes by our commit would still believe what a stale owner writes
-        to a changelog of ours that bears no mark of us.
-        """
-        for changelog, store in part.active.stores_by_changelog.items():
-            if changelog not in part.sent:
-                with blamed(part.active.task):
-                    key, value = part.active.state.some_entry(store)
-                self._send_entries(part, changelog, [key], [value])
+    def _send_flush(
+        self, part: Part, changelog: TopicPartition, columns: Columns, entry: tuple[str, bytes]
+    ) -> None:
+        """Send a flush to one changelog; its last record bears the commit entry."""
+        keys, values = entry_last(columns.keys, columns.values)
+        self._send_entries(part, changelog, keys[:-1], values[:-1])
+        try:
+            self._send_entries(part, changelog, keys[-1:], values[-1:], entry)
+        except EntryTooLargeError:  # perhaps without the entry it is not
+            self._send_entries(part, changelog, keys[-1:], values[-1:])
 
     def _send_entries(
         self,
@@ -389,8 +399,13 @@ class AtLeastOnceCommit:
         changelog: TopicPartition,
         keys: Sequence[bytes],
         values: Sequence[bytes | None],
+        entry: tuple[str, bytes] | None = None,
     ) -> None:
+        if not keys:
+            return
         encoded, headers = encode_column(part.contained, values)
+        if entry is not None:
+            headers = [(*(head or ()), entry) for head in headers or [None] * len(keys)]
         try:
             self._sink.send(
                 changelog.topic, keys, encoded, partitions=changelog.partition, headers=headers
@@ -444,14 +459,41 @@ class AtLeastOnceCommit:
         part.checked[changelog] = part.ends[changelog]
 
     def _read_ends(self, parts: Sequence[Part]) -> None:
-        """One request for the ends of all changelogs just written; the others have not moved."""
+        """One request for the ends of all changelogs just written; the others have not moved.
+
+        Raises:
+            ChangelogLostError: one is shorter than what we know to be in it.
+        """
         wanted = [tp for part in parts for tp in part.active.changelogs]
         wanted += [tp for part in parts if part.look for tp in part.active.tables]
         now_ms, ends = self._clock.wall_ms(), self._admin.end_offsets(wanted)
+        self._look_at_starts(parts)
         for part in parts:
             part.ends_ms = now_ms
             part.ends = {tp: ends[tp] for tp in part.active.changelogs}
             part.table_ends = {tp: ends[tp] for tp in part.active.tables if tp in ends}
+            for tp, end in part.ends.items():
+                known = part.checked[tp] + part.sent.get(tp, 0)
+                if end < known:
+                    raise ChangelogLostError(
+                        f"{tp} ends at {end}, although it was written up to {known}: it lost "
+                        "records or was made anew"
+                    )
+
+    def _look_at_starts(self, parts: Sequence[Part]) -> None:
+        """Look from time to time whether the changelogs still begin where they did."""
+        now = self._clock.now_ms()
+        if now < self._starts_at_ms:
+            return
+        self._starts_at_ms = now + STARTS_MS
+        starts = self._admin.start_offsets([tp for part in parts for tp in part.active.changelogs])
+        for part in parts:
+            whole = {} if part.active.rebuilt is None else part.active.rebuilt.starts
+            for tp in part.active.changelogs:
+                if starts[tp] > whole.get(tp, 0):
+                    raise ChangelogLostError(
+                        f"{tp} begins at {starts[tp]}, its records before that are gone"
+                    )
 
     def _send(self) -> None:
         member_id, generation = self._group.member_id, self._group.generation
@@ -483,6 +525,20 @@ class AtLeastOnceCommit:
         self.accepted += 1
 
 
+def _fences(active: ActiveTask) -> dict[TopicPartition, Columns]:
+    """A record of our epoch for every changelog, also where there is nothing to write.
+
+    Without one a reader that goes by our commit would still believe what a stale owner writes to a
+    changelog of ours that bears no mark of us.
+    """
+    found = {}
+    for changelog, store in active.stores_by_changelog.items():
+        with blamed(active.task):
+            key, value = active.state.some_entry(store)
+        found[changelog] = Columns(store, [key], [value])
+    return found
+
+
 def _claim(active: ActiveTask) -> Part:
     """The first commit of an active period: the offsets it found, under its own epoch."""
     return Part(active, 0, dict(active.committed), active.contained, ends=dict(active.ends))
@@ -491,9 +547,10 @@ def _claim(active: ActiveTask) -> Part:
 def _write(part: Part) -> None:
     """Put an accepted part into the local store."""
     assert part.drained is not None
+    positions = _local_positions(part)
     with blamed(part.active.task):
-        positions = _local_positions(part)
-        part.active.state.write(part.drained, part.contained, positions, _times(part))
+        times, inputs = _times(part), part.offsets
+        part.active.state.write(part.drained, part.contained, positions, times, inputs)
 
 
 def _times(part: Part) -> dict[TopicPartition, int]:

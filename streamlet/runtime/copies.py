@@ -35,15 +35,18 @@ from streamlet.errors import (
     TaskCorruptedError,
     TimedOutError,
 )
+from streamlet.group.handover_values import Positions
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import Admin
 from streamlet.runtime.background import Processors, lower_priority
+from streamlet.runtime.changelog_ends import short_of_commit
 from streamlet.runtime.opening import OpenTask, open_task
 from streamlet.runtime.restore import Restorer
 from streamlet.runtime.restore_job import RestoreJob
 from streamlet.state.directory import StateDirectory
 from streamlet.state.rocksdb import start_threads
 from streamlet.topology.graph import Topology
+from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -62,7 +65,7 @@ TABLES_MS = 1_000
 READS_MS = 200
 #: How long to rest after a failed step, and before a folder that is held is tried again.
 RETRY_MS = 100
-#: How long copies stay closed after a store refused.
+#: How long copies stay closed after a store refused, or while their changelogs lack records.
 AGAIN_MS = 5_000
 #: No rest is longer, so that new orders are not kept waiting.
 LONGEST_REST_MS = 100
@@ -115,6 +118,8 @@ class _Promote:
     task: TaskId
     limit: StateNumber | None
     ends: Mapping[TopicPartition, int]
+    inputs: Mapping[TopicPartition, int] | None
+    complete: bool
 
 
 @attrs.frozen
@@ -177,6 +182,8 @@ class Copies:
         self._open: dict[TaskId, OpenTask] = {}
         self._promoting: dict[TaskId, StateNumber | None] = {}
         self._told: dict[TaskId, int] = {}
+        #: When to look again at changelogs that lost records.
+        self._short: dict[TaskId, int] = {}
         self._next_lag_ms = 0
         self._next_reads_ms = 0
         self._next_tables_ms = 0
@@ -203,14 +210,22 @@ class Copies:
             self._order(_Prefer(tasks))
 
     def promote(
-        self, task: TaskId, limit: StateNumber | None, ends: Mapping[TopicPartition, int]
+        self,
+        task: TaskId,
+        limit: StateNumber | None,
+        ends: Mapping[TopicPartition, int],
+        *,
+        inputs: Mapping[TopicPartition, int] | None = None,
+        complete: bool = False,
     ) -> None:
         """Bring a wanted copy to a commit and hand it over: ``Promoted`` or ``CopyFailed`` follows.
 
-        It is no copy any more, whatever ``set`` is told afterwards.
+        It is no copy any more, whatever ``set`` is told afterwards. ``inputs`` are the positions
+        that ``limit`` belongs to. ``complete``: only if the copy was read to the ends already,
+        because its changelogs have lost records since.
         """
         self.wanted -= {task}
-        self._order(_Promote(task, limit, dict(ends)))
+        self._order(_Promote(task, limit, dict(ends), inputs, complete))
 
     def check(self) -> None:
         """Raise what broke the thread: without it no task would ever be learned here."""
@@ -312,9 +327,7 @@ class Copies:
             self._open_wanted()
             step_ms = STEP_BUSY_MS if self._promoting else 0 if self._awaited else STEP_MS
             for task in self._restorer.step(step_ms, gentle=self.has_actives):
-                limit = self._promoting.pop(task)
-                self._told.pop(task, None)
-                self._tell(Promoted(self._open.pop(task), limit))
+                self._promoted(task, self._promoting.pop(task))
             self._follow_tables()
         except (BrokerError, TimedOutError) as error:
             log.warning("copies wait: %s", error)
@@ -326,6 +339,16 @@ class Copies:
             self._rest(self._rest_ms(self._clock.thread_ns() - began))
         elif not self._promoting and self._restorer.quiet:
             self._rest(AWAIT_MS)
+
+    def _promoted(self, task: TaskId, limit: StateNumber | None) -> None:
+        """Hand a copy over that was read to its ends; one ahead of its commit stays on disk."""
+        beyond = self._restorer.beyond(task)
+        if beyond is None:
+            self._told.pop(task, None)
+            self._tell(Promoted(self._open.pop(task), limit))
+        else:
+            self._drop(task)
+            self._tell(CopyFailed(task, f"it is of commit {tuple(beyond)}, ahead of the commit"))
 
     @property
     def _awaited(self) -> bool:
@@ -360,18 +383,25 @@ class Copies:
 
     def _promote(self, order: _Promote) -> None:
         self._mine -= {order.task}
-        if order.task in self._open and self._restorer.promote(
-            *attrs.astuple(order, recurse=False)
-        ):
-            self._promoting[order.task] = order.limit
-            return
+        reason = "it was not open yet"
         if order.task in self._open:
+            if self._restorer.promote(
+                order.task,
+                order.limit,
+                order.ends,
+                inputs=order.inputs,
+                complete=order.complete,
+            ):
+                self._promoting[order.task] = order.limit
+                return
             self._drop(order.task)
-        self._tell(CopyFailed(order.task, "it was not open yet"))
+            reason = "its changelogs lost records"
+        self._tell(CopyFailed(order.task, reason))
 
     def _open_wanted(self) -> None:
         now = self._clock.now_ms()
-        missing = sorted(self._mine - set(self._open))
+        waiting = {task for task, at_ms in self._short.items() if now < at_ms}
+        missing = sorted(self._mine - self._open.keys() - waiting)
         if not missing or now < self._retry_ms:
             return
         self._retry_ms = now + RETRY_MS
@@ -388,20 +418,37 @@ class Copies:
                 self._fail(error)
                 continue
             try:
-                job = self._followed(opened)
+                job = self._followed(opened, part)
             except StreamletError:
                 opened.close()  # else it would count as a copy that is read
                 raise
+            if job is None:
+                opened.close()
+                self._short[task] = now + AGAIN_MS
+                continue
             self._open[task] = opened
             self._reopen_at_ms.pop(task, None)
             self._restorer.add(job)
 
-    def _followed(self, opened: OpenTask) -> RestoreJob:
-        changelogs = opened.state.changelogs
-        ends = self._admin.end_offsets(sorted(changelogs.values()))
-        ends |= self._table_ends(opened)
-        ids = self._admin.topic_ids(sorted({tp.topic for tp in changelogs.values()}))
-        return RestoreJob(opened.task, opened.state, ends, None, ids, follow=True)
+    def _followed(self, opened: OpenTask, part: Subtopology) -> RestoreJob | None:
+        """The job of a copy; None while its changelogs do not hold what the commit relies upon."""
+        task, state = opened.task, opened.state
+        inputs = [TopicPartition(topic, task.partition) for topic in sorted(part.input_topics)]
+        timeout_ms = self._settings.session_timeout_ms
+        committed = self._positions.fetch_committed(inputs, timeout_ms)
+        metadata = Positions.of(inputs, committed).newest
+        logs = sorted(state.changelogs.values())
+        ends = self._admin.end_offsets(logs)
+        tables = {state.changelogs[name] for name in state.plain}
+        written = {tp: end for tp, end in ends.items() if tp not in tables}
+        short = short_of_commit(metadata, self._admin.start_offsets(list(written)), written)
+        if short:
+            log.warning("no copy of task %s is made: %s", task, "; ".join(short.values()))
+            return None
+        ends |= {tp: max(0, committed[tp].offset) for tp in tables}
+        ids = self._admin.topic_ids(sorted({tp.topic for tp in logs}))
+        rebuilt = None if metadata is None else metadata.rebuilt_epoch
+        return RestoreJob(task, state, ends, None, ids, rebuilt=rebuilt, follow=True)
 
     def _table_ends(self, opened: OpenTask) -> dict[TopicPartition, int]:
         """How far tables over source topics may be read: to their owner's commit, not beyond."""

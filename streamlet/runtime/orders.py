@@ -301,6 +301,14 @@ class Orders:
             self._activation.want(task)
         self._restarts.clear()
 
+    def give_back(self, tasks: Mapping[TaskId, str]) -> None:
+        """Join without these tasks, which cannot be taken over here, for these reasons."""
+        with self._board.rules() as rules:
+            for task, reason in tasks.items():
+                rules.failed(task, reason)
+            decisions = rules.take()
+        self._perform(decisions)
+
     def _say_runs(self, active: ActiveTask) -> None:
         self._meters.running(active.task)
         with self._board.rules() as rules:

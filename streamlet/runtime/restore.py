@@ -29,12 +29,12 @@ from streamlet.runtime.restore_job import (
     RestoreJob,
     RestoreProgress,
     Run,
-    healed,
     mistrust,
+    prepare_rewrite,
     reader_of,
 )
 from streamlet.state.changelog import PlainReader
-from streamlet.types import StateNumber, TaskId, TopicPartition
+from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +96,8 @@ class Restorer:
         self._runs: dict[TaskId, Run] = {}
         #: Partitions with something left to read: assigned to the consumer, all but the waiting.
         self._open: dict[TopicPartition, Part] = {}
+        self._beyond: dict[TaskId, StateNumber] = {}
+        self._abandoned: list[TaskId] = []
         self._preferred: frozenset[TaskId] = frozenset()
         #: Whether there was nothing to read in the last step.
         self.quiet = True
@@ -128,20 +130,33 @@ class Restorer:
             self._tell_all(run, "suspended")
 
     def promote(
-        self, task: TaskId, limit: StateNumber | None, ends: Mapping[TopicPartition, int]
+        self,
+        task: TaskId,
+        limit: StateNumber | None,
+        ends: Mapping[TopicPartition, int],
+        *,
+        inputs: Mapping[TopicPartition, int] | None = None,
+        complete: bool = False,
     ) -> bool:
         """Read a followed task up to these ends only, counting up to ``limit``; False: not here.
 
-        A later ``step`` gives it back as done.
+        A later ``step`` gives it back as done. ``inputs`` are the positions that ``limit`` belongs
+        to. ``complete``: only if the ends were reached, because the logs are shorter by now.
         """
+        run = self._runs.get(task)
+        if complete and (run is None or any(part.position < ends[part.tp] for part in run.parts)):
+            return False
+        if run is not None and run.parked and not complete:
+            return False  # its log was written again since
         self._added = [
-            attrs.evolve(job, limit=limit, ends=ends, follow=False) if job.task == task else job
+            attrs.evolve(job, limit=limit, ends=ends, inputs=inputs, follow=False)
+            if job.task == task
+            else job
             for job in self._added
         ]
-        run = self._runs.get(task)
         if run is None:
             return any(job.task == task for job in self._added)
-        run.job = attrs.evolve(run.job, limit=limit, ends=ends, follow=False)
+        run.job = attrs.evolve(run.job, limit=limit, ends=ends, inputs=inputs, follow=False)
         for part in run.parts:
             part.end = ends[part.tp]
         self._read_on(run.parts)  # the topic of a table was read to an earlier commit
@@ -251,9 +266,11 @@ class Restorer:
         starts = self._admin.start_offsets(wanted) if wanted else {}
         old = outdated(self._added, self._admin, self._clock.wall_ms())
         while self._added:  # what the broker does not answer for is begun in a later step
-            job = healed(self._added[0])
+            job = self._added[0]
+            prepare_rewrite(job, starts)
             reason = mistrust(job, starts)
-            reason = reason or outdated_table(job, self._admin, self._clock.wall_ms())
+            if reason is None and not job.rewrite:  # nothing else has what is written again
+                reason = outdated_table(job, self._admin, self._clock.wall_ms())
             if reason is not None:
                 log.warning("task %s starts over: %s", job.task, reason)
                 with blamed(job.task):
@@ -304,9 +321,20 @@ class Restorer:
         log.warning("task %s starts over: %s", run.job.task, reason)
         self._stop(run.parts)
         self._tell_all(run, "suspended")
+        if run.job.rewrite and run.job.limit not in (None, NO_STATE):
+            self._abandon(run)
+            return
         with blamed(run.job.task):
             run.job.state.wipe()
         self._begin(run, starts)
+
+    def _abandon(self, run: Run) -> None:
+        """Give up a task whose local state is damaged, and not in its changelogs either."""
+        with blamed(run.job.task):
+            run.job.state.wipe()
+        del self._runs[run.job.task]
+        self._beyond[run.job.task] = run.job.limit or NO_STATE
+        self._abandoned.append(run.job.task)
 
     def _read_on(self, parts: Sequence[Part]) -> None:
         """Have the consumer read those that are behind their end."""
@@ -369,16 +397,27 @@ class Restorer:
                 self._begin_again(run, reason)
 
     def _begin_cut_off_again(self) -> bool:
-        """Begin tasks again whose log's start moved past them meanwhile; whether there are any."""
+        """Begin tasks again whose logs lost their positions meanwhile; whether there are any.
+
+        A copy beyond the end of its log is perhaps all that is left of the state: it is read no
+        more, and stays as it is.
+        """
         starts = self._admin.start_offsets(list(self._open))
-        cut_off = [
-            run
-            for _, run in sorted(self._runs.items())
-            if any(p.tp in self._open and p.position < starts[p.tp] for p in run.parts)
-        ]
-        for run in cut_off:
+        ends = self._admin.end_offsets(list(self._open))
+        read = [p for _, run in sorted(self._runs.items()) for p in run.parts if p.tp in self._open]
+        beyond = [p for p in read if p.position > ends[p.tp] and self._runs[p.task].job.follow]
+        for part in beyond:
+            log.warning("the copy of task %s is kept: %s lost records", part.task, part.tp)
+            self._runs[part.task].parked = True
+        self._stop(beyond)
+        cut_off = {
+            part.task: self._runs[part.task]
+            for part in read
+            if not starts[part.tp] <= part.position <= ends[part.tp] and part not in beyond
+        }
+        for run in cut_off.values():
             self._begin_again(run, "its changelog was cut off while it was read")
-        return bool(cut_off)
+        return bool(cut_off or beyond)
 
     # Writing.
 
@@ -405,8 +444,16 @@ class Restorer:
         read = [(task, run) for task, run in sorted(self._runs.items()) if run.read]
         done = [task for task, run in read if self._written(run, run.finish)]
         for task in done:
-            self._tell_all(self._runs.pop(task), "end")
-        return done
+            run = self._runs.pop(task)
+            self._tell_all(run, "end")
+            if run.beyond is not None:
+                self._beyond[task] = run.beyond
+        abandoned, self._abandoned = self._abandoned, []
+        return done + abandoned
+
+    def beyond(self, task: TaskId) -> StateNumber | None:
+        """A number above the commit's that a done task met, if that proves a later commit."""
+        return self._beyond.pop(task, None)
 
     def _written(self, run: Run, write: Callable[[], None]) -> bool:
         """Write; if the store turns out to be damaged, begin the task again, once."""

@@ -3,7 +3,7 @@
 Local state is believed only as far as the broker's log goes with it: another topic id, a position
 before the log's start or behind its end mean that the changelog is not the one that the state was
 built from, or that deletions were missed. Then the task starts over from the log's start; but if
-its state is exactly that of the commit, a topic that was made anew is filled from it instead.
+its state is exactly that of the commit, a log that lost records is written again from it instead.
 """
 
 from __future__ import annotations
@@ -35,8 +35,15 @@ class RestoreJob:
     ``ends`` is where each changelog partition ended, read after the commit was fetched; for a store
     over a source topic, the committed input offset. ``limit`` is the state number of that commit;
     None if nobody committed: everything counts. ``topic_ids`` are those that the topics have now;
-    an unknown one is not compared. With ``follow`` the task is read on for good, until ``promote``
-    says where to stop and what counts; its changelogs ended at ``ends`` just now.
+    an unknown one is not compared. ``inputs`` are the input positions that ``limit`` belongs to.
+
+    ``claimed`` is the epoch of that commit: with it records prove that positions were set back.
+    ``rewrite`` are changelogs that lost records, and are written again from local state that is
+    exactly that of the commit; local state from before the epoch ``rebuilt`` is not believed, and
+    none but that of ``limit`` if the commit is ``decided``.
+
+    With ``follow`` the task is read on for good, until ``promote`` says where to stop and what
+    counts; its changelogs ended at ``ends`` just now.
     """
 
     task: TaskId
@@ -44,6 +51,11 @@ class RestoreJob:
     ends: Mapping[TopicPartition, int]
     limit: StateNumber | None
     topic_ids: Mapping[str, str] = attrs.field(factory=dict)
+    inputs: Mapping[TopicPartition, int] | None = None
+    claimed: int | None = None
+    rewrite: frozenset[TopicPartition] = frozenset()
+    rebuilt: int | None = None
+    decided: bool = False
     follow: bool = False
 
 
@@ -122,7 +134,8 @@ class Part:
         """Put the chunk on the medium with what may be said of the position."""
         position = self.reader.position(self.position)
         at_ms = None if self.look is None else self.freshness.reached(position, *self.look())
-        self.loader.flush(position, self.reader.epoch_before(position), at_ms)
+        epoch = self.reader.epoch_before(position)
+        self.loader.flush(position, epoch, at_ms, self.reader.newest)
 
     def progress(self, phase: Phase, now_ms: int) -> RestoreProgress:
         """What there is to tell now; what is told is told once."""
@@ -154,6 +167,10 @@ class Run:
     job: RestoreJob
     parts: list[Part]
     wiped: bool = False
+    #: Whether a changelog lost records that were read: it is not read on.
+    parked: bool = False
+    #: A number met that the commit to start from should contain: positions were set back.
+    beyond: StateNumber | None = None
 
     @property
     def read(self) -> bool:
@@ -167,42 +184,51 @@ class Run:
                 part.loader.add(*part.reader.settle(self.job.limit))
             part.flush()
         state = self.job.limit
-        if state is None:
-            state = max([self.job.state.state, *(part.reader.newest for part in self.parts)])
+        reached = max([self.job.state.state, *(part.reader.newest for part in self.parts)])
+        if state is None or reached > state:
+            state = reached  # a copy that is ahead of the commit says so
         self.job.state.met = max([0, *(part.reader.highest for part in self.parts)])
-        self.job.state.restored(state, {part.store: part.reader.skipped for part in self.parts})
+        skipped = {part.store: part.reader.skipped for part in self.parts}
+        self.job.state.restored(
+            state, skipped, self.job.inputs if state == self.job.limit else None
+        )
+        if self.job.limit is not None:
+            self._compare(self.job.limit, state)
+
+    def _compare(self, limit: StateNumber, state: StateNumber) -> None:
+        beyond = max([NO_STATE, *(part.reader.beyond for part in self.parts)])
+        if state > limit or outruns(beyond, limit, self.job.claimed):
+            self.beyond = max(state, beyond)
 
 
-def healed(job: RestoreJob) -> RestoreJob:
-    """The job without the changelogs that were made anew, if the local state can do without them.
+def outruns(met: StateNumber, limit: StateNumber, claimed: int | None) -> bool:
+    """Whether a record proves that a commit after ``limit`` was accepted.
 
-    Where the stores contain exactly the commit nothing is to be restored, and they may be all that
-    is left of the state: the next owner is to find it in the changelogs again.
+    A claim precedes the first record of its epoch, and commit n precedes the first record for
+    commit n + 1. ``claimed`` is the epoch of the commit's own claim; None: nothing is known of it.
     """
-    state = job.state
-    if job.limit in (None, NO_STATE) or state.state != job.limit or not state.on_disk:
-        return job
-    ids = dict(job.topic_ids)
-    for store, tp in sorted(state.changelogs.items()):
-        known, now = state.topic_ids.get(tp.topic), ids.get(tp.topic)
-        if known and now and known != now and store not in state.plain:
-            log.warning(
-                "task %s: topic %s was made anew and is filled from the local state, which is that "
-                "of the commit",
-                job.task,
-                tp.topic,
-            )
-            state.write_anew(store, job.ends[tp], now)
-            del ids[tp.topic]
-    return attrs.evolve(job, topic_ids=ids)
+    if claimed is None or met.epoch != claimed:
+        return claimed is not None and met.epoch > claimed
+    return met.number > 1 + (limit.number if limit.epoch == claimed else 0)
+
+
+def prepare_rewrite(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> None:
+    """Read changelogs from their starts that will be written again: for their keys only."""
+    positions = {tp: starts[tp] for tp in job.rewrite}
+    job.state.positions = {**job.state.positions, **positions}
 
 
 def mistrust(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> str | None:
     """Why the local state does not go with the log; None if it does."""
     state = job.state
-    if job.limit is not None and state.state > job.limit:
-        return f"its state {tuple(state.state)} is ahead of the commit {tuple(job.limit)}"
-    for tp in sorted(state.changelogs.values()):
+    reach = max(state.state, state.reach)
+    if job.limit is not None and reach > job.limit:
+        return f"its state {tuple(reach)} is ahead of the commit {tuple(job.limit)}"
+    if job.decided and state.positions and state.state != job.limit:
+        return f"its state {tuple(state.state)} may stem from other records than the log holds"
+    if _outdated(job):
+        return f"its state {tuple(state.state)} is from before its changelogs lost records"
+    for tp in sorted(set(state.changelogs.values()) - job.rewrite):
         known, now = state.topic_ids.get(tp.topic), job.topic_ids.get(tp.topic)
         if known and now and known != now:
             return f"topic {tp.topic} was made anew"
@@ -214,10 +240,23 @@ def mistrust(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> str | Non
     return None
 
 
+def _outdated(job: RestoreJob) -> bool:
+    """Whether the local state was built from a changelog before that was written again."""
+    state = job.state
+    if job.rebuilt is None or state.state.epoch >= job.rebuilt:
+        return False
+    written = [tp for store, tp in state.changelogs.items() if store not in state.plain]
+    return any(
+        state.positions.get(tp, 0) and state.epochs.get(tp, 0) < job.rebuilt for tp in written
+    )
+
+
 def reader_of(job: RestoreJob, store: str, tp: TopicPartition) -> Reader:
     """Which records of this changelog count, as the job has it."""
     if store in job.state.plain:
         return PlainReader(job.state.stores[store].taken)
     if job.follow:
         return HoldingReader(str(tp), job.state.epochs.get(tp, 0))
+    if tp in job.rewrite:
+        return ChangelogReader(str(tp), NO_STATE)
     return ChangelogReader(str(tp), job.limit, job.state.epochs.get(tp, 0))

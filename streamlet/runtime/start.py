@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+import attrs
+
 from streamlet.config import Settings
 from streamlet.errors import BrokerError
-from streamlet.group.messages import Committed
 from streamlet.kafka.ports import Admin
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
@@ -19,20 +20,48 @@ from streamlet.types import TaskId, TopicPartition
 log = logging.getLogger(__name__)
 
 
-def start_offsets(
-    tasks: Mapping[TaskId, Subtopology],
-    committed: Mapping[TopicPartition, Committed],
-    admin: Admin,
-    settings: Settings,
-) -> dict[TopicPartition, int]:
-    """The first offset to read of each input partition.
+@attrs.frozen
+class InputRange:
+    """What an input partition holds, and where to begin in it without a commit."""
 
-    A commit that lies outside what the partition holds (retention, a topic made anew) is no better
-    than none.
+    first: int
+    end: int
+    reset: str
+    is_table: bool = False
 
-    Raises:
-        BrokerError: there is no usable commit and ``auto.offset.reset`` is ``none``.
-    """
+    def start(self, tp: TopicPartition, offset: int) -> int:
+        """The first offset to read, with this one committed (-1: none).
+
+        A commit before the first record (retention) is no better than none. One beyond the end
+        means that the log lost its end: whether the task may go on there is not decided here
+        (``runtime.mismatch``).
+
+        Raises:
+            BrokerError: there is no usable commit and ``auto.offset.reset`` is ``none``.
+        """
+        if offset >= self.first:
+            return min(offset, self.end)
+        if self.reset == "none" and offset >= 0 and not self.is_table:
+            return offset
+        if self.reset == "none":
+            what = "no commit" if offset < 0 else f"commit {offset}"
+            raise BrokerError(
+                f"{tp}: {what}, the topic holds {self.first} to {self.end}, and auto.offset.reset "
+                "is none; set it to earliest or latest, or commit an offset"
+            )
+        start = self.end if self.reset == "latest" else self.first
+        if offset >= 0:
+            log.warning(
+                "%s: commit %d is before what the topic holds (%d to %d); starting at %s, %d",
+                tp, offset, self.first, self.end, self.reset, start,
+            )  # fmt: skip
+        return start
+
+
+def input_ranges(
+    tasks: Mapping[TaskId, Subtopology], admin: Admin, settings: Settings
+) -> dict[TopicPartition, InputRange]:
+    """The range of each input partition of these tasks."""
     parts = {
         TopicPartition(topic, task.partition): part
         for task, part in tasks.items()
@@ -41,15 +70,9 @@ def start_offsets(
     first, end = admin.start_offsets(list(parts)), admin.end_offsets(list(parts))
     found = {}
     for tp, part in parts.items():
-        offset = committed[tp].offset
-        if first[tp] <= offset <= end[tp]:
-            found[tp] = offset
-        else:
-            reset = reset_policy(part, tp.topic, settings)
-            if reset == "none" and 0 <= offset < first[tp] and not is_table(part, tp.topic):
-                found[tp] = offset
-            else:
-                found[tp] = _reset(tp, offset, reset, first[tp], end[tp])
+        found[tp] = InputRange(
+            first[tp], end[tp], reset_policy(part, tp.topic, settings), is_table(part, tp.topic)
+        )
     return found
 
 
@@ -63,19 +86,3 @@ def reset_policy(part: Subtopology, topic: str, settings: Settings) -> str:
 def is_table(part: Subtopology, topic: str) -> bool:
     """Whether a store of the subtopology is a table over this input topic."""
     return any(store.source_topic == topic for store in part.stores)
-
-
-def _reset(tp: TopicPartition, offset: int, reset: str, first: int, end: int) -> int:
-    if reset == "none":
-        what = "no commit" if offset < 0 else f"commit {offset}"
-        raise BrokerError(
-            f"{tp}: {what}, the topic holds {first} to {end}, and auto.offset.reset is none; "
-            "set it to earliest or latest, or commit an offset"
-        )
-    start = end if reset == "latest" else first
-    if offset >= 0:
-        log.warning(
-            "%s: commit %d is outside of what the topic holds (%d to %d); starting at %s, %d",
-            tp, offset, first, end, reset, start,
-        )  # fmt: skip
-    return start

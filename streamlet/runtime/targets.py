@@ -6,17 +6,21 @@ tasks have records to process and commits to finish, and somebody may want it to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import attrs
 
+from streamlet.clock import Clock
 from streamlet.config import Settings
+from streamlet.group.commit_metadata import CommitMetadata, Rebuilt
 from streamlet.group.handover_values import Positions
-from streamlet.kafka.ports import Admin
+from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.runtime.copies import CommittedPositions
+from streamlet.runtime.entry_search import search_entries
 from streamlet.runtime.opening import changelogs_of
-from streamlet.runtime.start import start_offsets
+from streamlet.runtime.start import InputRange, input_ranges
+from streamlet.state.entries import CommitEntry
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -24,15 +28,70 @@ from streamlet.types import StateNumber, TaskId, TopicPartition
 
 @attrs.frozen
 class Target:
-    """What a task begins with: the commit it starts from, and where its changelogs end."""
+    """What a task begins with: the commit it starts from, and what the logs hold.
 
-    positions: Mapping[TopicPartition, int]
+    ``offsets`` are the committed positions, -1 where there is none. ``ranges`` tells of each input
+    what it holds, ``starts`` and ``ends`` of each changelog that the task writes; of a task whose
+    mark was seen only the ends are known, and needed.
+    """
+
+    offsets: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     epoch: int
     #: State of the commit; None if nobody committed: everything in the changelogs counts.
     limit: StateNumber | None
     #: Ids of the topics it is restored from; None as long as nobody has read them.
     topic_ids: Mapping[str, str] | None = None
+    starts: Mapping[TopicPartition, int] = attrs.field(factory=dict)
+    ranges: Mapping[TopicPartition, InputRange] = attrs.field(factory=dict)
+    #: The newest commit's own text, and the inputs that do not bear it.
+    metadata: CommitMetadata | None = None
+    unmarked: frozenset[TopicPartition] = frozenset()
+    #: Input positions that the state is known to belong to, by the changelogs' commit entries.
+    recorded: Mapping[TopicPartition, int] | None = None
+    #: Whether ``state.mismatch.policy`` made it what it is: it is not compared once more.
+    decided: bool = False
+    #: Changelogs that the first commit writes as a whole, and what later commits then say of that.
+    rewrite: frozenset[TopicPartition] = frozenset()
+    rebuilt: Rebuilt | None = None
+
+    @property
+    def inputs(self) -> dict[TopicPartition, int] | None:
+        """The input positions that ``limit`` belongs to; None where nobody tells."""
+        if self.metadata is None:
+            return None if self.recorded is None else dict(self.recorded)
+        return {tp: at for tp, at in self.offsets.items() if tp not in self.unmarked and at >= 0}
+
+    @property
+    def claimed(self) -> int | None:
+        """Epoch of the commit's claim; None where records prove nothing: no owner committed it."""
+        one = self.metadata
+        return None if one is None or one.generation < 0 else one.epoch
+
+    @property
+    def rebuilt_epoch(self) -> int | None:
+        """The epoch before which local copies are outdated; None if there is none."""
+        return None if self.metadata is None else self.metadata.rebuilt_epoch
+
+    def rebuilt_in(self, epoch: int) -> Rebuilt | None:
+        """What the commits of an active period that begins with this target tell of rewriting."""
+        if not self.rewrite and not self.decided:
+            return self.rebuilt
+        before = {} if self.rebuilt is None else self.rebuilt.starts
+        starts = {**before, **{tp: self.ends[tp] for tp in self.rewrite}}
+        return Rebuilt(epoch, bool(self.rewrite), starts)
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The first offset to read of each input.
+
+        Raises:
+            BrokerError: as ``InputRange.start``.
+        """
+        ranges = self.ranges
+        return {
+            tp: ranges[tp].start(tp, offset) if tp in ranges else offset
+            for tp, offset in self.offsets.items()
+        }
 
 
 @attrs.frozen
@@ -52,6 +111,8 @@ class Targets:
         positions: knows committed positions.
         admin: knows where partitions begin and end.
         settings: the application's.
+        open_source: a consumer with headers, to search changelogs for commit entries.
+        clock: for the time limit of that.
     """
 
     def __init__(
@@ -61,7 +122,11 @@ class Targets:
         positions: CommittedPositions,
         admin: Admin,
         settings: Settings,
+        open_source: Callable[[], RecordSource],
+        clock: Clock,
     ) -> None:
+        self._open_source = open_source
+        self._clock = clock
         self._topology = topology
         self._positions = positions
         self._admin = admin
@@ -73,7 +138,14 @@ class Targets:
         metadata = positions.newest
         if metadata is None or not set(self._changelogs(task)) <= set(metadata.ends):
             return None
-        return Target(positions.offsets, metadata.ends, metadata.epoch, metadata.state)
+        return Target(
+            positions.offsets,
+            metadata.ends,
+            metadata.epoch,
+            metadata.state,
+            metadata=metadata,
+            rebuilt=metadata.rebuilt,
+        )
 
     def read(self, tasks: Sequence[TaskId]) -> Future[dict[TaskId, Target]]:
         """Read the targets of tasks, topic ids included.
@@ -93,8 +165,20 @@ class Targets:
 
     def restore_ends(self, task: TaskId, target: Target) -> dict[TopicPartition, int]:
         """Where to stop reading: at the changelog's end; in a table's own topic at the commit."""
-        known = {**target.positions, **target.ends}
-        return {tp: known[tp] for tp in changelogs_of(self._part(task), task).values()}
+        part = self._part(task)
+        ends = dict(target.ends)
+        tables = set(changelogs_of(part, task).values()) - ends.keys()
+        if tables:
+            ends |= target.positions()
+        return {tp: ends[tp] for tp in changelogs_of(part, task).values()}
+
+    def newest_entry(self, task: TaskId, target: Target) -> Future[CommitEntry | None]:
+        """Search the changelogs for the newest state whose input positions they hold.
+
+        The future's exception is a ``BrokerError`` whose ``passing`` says whether to ask again.
+        """
+        logs = {tp: (target.starts[tp], target.ends[tp]) for tp in self._changelogs(task)}
+        return self._thread.submit(self._search, logs)
 
     def inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
         """The input partitions of a task."""
@@ -113,18 +197,26 @@ class Targets:
         committed = self._positions.fetch_committed(
             _all(inputs.values()), self._settings.rebalance_timeout_ms
         )
-        parts = {task: self._part(task) for task in tasks}
-        starts = start_offsets(parts, committed, self._admin, self._settings)
-        changelogs = {task: self._changelogs(task) for task in tasks}
-        ends = self._admin.end_offsets(_all(changelogs.values()))
+        ranges = input_ranges(
+            {task: self._part(task) for task in tasks}, self._admin, self._settings
+        )
+        logs = {task: self._changelogs(task) for task in tasks}
+        starts = self._admin.start_offsets(_all(logs.values()))
+        ends = self._admin.end_offsets(_all(logs.values()))
         found = {}
         for task in tasks:
-            metadata = Positions.of(inputs[task], committed).newest
+            positions = Positions.of(inputs[task], committed)
+            newest = positions.newest
             found[task] = Target(
-                {tp: starts[tp] for tp in inputs[task]},
-                {tp: ends[tp] for tp in changelogs[task]},
-                0 if metadata is None else metadata.epoch,
-                None if metadata is None else metadata.state,
+                positions.offsets,
+                {tp: ends[tp] for tp in logs[task]},
+                0 if newest is None else newest.epoch,
+                None if newest is None else newest.state,
+                starts={tp: starts[tp] for tp in logs[task]},
+                ranges={tp: ranges[tp] for tp in inputs[task]},
+                metadata=newest,
+                unmarked=positions.unlike(newest),
+                rebuilt=None if newest is None else newest.rebuilt,
             )
         return self._with_ids(found)
 
@@ -136,13 +228,21 @@ class Targets:
         end = self._admin.end_offsets([partition])[partition]
         return LogRange(first, end, 0 if metadata is None else metadata.epoch)
 
+    def _search(self, logs: Mapping[TopicPartition, tuple[int, int]]) -> CommitEntry | None:
+        return search_entries(
+            self._open_source,
+            logs,
+            clock=self._clock,
+            timeout_ms=self._settings.session_timeout_ms,
+        )
+
     def _complete(self, task: TaskId, target: Target) -> dict[TaskId, Target]:
         return self._with_ids({task: target})
 
     def _with_ids(self, targets: Mapping[TaskId, Target]) -> dict[TaskId, Target]:
         topics = {
-            task: {tp.topic for tp in self.restore_ends(task, target)}
-            for task, target in targets.items()
+            task: {tp.topic for tp in changelogs_of(self._part(task), task).values()}
+            for task in targets
         }
         ids = self._admin.topic_ids(sorted(set().union(*topics.values())))
         return {

@@ -295,6 +295,9 @@ class Worker:
             for active in self._activation.step(step_ms):
                 self._orders.run(active)
                 self._next_commit_ms = 0  # its claim
+            given_back = self._activation.given_back()
+            if given_back:
+                self._orders.give_back(given_back)
         if self._copies is not None:
             self._copies.has_actives = bool(self.holdings.by_partition)
         running = self._activation.idle and self._orders.generation >= 0

@@ -107,6 +107,8 @@ class Reader(Protocol):
     #: Highest epoch met, and the highest number that was let through.
     highest: int
     newest: StateNumber
+    #: Highest number met that the commit to start from does not contain.
+    beyond: StateNumber
     #: Keys whose last record was skipped, with that record's offset, in the order of offsets.
     skipped: dict[bytes, int]
 
@@ -149,6 +151,7 @@ class ChangelogReader:
         self.highest = highest
         self._rises = Rises(highest)
         self.newest = NO_STATE
+        self.beyond = NO_STATE
         self.skipped: dict[bytes, int] = {}
 
     def position(self, position: int) -> int:
@@ -193,6 +196,7 @@ class ChangelogReader:
             return False
         self.highest = state.epoch
         if self._limit is not None and state > self._limit:
+            self.beyond = max(self.beyond, state)
             return False
         self.newest = max(self.newest, state)
         return True
@@ -217,6 +221,7 @@ class HoldingReader:
         self._rises = Rises(highest)
         #: Highest number that was let through.
         self.newest = NO_STATE
+        self.beyond = NO_STATE
         self.skipped: dict[bytes, int] = {}
         self._held: list[Run] = []
 
@@ -271,8 +276,11 @@ class HoldingReader:
             good = next((i for i, run in enumerate(self._held) if run.state > limit), good)
         self._release(good, out_keys, out_values)
         for run in self._held:
+            self.beyond = max(self.beyond, run.state)
             remember(self.skipped, run.keys, run.offsets)
         self._held = []
+        if limit is not None and self.newest > limit:
+            self.beyond = max(self.beyond, self.newest)
         return out_keys, out_values
 
     def _release(self, count: int, out_keys: list[bytes], out_values: list[bytes | None]) -> None:
@@ -422,7 +430,7 @@ class PlainReader:
     def __init__(self, taken: Taken | None = None) -> None:
         self._taken = taken or _everything
         self.highest = 0
-        self.newest = NO_STATE
+        self.newest = self.beyond = NO_STATE
         self.skipped: dict[bytes, int] = {}
 
     def position(self, position: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from streamlet.state.backing import Columns
-from streamlet.types import TopicPartition
+from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 
 class LoadTarget(Protocol):
@@ -23,6 +23,7 @@ class LoadTarget(Protocol):
         position: int,
         epoch: int,
         at_ms: int | None,
+        newest: StateNumber,
     ) -> None:
         """Write a chunk and the position behind it, which was the log's end at that time."""
         ...
@@ -49,18 +50,25 @@ class Loader:
         self._chunk.update(zip(keys, values, strict=True))
         self.bytes += sum(map(len, keys)) + sum(map(len, filter(None, values)))
 
-    def flush(self, position: int, epoch: int, at_ms: int | None = None) -> None:
+    def flush(
+        self,
+        position: int,
+        epoch: int,
+        at_ms: int | None = None,
+        newest: StateNumber = NO_STATE,
+    ) -> None:
         """Put the chunk on the medium.
 
         Args:
             position: next offset to read.
             epoch: highest epoch met before it.
             at_ms: wall-clock time at which the log ended there; None: it is not known.
+            newest: highest number among the entries.
 
         Raises:
             StateError: the medium refused.
         """
         chunk = Columns(self._store, list(self._chunk), list(self._chunk.values()))
-        self._target.load(chunk, self._partition, position, epoch, at_ms)
+        self._target.load(chunk, self._partition, position, epoch, at_ms, newest)
         self._chunk = {}
         self.bytes = 0

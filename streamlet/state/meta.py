@@ -31,6 +31,8 @@ class TaskMeta:
     ``on_disk`` are the stores that the database held when this was written; None if an older
     version of streamlet wrote it, which may have emptied a store and kept its position.
     ``times`` may be missing, as in what earlier versions wrote; those read over it.
+    ``inputs`` are the committed input positions that ``state`` belongs to, ``reach`` is the highest
+    number that a store may contain; None: unknown.
     """
 
     state: StateNumber
@@ -40,6 +42,8 @@ class TaskMeta:
     layout: Mapping[str, tuple[str, str]]
     on_disk: frozenset[str] | None = None
     times: Mapping[TopicPartition, int] = attrs.field(factory=dict)
+    inputs: Mapping[TopicPartition, int] | None = None
+    reach: StateNumber | None = None
 
     def to_bytes(self) -> bytes:
         """Compact JSON."""
@@ -56,6 +60,10 @@ class TaskMeta:
         }
         if self.on_disk is not None:
             fields["on_disk"] = sorted(self.on_disk)
+        if self.inputs is not None:
+            fields["inputs"] = [[*tp, offset] for tp, offset in sorted(self.inputs.items())]
+        if self.reach is not None:
+            fields["reach"] = self.reach
         return json.dumps(fields, separators=(",", ":"), sort_keys=True).encode()
 
     @classmethod
@@ -79,6 +87,8 @@ class TaskMeta:
                     {name: (key, value) for name, (key, value) in fields["layout"].items()},
                     frozenset(fields["on_disk"]) if "on_disk" in fields else None,
                     {TopicPartition(t, p): at_ms for t, p, at_ms in fields.get("times", ())},
+                    _inputs_of(fields.get("inputs")),
+                    StateNumber(*fields["reach"]) if "reach" in fields else None,
                 )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise TaskCorruptedError(f"state in {where} is damaged: {error!r}") from error
@@ -105,3 +115,7 @@ class TaskMeta:
                 f"the topology changed under its state in {where}: {'; '.join(changes)}. "
                 f"Nothing was changed there. {_REMOVED if gone else _CHANGED}"
             )
+
+
+def _inputs_of(rows: list[tuple[str, int, int]] | None) -> dict[TopicPartition, int] | None:
+    return None if rows is None else {TopicPartition(t, p): offset for t, p, offset in rows}

@@ -96,6 +96,10 @@ class TaskState:
         self.stores: dict[str, CachedStore] = {}
         #: What the stores contain: everything up to this commit of this active period.
         self.state: StateNumber = NO_STATE
+        #: The committed input positions of that commit; None: unknown.
+        self.inputs: Mapping[TopicPartition, int] | None = None
+        #: Highest number that a store may contain: a copy that follows is ahead of ``state``.
+        self.reach: StateNumber = NO_STATE
         #: Next changelog offset to read, by changelog partition.
         self.positions: dict[TopicPartition, int] = {}
         #: Highest epoch met before that offset.
@@ -110,8 +114,6 @@ class TaskState:
         #: Keys to be written to the changelog again by the next drain, by store.
         self.again: dict[str, dict[bytes, None]] = {}
         self._held: dict[TopicPartition, int] = {}  # positions not to pass while `again` waits
-        #: Stores to be written to their changelogs as a whole, with the new ids of those topics.
-        self._anew: dict[str, str] = {}
         self._outstanding: Drained | None = None
         self._layout = {s.name: (s.key.name, s.value.name) for s in specs}
         memory = [s.name for s in specs if folder is None or not s.persistent]
@@ -192,6 +194,7 @@ class TaskState:
         state: StateNumber,
         positions: Mapping[TopicPartition, int],
         times: Mapping[TopicPartition, int] | None = None,
+        inputs: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         """Put a drained set on the medium, with what the stores contain now, in one piece.
 
@@ -200,13 +203,14 @@ class TaskState:
             state: the commit that it belongs to.
             positions: next offset to read of changelog partitions; others keep theirs.
             times: wall-clock times, ms, at which the logs ended there, of those that are known.
+            inputs: the input positions of that commit.
 
         Raises:
             StateError: the medium refused. Nothing is written, and the set is still outstanding.
         """
         assert drained is self._outstanding, "not the set that was drained last"
-        before = self.state, self.positions, self.epochs, self.times
-        self.state = state
+        before = self.state, self.inputs, self.reach, self.positions, self.epochs, self.times
+        self.state, self.inputs, self.reach = state, inputs, state
         self.times = {**self.times, **(times or {})}
         self.positions = {**self.positions, **positions}
         self.epochs = {tp: max(self.epochs.get(tp, 0), state.epoch) for tp in self.positions}
@@ -214,15 +218,14 @@ class TaskState:
         try:
             self._write(list(drained.columns.values()))
         except StateError:
-            self.state, self.positions, self.epochs, self.times = before
+            self.state, self.inputs, self.reach = before[:3]
+            self.positions, self.epochs, self.times = before[3:]
             self._held = held
             raise
         self._outstanding = None
         for name, keys in drained.again.items():
             for key in keys:
                 self.again[name].pop(key, None)
-        for name in [name for name in self._anew if not self.again.get(name)]:
-            self.topic_ids[self.changelogs[name].topic] = self._anew.pop(name)
         self.trim({name: store.written() for name, store in self.stores.items()})
 
     def bound(self, most: int, by_topic: Mapping[str, int]) -> None:
@@ -271,10 +274,12 @@ class TaskState:
         position: int,
         epoch: int,
         at_ms: int | None = None,
+        newest: StateNumber = NO_STATE,
     ) -> None:
         """Write restored entries, each key once, and the position behind them.
 
-        ``at_ms`` is the wall-clock time at which the log ended there, if that is known.
+        ``at_ms`` is the wall-clock time at which the log ended there, if that is known; ``newest``
+        is the highest number among the entries.
 
         Many entries go in as one sorted file, and the position after it: a crash between the two
         reads the same records again, which changes nothing.
@@ -289,6 +294,9 @@ class TaskState:
         self.epochs = {**self.epochs, partition: max(epoch, self.epochs.get(partition, 0))}
         if at_ms is not None:
             self.times = {**self.times, partition: at_ms}
+        if columns.keys:
+            self.inputs = None  # the stores are between two commits
+            self.reach = max(self.reach, newest)
         engine = self._engine(columns.store)
         if len(columns.keys) >= engine.bulk_records:
             engine.bulk(columns)
@@ -297,12 +305,16 @@ class TaskState:
             self._write([columns])
 
     def restored(
-        self, state: StateNumber, skipped: Mapping[str, Mapping[bytes, int]] | None = None
+        self,
+        state: StateNumber,
+        skipped: Mapping[str, Mapping[bytes, int]] | None = None,
+        inputs: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         """Say that all stores are restored, to this commit.
 
         Args:
             state: the commit.
+            inputs: its input positions, where they are known.
             skipped: per store, keys whose last changelog record does not count, with its offset.
                 The next drain writes them again. Until that is written no position passes the
                 first of them, so that another crash finds them again.
@@ -312,27 +324,22 @@ class TaskState:
             if keys:
                 self.again[name] = dict.fromkeys(keys)
                 self._held[self.changelogs[name]] = min(keys.values())
-        for name in self._anew:
-            self.write_again(name, (key for key, _ in self._backing(name).scan(None, None)))
-        self.state = state
+        self.inputs = inputs if inputs is not None or state != self.state else self.inputs
+        self.state = self.reach = state
         self._write([])
 
     def write_again(self, store: str, keys: Iterable[bytes]) -> None:
         """Let the next drain write these keys to the changelog again: a stranger wrote them."""
         self.again.setdefault(store, {}).update(dict.fromkeys(keys))
 
+    def write_all_again(self, store: str) -> None:
+        """Let the next drain write the whole store to its changelog, which has lost some of it."""
+        self.write_again(store, (key for key, _ in self._backing(store).scan(None, None)))
+
     @property
     def on_disk(self) -> bool:
         """Whether all stores are."""
         return not self._in_memory
-
-    def write_anew(self, store: str, position: int, topic_id: str) -> None:
-        """Trust a store whose changelog was made anew: when it is restored, write all of it there.
-
-        Until that is done the topic is not known by its new id, so another crash finds it again.
-        """
-        self.positions = {**self.positions, self.changelogs[store]: position}
-        self._anew[store] = topic_id
 
     def wipe(self) -> None:
         """Empty all stores and forget all positions; ``stores`` keep their identity.
@@ -344,7 +351,7 @@ class TaskState:
             engine.wipe()
         self.state, self.positions, self.epochs, self.topic_ids = NO_STATE, {}, {}, {}
         self.times = {}
-        self.again, self._held, self._anew = {}, {}, {}
+        self.inputs, self.reach, self.again, self._held = None, NO_STATE, {}, {}
         self.discard()
         self._write([])
 
@@ -378,6 +385,8 @@ class TaskState:
             self._layout,
             frozenset(self._layout.keys() - self._in_memory),
             {tp: at_ms for tp, at_ms in self.times.items() if tp in positions},
+            self.inputs,
+            self.reach,
         )
 
     def _opened(self, folder: Path, stores: Sequence[str]) -> RocksEngine:
@@ -401,6 +410,7 @@ class TaskState:
         self.state, self.positions = meta.state, dict(meta.positions)
         self.epochs, self.topic_ids = dict(meta.epochs), dict(meta.topic_ids)
         self.times = dict(meta.times)
+        self.inputs, self.reach = meta.inputs, meta.reach or meta.state
         for name in sorted(meta.layout):
             if self._lost(name, meta, disk):
                 self._forget(name, folder)
@@ -417,7 +427,7 @@ class TaskState:
         tp = self.changelogs.get(store)
         then = "it begins empty, for it has no changelog" if tp is None else "it is restored"
         log.warning("the entries of store %s are missing in %s: %s", store, folder, then)
-        self.state = NO_STATE  # what is here is no commit as a whole
+        self.state, self.inputs = NO_STATE, None  # what is here is no commit as a whole
         if tp is not None:
             self.positions.pop(tp, None)
             self.epochs.pop(tp, None)

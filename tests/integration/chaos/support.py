@@ -226,7 +226,7 @@ class Cluster:
         self.topology: Topology = SHAPES[shape](self.name).topology()
         self.admin = KafkaAdmin(servers)
         self.instances: list[Instance] = []
-        self._transport = Transport(servers, client_id="chaos")
+        self.transport = Transport(servers, client_id="chaos")
         self._settings = {**SETTINGS, **{k.replace("_", "."): v for k, v in settings.items()}}
         self._environ = {
             **{k: v for k, v in os.environ.items() if not k.startswith(("STREAMLET_", "COV_"))},
@@ -296,7 +296,7 @@ class Cluster:
     def committed(self) -> dict[TopicPartition, Committed]:
         """What the group has committed of all inputs."""
         found = fetch_committed(
-            self._transport,
+            self.transport,
             self.name,
             self.inputs,
             timeout_ms=60_000,
@@ -348,7 +348,7 @@ class Cluster:
         """Kill what is left."""
         for instance in self.instances:
             instance.end()
-        self._transport.close()
+        self.transport.close()
 
 
 @contextlib.contextmanager

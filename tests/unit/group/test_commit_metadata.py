@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlet.group.commit_metadata import CommitMetadata, CommitMetadataError
+from streamlet.group.commit_metadata import CommitMetadata, CommitMetadataError, Rebuilt
 from streamlet.types import StateNumber, TopicPartition
 
 COUNTS = st.integers(0, 2**63)
@@ -102,3 +102,14 @@ def test_text_longer_than_the_broker_takes_is_not_sent():
     with pytest.raises(CommitMetadataError, match=r"90 changelog partitions.*4096"):
         CommitMetadata(1, "a", 5, ends).to_text()
     assert CommitMetadata(1, "a", 5, ends).to_text(max_bytes=8_192)
+
+
+def test_a_changelog_that_is_being_written_again_is_told_from_one_that_was():
+    rebuilt = Rebuilt(3, True, {TopicPartition("c", 0): 7})
+    before = CommitMetadata(3, "m", 1, {}, StateNumber(2, 9), rebuilt=rebuilt)
+    after = CommitMetadata(3, "m", 1, {}, StateNumber(3, 1), rebuilt=rebuilt)
+    assert CommitMetadata.from_text(before.to_text()) == before
+    assert '"rebuilt":{"epoch":3,"whole":true,"from":{"c":{"0":7}}}' in before.to_text()
+    assert (before.rebuilding, before.rebuilt_epoch) == (True, None)
+    assert (after.rebuilding, after.rebuilt_epoch) == (False, 3)
+    assert "rebuilt" not in CommitMetadata(1, "m", 1).to_text()

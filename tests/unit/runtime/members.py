@@ -208,6 +208,7 @@ class Member:
             counts=catalog.counts,
             policy=ErrorPolicy(),
             clock=CLOCK,
+            open_source=lambda: MemorySource(group.log, headers=True),
         )
         return Worker(
             settings,

@@ -62,7 +62,11 @@ class Warm:
         self.ordered: list[StateNumber | None] = []
 
     def promote(
-        self, task: TaskId, limit: StateNumber | None, ends: Mapping[TopicPartition, int]
+        self,
+        task: TaskId,
+        limit: StateNumber | None,
+        ends: Mapping[TopicPartition, int],
+        **more: object,
     ) -> None:
         self.ordered.append(limit)
 
@@ -88,6 +92,7 @@ class Bench:
             counts={},
             policy=ErrorPolicy(),
             clock=self.clock,
+            open_source=lambda: MemorySource(log, headers=True),
         )
 
     def fetch_committed(

@@ -15,6 +15,7 @@ import pytest
 from streamlet.clock import SystemClock
 from streamlet.config import Settings
 from streamlet.errors import BrokerError, StateLockedError, StreamletError, TimedOutError
+from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime import copies as copies_module
@@ -93,12 +94,13 @@ class World:
             clock=clock,
         )
         self.told: list[CopyEvent] = []
+        self.commit = Committed(-1, "")
 
     def fetch_committed(
         self, partitions: Sequence[TopicPartition], timeout_ms: int
     ) -> dict[TopicPartition, Committed]:
-        """Nothing is committed; counts need no table."""
-        return {tp: Committed(-1, "") for tp in partitions}
+        """The same for all; counts need no table."""
+        return dict.fromkeys(partitions, self.commit)
 
     def flush(self, number: int, tp: TopicPartition = C0, **counts: int) -> None:
         """What an owner writes before its commit of that number."""
@@ -265,6 +267,59 @@ def test_a_broker_that_is_away_for_a_while_only_delays(world: World) -> None:
     world.see(lambda event: event == Lag(T0, 0))
 
 
+def test_a_changelog_that_lost_records_makes_no_copy_until_it_was_written_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A copy of what is left would be told to be caught up."""
+    monkeypatch.setattr(copies_module, "AGAIN_MS", 1)
+    world.flush(1, a=1, b=1)
+    ends = {C0: 4}
+    world.commit = Committed(9, CommitMetadata(1, "m", 1, ends, StateNumber(1, 2)).to_text())
+    world.copies.set(frozenset({T0}))
+    wait_for(lambda: "no copy of task 0_0 is made" in caplog.text, "it says so")
+    assert f"{C0} ends at 2, the commit was made when it ended at 4" in caplog.text
+    assert Lag(T0, 0) not in world.copies.take()
+    world.flush(2, a=2, b=2)
+    world.see(lambda event: event == Lag(T0, 0))
+
+
+def test_a_copy_that_was_read_to_the_ends_is_promoted_though_its_changelog_lost_them(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    for task, tp in ((T0, C0), (T1, C1)):
+        world.flush(1, tp, a=1)
+        world.flush(2, tp, a=2)
+        world.copies.set(world.copies.wanted | {task})
+        world.see(lambda event, task=task: event == Lag(task, 0))  # type: ignore[misc]
+    world.log.lose_tail(C0, 1)
+    wait_for(
+        lambda: f"the copy of task 0_0 is kept: {C0} lost records" in caplog.text, "it is kept"
+    )
+    world.copies.promote(T0, StateNumber(1, 2), {C0: 2}, complete=True)
+    promoted = world.promoted(T0)
+    assert entries(promoted) == {"a": 2}
+    promoted.opened.close()
+    world.copies.promote(T1, StateNumber(1, 3), {C1: 3}, complete=True)
+    failed = world.see(lambda event: isinstance(event, CopyFailed))
+    assert failed == CopyFailed(T1, "its changelogs lost records")
+
+
+def test_a_copy_that_is_ahead_of_the_commit_is_not_promoted_and_stays(world: World) -> None:
+    """The committed positions were set back; what to do about it is not decided here."""
+    for number in (1, 2, 3):
+        world.flush(number, a=number)
+    world.copies.set(frozenset({T0}))
+    world.see(lambda event: event == Lag(T0, 0))
+    world.copies.promote(T0, StateNumber(1, 1), {C0: world.log.end(C0)})
+    failed = world.see(lambda event: isinstance(event, CopyFailed))
+    assert isinstance(failed, CopyFailed)
+    assert "ahead of the commit" in failed.reason
+    (folder,) = world.directory.tasks()
+    contents = folder.contents()
+    assert contents is not None
+    assert contents.positions, "the copy is still there"
+
+
 def test_a_copy_whose_store_refuses_is_closed_alone_and_opened_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,7 +331,7 @@ def test_a_copy_whose_store_refuses_is_closed_alone_and_opened_again(
     other = world.copies._open[T1]
     world.see(lambda event: isinstance(event, CopyFailed))
     world.told.clear()
-    world.log.raise_start(C0, world.log.end(C0))  # what was not ours is deleted
+    world.log.lose_tail(C0, world.log.end(C0) - 1)  # what was not ours is gone
     world.see(lambda event: event == Lag(T0, 0))
     assert world.copies._open[T1] is other, "the other copy was read on"
     assert not any(isinstance(e, CopyFailed) and e.task == T1 for e in world.told)

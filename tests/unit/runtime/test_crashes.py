@@ -1,202 +1,27 @@
 """Owners of one task that crash between any two steps, over a log in memory.
 
-An owner is activation, task, commit port and stores as the worker uses them; the group is a few
-lines that accept, refuse or lose commits as a coordinator does. Whatever happens, the state that an
-owner begins with equals the fold of the input up to the committed offset.
+Whatever happens, the state that an owner begins with equals the fold of the input up to the
+committed offset.
 """
 
 from __future__ import annotations
 
 import random
 import shutil
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import attrs
 import pytest
 
-from streamlet.app import App
 from streamlet.clock import ManualClock
-from streamlet.config import Settings
 from streamlet.errors import DeliveryError, TaskMigratedError, UnreachableError
 from streamlet.group.commands import CommitOutcome
 from streamlet.group.messages import Committed
-from streamlet.runtime.activation import Activation
-from streamlet.runtime.active import ActiveTask, Stage
-from streamlet.runtime.commit import AtLeastOnceCommit, Settled
-from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.restore import Restorer
+from streamlet.runtime.commit import Settled
 from streamlet.runtime.strangers import foreign_keys
 from streamlet.state.changelog import encode_column
-from streamlet.state.directory import StateDirectory
-from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
-from streamlet.topology.graph import Topology
-from streamlet.types import StateNumber, TaskId, TopicPartition
-
-TASK = TaskId(0, 0)
-INPUT = TopicPartition("words", 0)
-CHANGELOG = TopicPartition("app-counts-changelog", 0)
-
-
-def counting() -> Topology:
-    app = App("app")
-    stream = app.stream("words", key=str, value=str)
-    # A deletion now and then, so that tombstones travel too.
-    stream.group_by_key().aggregate(
-        lambda: 0, lambda k, v, n: None if v == "drop" else (n or 0) + 1, store="counts", value=int
-    )
-    return app.topology()
-
-
-def fold(inputs: Sequence[tuple[str, str]], end: int) -> dict[str, int]:
-    """What the store must contain when the input was counted up to ``end``."""
-    counts: Counter[str] = Counter()
-    for key, value in inputs[:end]:
-        if value == "drop":
-            del counts[key]
-        else:
-            counts[key] += 1
-    return dict(counts)
-
-
-@attrs.define
-class World:
-    """What survives an owner: the log, the committed position, the disk of each host."""
-
-    root: Path
-    rnd: random.Random
-    log: MemoryLog = attrs.field(factory=MemoryLog)
-    committed: Committed = attrs.field(factory=lambda: Committed(-1, ""))
-    inputs: list[tuple[str, str]] = attrs.field(factory=list)
-    topology: Topology = attrs.field(factory=counting)
-    hosts: int = 0
-
-    def produce(self, count: int) -> None:
-        for _ in range(count):
-            key = self.rnd.choice("abcdef")
-            value = "drop" if self.rnd.random() < 0.15 else "x"
-            self.inputs.append((key, value))
-            self.log.append(INPUT, [key.encode()], [value.encode()])
-
-    def host(self) -> Path:
-        """The same disk as before, or a new one."""
-        if self.hosts == 0 or self.rnd.random() < 0.4:
-            self.hosts += 1
-        return self.root / f"host-{self.rnd.randint(max(1, self.hosts - 1), self.hosts)}"
-
-
-class Owner:
-    """One active period, with the power to die anywhere."""
-
-    member_id = "member"
-    generation = 1
-    gated = False
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.sent: list[tuple[int, Mapping[TopicPartition, tuple[int, str]]]] = []
-        self.holds: list[int | None] = []
-        clock = ManualClock(1_000)
-        admin = MemoryAdmin(world.log)
-        self.source = MemorySource(world.log)
-        self.sink = MemorySink(world.log, hold=True)
-        self.commit_port = AtLeastOnceCommit(
-            self,
-            self.sink,
-            admin,
-            clock,
-            open_source=self._open_source,
-            flush_timeout_ms=100,
-        )
-        #: So many times a changelog cannot be read again.
-        self.unreadable = 0
-        self.activation = Activation(
-            world.topology,
-            directory=StateDirectory(world.host(), "app"),
-            restorer=Restorer(MemorySource(world.log, headers=True), admin, clock),
-            positions=self,
-            admin=admin,
-            settings=Settings.load(),
-            counts={},
-            policy=ErrorPolicy(),
-            clock=clock,
-        )
-        self.active = self._activate()
-
-    def alive(self) -> bool:
-        return True
-
-    def _open_source(self) -> MemorySource:
-        if self.unreadable:
-            self.unreadable -= 1
-            raise UnreachableError("away")
-        return MemorySource(self.world.log, headers=True)
-
-    def commit(
-        self,
-        token: int,
-        offsets: Mapping[TopicPartition, tuple[int, str]],
-        hold: int | None = None,
-    ) -> None:
-        self.sent.append((token, offsets))
-        self.holds.append(hold)
-
-    def fetch_committed(
-        self, partitions: Sequence[TopicPartition], timeout_ms: int
-    ) -> dict[TopicPartition, Committed]:
-        return dict.fromkeys(partitions, self.world.committed)
-
-    def _activate(self) -> ActiveTask:
-        self.activation.want(TASK)
-        ready: list[ActiveTask] = []
-        while not ready:
-            ready = self.activation.step(100)
-        ready[0].move_to(Stage.RUNNING)
-        return ready[0]
-
-    def state(self) -> dict[str, int]:
-        return dict(self.active.state.stores["counts"].range())
-
-    def work(self, most: int) -> None:
-        """Process some input; the outputs do not matter here."""
-        processor = self.active.processor
-        assert processor is not None
-        if not most:
-            return
-        self.source.assign(processor.received)
-        for batch in self.source.poll(most, 0):
-            processor.process(batch)
-
-    def steps(self) -> Iterator[str]:
-        """A commit, step by step."""
-        self.commit_port.begin([self.active])
-        yield "flushed and sent" if self.sent else "nothing to say"
-        if not self.sent:
-            return
-        token, offsets = self.sent.pop()
-        if self.world.rnd.random() < 0.2:  # lost on the way: unknown, the same again
-            if self.world.rnd.random() < 0.5:
-                self._arrive(offsets)
-            self.commit_port.done(token, CommitOutcome.UNKNOWN, 0)
-            yield "unknown"
-            self.commit_port.begin([self.active])
-            token, offsets = self.sent.pop()
-        self._arrive(offsets)
-        yield "accepted"
-        self.commit_port.done(token, CommitOutcome.ACCEPTED, 0)
-        yield "answered"
-        self.commit_port.finish()
-        yield "written"
-
-    def _arrive(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
-        self.world.committed = Committed(*offsets[INPUT])
-
-    def die(self) -> None:
-        """As kill -9: what was not delivered is lost, part of it may have been."""
-        self.sink.deliver(self.world.rnd.randint(0, 4))
-        self.sink.close()
-        self.active.opened.close()
+from streamlet.testing.ports import MemoryLog, MemorySource
+from streamlet.types import StateNumber, TopicPartition
+from tests.unit.runtime.owners import CHANGELOG, INPUT, Owner, World, fold
 
 
 def live(owner: Owner, rnd: random.Random) -> None:
@@ -231,30 +56,6 @@ def test_each_owner_begins_with_exactly_the_committed_state(seed: int, tmp_path:
         assert owner.state() == fold(world.inputs, offset), f"seed {seed}, at offset {offset}"
         live(owner, rnd)
         owner.die()
-
-
-def test_a_group_without_commits_takes_the_whole_changelog_and_says_so(tmp_path: Path) -> None:
-    """After the group was deleted everything counts; the claim must not call it uncommitted."""
-    world = World(tmp_path, random.Random(1))
-    world.log.create("words")
-    world.log.create("app-counts-changelog")
-    world.produce(10)
-    owner = Owner(world)
-    for _ in range(2):  # the claim, then a commit
-        list(owner.steps())
-        owner.work(10)
-    list(owner.steps())
-    state = owner.state()
-    owner.die()
-    world.committed = Committed(-1, "")
-    for _ in range(2):
-        owner = Owner(world)
-        owner.active.check_invariants()
-        assert owner.state() == state
-        for _ in zip(owner.steps(), range(3), strict=False):  # dies right behind its claim
-            pass
-        owner.die()
-        world.committed = Committed(10, world.committed.metadata)
 
 
 @pytest.mark.parametrize("outages", [0, 2])

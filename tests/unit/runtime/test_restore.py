@@ -223,36 +223,6 @@ def test_state_that_does_not_go_with_the_log_is_wiped_and_rebuilt(world: World, 
     state.close()
 
 
-def test_a_log_made_anew_is_filled_from_state_that_is_exactly_the_commit(world: World) -> None:
-    world.flush(1, 1, a=1, b=1)
-    world.flush(1, 2, a=2)
-    state = world.state()
-    world.run(world.job(state, limit=(1, 2)))
-    state.close()
-    world.log.delete(S0.topic)
-    world.log.create(S0.topic, 2)
-
-    def restored(limit: tuple[int, int]) -> TaskState:
-        state = world.state()
-        world.run(world.job(state, limit))
-        assert world.entries(state) == {"a": 2, "b": 1}
-        return state
-
-    restored((1, 2)).close()  # a crash before it is written changes nothing
-    state = restored((1, 2))
-    drained = state.drain()
-    columns = drained.columns["s"]
-    written = dict(zip(columns.keys, columns.values, strict=True))
-    assert written == {b"a": number(2), b"b": number(1)}
-    world.flush(2, 1, a=2, b=1)
-    state.write(drained, StateNumber(2, 1), {S0: 2})
-    state.write(state.drain(), StateNumber(2, 2), {S0: 2})  # takes the topic's new id along
-    state.close()
-    state = restored((2, 2))
-    assert not state.has_dirty(), "once is enough"
-    state.close()
-
-
 def test_a_log_cut_off_while_it_is_read_begins_again(world: World) -> None:
     for i in range(1, 30):
         world.flush(1, i, a=i, b=i)

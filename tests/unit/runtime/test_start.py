@@ -7,15 +7,12 @@ import pytest
 import streamlet as sl
 from streamlet.config import Settings
 from streamlet.errors import BrokerError
-from streamlet.group.messages import Committed
-from streamlet.runtime.start import start_offsets
+from streamlet.runtime.start import input_ranges
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import TaskId, TopicPartition
 
-NOWHERE = Committed(-1, "")
 
-
-def starts(reset: str, commit: Committed = NOWHERE) -> dict[str, int]:
+def starts(reset: str, commit: int = -1) -> dict[str, int]:
     """First offsets of a word count's topics, each with ten records of which two are gone."""
     app = sl.App("words")
     app.stream("lines", key=str, value=str).group_by(lambda key, word: word).count(store="counts")
@@ -27,8 +24,11 @@ def starts(reset: str, commit: Committed = NOWHERE) -> dict[str, int]:
         log.raise_start(tp, 2)
     tasks = {TaskId(part.id, 0): part for part in topology.subtopologies}
     settings = Settings.load({"auto.offset.reset": reset})
-    found = start_offsets(tasks, dict.fromkeys(inputs, commit), MemoryAdmin(log), settings)
-    return {"between" if tp.topic.startswith("words-") else "source": n for tp, n in found.items()}
+    found = input_ranges(tasks, MemoryAdmin(log), settings)
+    return {
+        "between" if tp.topic.startswith("words-") else "source": one.start(tp, commit)
+        for tp, one in found.items()
+    }
 
 
 @pytest.mark.parametrize(("reset", "source"), [("earliest", 2), ("latest", 10)])
@@ -37,15 +37,18 @@ def test_what_lies_between_subtopologies_is_read_from_its_start(reset: str, sour
     assert starts(reset) == {"source": source, "between": 2}
 
 
-@pytest.mark.parametrize("outside", [1, 11])
-def test_a_commit_outside_of_the_topic_is_none(outside: int) -> None:
-    assert starts("latest", Committed(outside, "")) == {"source": 10, "between": 2}
-    assert starts("latest", Committed(5, "")) == {"source": 5, "between": 5}
+def test_a_commit_before_the_first_record_is_none() -> None:
+    assert starts("latest", 1) == {"source": 10, "between": 2}
+    assert starts("latest", 5) == {"source": 5, "between": 5}
+
+
+def test_a_commit_behind_the_end_never_goes_back_to_the_start() -> None:
+    assert starts("earliest", 11) == {"source": 10, "between": 10}
 
 
 def test_without_a_policy_a_commit_that_retention_overtook_stays_where_it_is() -> None:
     """The task comes up, and is halted alone when its consumer finds nothing there."""
-    assert starts("none", Committed(1, "")) == {"source": 1, "between": 2}
+    assert starts("none", 1) == {"source": 1, "between": 2}
 
 
 def test_without_a_place_to_begin_it_says_so() -> None:

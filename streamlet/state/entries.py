@@ -1,0 +1,125 @@
+"""Commit entries: the input positions that a changelog keeps beside the state they belong to.
+
+The last record that a flush writes to a changelog partition bears an entry in the header ``p``: the
+input positions of that commit, and per changelog of the task the number that was last written to
+it. Where the group's committed positions are lost, the newest entry whose records are all there
+says which state and which positions belong together. Versions that know no entries ignore the
+header, and restoring does not read it.
+
+Pure: no store, no client, no clock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+import attrs
+
+from streamlet.kafka.ports import Headers
+from streamlet.types import NO_STATE, StateNumber, TopicPartition
+
+ENTRY_HEADER = "p"
+
+
+@attrs.frozen
+class CommitEntry:
+    """The input positions of one commit, and up to which number each changelog was written.
+
+    ``written`` names the last number of this epoch in each changelog topic of the task, that of
+    this commit included.
+    """
+
+    state: StateNumber
+    inputs: Mapping[TopicPartition, int]
+    written: Mapping[str, int]
+
+    def header(self) -> tuple[str, bytes]:
+        """The entry as a record header; the record itself tells the state number."""
+        inputs: dict[str, dict[str, int]] = {}
+        for tp, offset in sorted(self.inputs.items()):
+            inputs.setdefault(tp.topic, {})[str(tp.partition)] = offset
+        fields = {"in": inputs, "log": dict(self.written)}
+        return ENTRY_HEADER, json.dumps(fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def of(cls, state: StateNumber, headers: Headers | None) -> Self | None:
+        """The entry of a record with this number; None if it bears none that can be read."""
+        raw = next((value for name, value in headers or () if name == ENTRY_HEADER), None)
+        try:
+            fields = json.loads(raw or b"null")
+            inputs = {
+                TopicPartition(topic, int(partition)): int(offset)
+                for topic, parts in fields["in"].items()
+                for partition, offset in parts.items()
+            }
+            written = {topic: int(number) for topic, number in fields["log"].items()}
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+        return cls(state, inputs, written)
+
+
+@attrs.define
+class ChangelogEntries:
+    """The entries of one changelog partition, taken record by record in the order of offsets."""
+
+    #: Highest epoch met; records of a lower one are a stale owner's and do not count.
+    highest: int = 0
+    newest: StateNumber = NO_STATE
+    entries: list[CommitEntry] = attrs.field(factory=list)
+
+    def take(self, state: StateNumber, headers: Headers | None) -> None:
+        """Note a record's number, and its entry if it has one."""
+        if state.epoch < self.highest:
+            return
+        self.highest = state.epoch
+        self.newest = max(self.newest, state)
+        entry = CommitEntry.of(state, headers) if headers else None
+        if entry is not None:
+            self.entries.append(entry)
+
+
+def newest_complete(logs: Mapping[str, ChangelogEntries]) -> CommitEntry | None:
+    """The newest entry whose records are all in the changelogs; None if none is certain.
+
+    Args:
+        logs: what each changelog topic of the task holds.
+    """
+    last = {topic: max((e.state for e in log.entries), default=None) for topic, log in logs.items()}
+    found = {entry.state: entry for log in logs.values() for entry in log.entries}
+    for state in sorted(found, reverse=True):
+        entry = found[state]
+        if all(
+            (end := last[topic]) is not None and end >= StateNumber(state.epoch, number)
+            for topic, number in entry.written.items()
+            if topic in last
+        ):
+            # Records far behind it tell of commits that one of the logs has lost.
+            newest = (log.newest for log in logs.values())
+            return None if any(proves_later(one, entry.state) for one in newest) else entry
+    return None
+
+
+def proves_later(record: StateNumber, commit: StateNumber) -> bool:
+    """Whether a record was written after a later commit than this one was accepted.
+
+    An owner writes number n + 1 only after commit n was accepted, and its claim is commit 0.
+    """
+    accepted = commit.number if record.epoch == commit.epoch else 0
+    return record.epoch >= commit.epoch and record.number > accepted + 1
+
+
+def entry_last(
+    keys: Sequence[bytes], values: Sequence[bytes | None]
+) -> tuple[Sequence[bytes], Sequence[bytes | None]]:
+    """The columns of a flush, with a record last that compaction keeps: no tombstone if it can be.
+
+    The keys of a flush differ from each other, so their order does not matter.
+    """
+    last = len(values) - 1
+    kept = next((i for i in range(last, -1, -1) if values[i] is not None), last)
+    if kept == last:
+        return keys, values
+    order = [*range(kept), *range(kept + 1, last + 1), kept]
+    return [keys[i] for i in order], [values[i] for i in order]

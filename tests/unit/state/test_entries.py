@@ -1,0 +1,94 @@
+"""Commit entries in changelogs: what they tell, and when they are certain."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamlet.state.entries import (
+    ENTRY_HEADER,
+    ChangelogEntries,
+    CommitEntry,
+    entry_last,
+    newest_complete,
+    proves_later,
+)
+from streamlet.types import StateNumber, TopicPartition
+
+INPUT = TopicPartition("in", 3)
+
+
+def entry(epoch: int, number: int, **written: int) -> CommitEntry:
+    return CommitEntry(StateNumber(epoch, number), {INPUT: 10 * number}, written)
+
+
+def log(*records: tuple[int, int] | CommitEntry) -> ChangelogEntries:
+    """A changelog with these records, of which some bear an entry."""
+    found = ChangelogEntries()
+    for record in records:
+        if isinstance(record, CommitEntry):
+            found.take(record.state, [("s", b""), record.header()])
+        else:
+            found.take(StateNumber(*record), None)
+    return found
+
+
+def test_an_entry_is_read_as_it_was_written() -> None:
+    one = entry(2, 7, a=7, b=3)
+    assert CommitEntry.of(StateNumber(2, 7), (("x", None), one.header())) == one
+
+
+@pytest.mark.parametrize("raw", [b"", b"?", b"1", b"{}", b'{"in":1,"log":{}}', None])
+def test_a_header_that_is_no_entry_tells_nothing(raw: bytes | None) -> None:
+    assert CommitEntry.of(StateNumber(1, 1), ((ENTRY_HEADER, raw),)) is None
+    assert CommitEntry.of(StateNumber(1, 1), ()) is None
+
+
+def test_the_newest_entry_counts_whose_records_are_in_every_changelog() -> None:
+    first, second, third = entry(1, 1, a=1, b=1), entry(1, 2, a=2, b=1), entry(1, 3, a=3, b=3)
+    assert newest_complete({"a": log(first, second), "b": log(first)}) == second
+    assert newest_complete({"a": log(first, second, (1, 3)), "b": log(first, third)}) == second
+    assert newest_complete({"a": log(first, second, third), "b": log(first, (1, 3))}) == second
+    assert newest_complete({"a": log(first, second, third), "b": log(first, third)}) == third
+    assert newest_complete({"a": log(first, (2, 1)), "b": log(first)}) == first
+
+
+def test_changelogs_that_lost_different_tails_are_not_certain() -> None:
+    """What one of them holds behind the other's end may have been compacted since."""
+    entries = [entry(1, n, a=n, b=n) for n in range(1, 5)]
+    assert newest_complete({"a": log(*entries[:2]), "b": log(*entries[:3])}) == entries[1]
+    assert newest_complete({"a": log(*entries[:2]), "b": log(*entries)}) is None
+    assert newest_complete({"a": log(*entries[:2]), "b": log()}) is None
+    assert newest_complete({"a": log((1, 1)), "b": log()}) is None
+
+
+def test_entries_of_a_stale_owner_do_not_count() -> None:
+    new, stale = entry(2, 1, a=1), entry(1, 9, a=9)
+    assert newest_complete({"a": log(new, stale)}) == new
+
+
+def test_a_topic_that_the_topology_has_no_more_is_not_asked_for() -> None:
+    old = entry(1, 1, a=1, gone=1)
+    assert newest_complete({"a": log(old)}) == old
+
+
+@pytest.mark.parametrize(
+    ("record", "commit", "later"),
+    [
+        ((1, 2), (1, 1), False),
+        ((1, 3), (1, 1), True),
+        ((2, 1), (1, 1), False),
+        ((2, 2), (1, 1), True),
+        ((1, 9), (2, 1), False),
+    ],
+)
+def test_number_n_follows_commit_n_minus_one(
+    record: tuple[int, int], commit: tuple[int, int], later: bool
+) -> None:
+    assert proves_later(StateNumber(*record), StateNumber(*commit)) is later
+
+
+def test_the_entry_goes_to_a_record_that_compaction_keeps() -> None:
+    keys, values = [b"a", b"b", b"c"], [b"1", b"2", None]
+    assert entry_last(keys, values) == ([b"a", b"c", b"b"], [b"1", None, b"2"])
+    assert entry_last(keys[:2], values[:2]) == (keys[:2], values[:2])
+    assert entry_last([b"a", b"b"], [None, None]) == ([b"a", b"b"], [None, None])
