@@ -60,13 +60,14 @@ def test_tasks_with_much_state_go_on_where_it_is_as_soon_as_the_worker_is_back(
 ) -> None:
     """The dead member is removed when its successor joins: one rebalance, and nobody restores."""
     monkeypatch.setenv(SMALL_STATE, "0")
-    cluster = make_cluster("counting", **LONG)
+    # Both are there when the tasks are first given, so neither has a copy of the other's.
+    cluster = make_cluster("counting", initial_assignment_delay_ms="15000", **LONG)
     a, b = cluster.instance("a"), cluster.instance("b")
     with Load(cluster.servers, cluster.topic("in"), rate=500) as load, watching(cluster) as group:
         a.start()
         b.start()
         cluster.await_running()
-        await_owners(cluster, a, b)  # what is being handed over is not on a's disk yet
+        await_owners(cluster, a, b)
         before = group.settled("a-0", "b-0")
         start = len(b.log())
         a.kill_worker(a.workers()[0])
