@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import attrs
 
-from streamlet.state.directory import DATABASE, StateDirectory
+from streamlet.errors import StateError
+from streamlet.state.directory import DATABASE, StateDirectory, TaskFolder
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.integration.chaos.support import Cluster
@@ -29,17 +31,28 @@ class Copy:
 
 def read_copies(cluster: Cluster, state_dir: Path, scratch: Path) -> list[Copy]:
     """All tasks of a state.dir, read from a copy: nothing of the original is touched."""
+    return [_read(cluster, f.task, f.path) for f in _copied(cluster, state_dir, scratch)]
+
+
+def readable_copies(cluster: Cluster, state_dir: Path, scratch: Path) -> list[Copy]:
+    """As ``read_copies``, without those that are damaged or of another topology."""
+    found = []
+    for folder in _copied(cluster, state_dir, scratch):
+        if folder.task in cluster.tasks:
+            with contextlib.suppress(StateError):
+                found.append(_read(cluster, folder.task, folder.path))
+    return found
+
+
+def _copied(cluster: Cluster, state_dir: Path, scratch: Path) -> list[TaskFolder]:
+    """The task folders of a state.dir, copied to a folder of their own."""
     shutil.rmtree(scratch, ignore_errors=True)
     found = state_dir / cluster.name
     if not found.exists():
         return []
     shutil.copytree(found, scratch)
     folders = StateDirectory(scratch.parent, scratch.name).tasks()
-    return [
-        _read(cluster, folder.task, folder.path)
-        for folder in folders
-        if (folder.path / DATABASE).is_dir()
-    ]
+    return [folder for folder in folders if (folder.path / DATABASE).is_dir()]
 
 
 def _read(cluster: Cluster, task: TaskId, folder: Path) -> Copy:

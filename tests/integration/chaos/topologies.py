@@ -124,6 +124,23 @@ def dropping(name: str) -> App:
     return app
 
 
+def plain(name: str) -> App:
+    """Counts per key straight from the input, with no repartition."""
+    app = App(name)
+    events = app.stream(f"{name}-in", key=str, value=int)
+    events.group_by_key().count(store="counts").to_stream().to(f"{name}-counts")
+    return app
+
+
+def fronted(name: str) -> App:
+    """``plain`` behind a new subtopology, so that the counting tasks have other numbers."""
+    app = App(name)
+    app.stream(f"{name}-front", key=str, value=int).to(f"{name}-front-out")
+    events = app.stream(f"{name}-in", key=str, value=int)
+    events.group_by_key().count(store="counts").to_stream().to(f"{name}-counts")
+    return app
+
+
 def in_front(name: str) -> App:
     """As ``counting``, behind a source of its own, which shifts the numbers of the others."""
     app = App(name)
@@ -147,6 +164,8 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "regrouped": regrouped,
     "renamed": renamed,
     "in_front": in_front,
+    "plain": plain,
+    "fronted": fronted,
 }
 
 if SMALL_STATE in os.environ:
