@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.simulation.model.cases import CASES, SLOW
+from tests.simulation.model.folder_cases import FOLDER_CASES
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "rules.md").read_text("utf-8")
 
@@ -28,3 +31,10 @@ def test_every_rule_has_a_row() -> None:
     rules = [f"U{n}" for n in range(1, 14)] + [f"L{n}" for n in range(1, 8)]
     rules += [f"M{n}" for n in range(1, 10)] + [f"N{n}" for n in range(1, 7)]
     assert [rule for rule in rules if not re.search(rf"^\| {rule}\b", PAGE, re.M)] == []
+
+
+def test_every_case_of_the_model_is_in_the_table_of_its_rules() -> None:
+    section = PAGE.partition("## Rules in the model\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| .* \| (.*) \| .* \|$", section, re.M)
+    listed = {case for row in rows for case in row.split(", ")} - {"cases"}
+    assert listed == {*CASES, *SLOW, *FOLDER_CASES, "V13"}
