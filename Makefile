@@ -16,7 +16,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 help:
 	@echo 'make demo    real flights through a real Kafka, tasks handed over live, checked with pandas'
 	@echo 'make demo-spark  the same application as one query in Spark; no Java needed'
-	@echo 'make test    all tests'
+	@echo 'make test    all tests; ROOM=assignor for those of one room: $(ROOMS)'
 	@echo 'make lint    format, lint, types, order of imports'
 	@echo 'make bench   word count against a bare loop; BENCH="restore --runs 5" for another'
 	@echo 'make setup   everything the others need, into $(VENV)'
@@ -34,7 +34,46 @@ demo-spark: $(VENV)/.setup-spark
 # Not more than processors: each brings brokers and JVMs of its own, and what starves is no test.
 WORKERS ?= 2
 test: $(VENV)/.setup-all
-	@$(BIN)/python -m pytest -ra --durations=15 -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	@$(BIN)/python -m pytest -ra --durations=15 -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(TESTS)
+
+# ROOM=assignor tests one room: tests/unit/assignor and the suites that are listed for it here.
+# Suites of several rooms (chaos, learners, modes, static) are in none: see docs/CONTRIBUTING.md.
+SUITES_app := tests/unit/test_app.py tests/unit/test_process.py tests/unit/test_running.py \
+	tests/unit/test_starting.py tests/unit/test_user_code.py tests/typing tests/integration/test_app_run.py
+SUITES_assignor := tests/unit/test_assignor_examples.py tests/spec \
+	tests/simulation/test_assignor_convergence.py tests/simulation/test_model_assignor.py \
+	tests/integration/test_assignor.py
+SUITES_bench := tests/unit/test_bench*.py tests/integration/test_bench.py
+SUITES_broker := tests/integration/test_broker.py tests/integration/test_broker_commands.py
+SUITES_config := tests/unit/test_config.py tests/unit/kafka/test_client_properties.py
+SUITES_consumer := tests/unit/test_consumer*.py tests/integration/test_consumer.py
+SUITES_control := tests/unit/runtime/test_control_link.py tests/unit/runtime/test_reporting.py
+SUITES_docs := tests/unit/test_*_page.py tests/unit/test_rooms.py tests/test_tidy.py \
+	tests/integration/test_readme.py
+SUITES_dsl := tests/unit/test_user_code.py tests/typing
+SUITES_examples := tests/unit/test_flights_*.py tests/unit/test_*_examples.py \
+	tests/unit/test_kubernetes.py tests/integration/test_examples.py
+SUITES_group := tests/spec tests/simulation/test_model*.py tests/simulation/test_random_histories.py \
+	tests/integration/test_session.py tests/integration/test_coordinator_contract.py
+SUITES_kafka := tests/integration/test_client.py tests/integration/test_farewell.py \
+	tests/integration/test_fenced_broker.py tests/integration/test_small_topics.py
+SUITES_records := tests/integration/test_topics_commands.py
+SUITES_reset := tests/integration/test_reset.py
+SUITES_runtime := tests/integration/test_restore.py tests/integration/test_metrics.py
+SUITES_scaling := tests/integration/scaling
+SUITES_serdes := tests/typing
+SUITES_spark := tests/integration/spark
+SUITES_state := tests/simulation/test_model_numbers.py tests/integration/test_restore.py
+SUITES_testing := tests/spec tests/simulation/test_random_histories.py
+SUITES_tools := tests/integration/test_*_command*.py tests/integration/test_run_terminal.py
+SUITES_topology := tests/unit/dsl
+
+FOLDERS := $(notdir $(patsubst %/,%,$(sort $(dir $(wildcard tests/unit/*/test_*.py)))))
+ROOMS := $(sort $(FOLDERS) $(patsubst SUITES_%,%,$(filter SUITES_%,$(.VARIABLES))))
+ifneq ($(filter-out $(ROOMS),$(ROOM)),)
+$(error there is no room $(filter-out $(ROOMS),$(ROOM)); ROOM is one of: $(ROOMS))
+endif
+TESTS := $(strip $(foreach room,$(ROOM),$(patsubst %,tests/unit/%,$(filter $(room),$(FOLDERS))) $(SUITES_$(room))))
 
 lint: $(VENV)/.setup-all
 	$(BIN)/ruff format --check $(CHECKED)
