@@ -24,7 +24,7 @@ from streamlet.errors import (
 from streamlet.group.dead_members import DeadMembers
 from streamlet.group.member_config import static_members
 from streamlet.group.members import MemberAdmin, removal_hint
-from streamlet.group.numbering import described, moved, refusal
+from streamlet.group.numbering import difference, refusal
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.runtime.adoption import adopt_folders
@@ -234,7 +234,7 @@ def prepare_instance(
     """
     application = topology.application
     directory = StateDirectory(settings.state_dir, application)
-    _check_numbers(topology, settings, instance, directory)
+    _check_group(topology, settings, instance, directory)
     prepare_control(admin_for(settings), application, replication=settings.replication_factor)
     with open_control(application, settings) as control:
         view = control.read()
@@ -245,16 +245,16 @@ def prepare_instance(
             control.flush()
 
 
-def _check_numbers(
+def _check_group(
     topology: Topology, settings: Settings, instance: str, directory: StateDirectory
 ) -> None:
-    """Refuse subtopology numbers that are not those of the instances that run.
+    """Refuse a topology that cannot run beside that of the instances that run.
 
     Members of an earlier run of this instance do not count, once they have let go of its folders.
     Where the group cannot be read now, its leader refuses.
 
     Raises:
-        RefusedError: naming what moved, and the instances.
+        RefusedError: naming what differs, and the instances.
     """
     ended = all(folder.holder is None for folder in directory.folders())
     transport = Transport(
@@ -273,16 +273,16 @@ def _check_numbers(
         transport.close()
     ours = [part.belongings for part in topology.subtopologies]
     found = [
-        (member, moves)
+        (member, differs)
         for member in members
         if not (ended and member.said.instance == instance)
-        and (moves := moved(ours, member.said.belongings))
+        and (differs := difference(ours, member.said.belongings))
     ]
     if found:
         names = ", ".join(sorted({member.said.name for member, _ in found}))
         static = sorted(filter(None, (member.described.instance_id for member, _ in found)))
         hint = removal_hint(topology.application, static)
-        raise RefusedError(refusal(described(found[0][1]), f" ({names})") + hint)
+        raise RefusedError(refusal(found[0][1].here, f" ({names})") + hint)
 
 
 def forget_instance(application: str, settings: Settings, instance: str) -> None:

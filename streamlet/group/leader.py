@@ -28,7 +28,7 @@ from streamlet.group import wire
 from streamlet.group.commands import RunAssignor
 from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_subscription
 from streamlet.group.messages import JoinedMember
-from streamlet.group.numbering import described, moved
+from streamlet.group.numbering import difference
 from streamlet.group.turns import turns_of
 from streamlet.group.values import (
     Assignment,
@@ -103,8 +103,8 @@ def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
     """Plan a generation and encode every member's part.
 
     A member whose description cannot be read may hold anything: then nobody gains a task, and it is
-    told to describe itself otherwise. Likewise while members take the same number for different
-    subtopologies: those that run tasks go on, the others are refused.
+    told to describe itself otherwise. Likewise while members have topologies that cannot run in
+    one group: those that run tasks go on, the others are refused.
 
     Raises:
         Exception: whatever the assignor raises.
@@ -126,37 +126,35 @@ def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
         for r in read
     }
     versions = {r.member_id: r for r in read}
-    for member, moves in refused.items():
-        answers[member] = _encoded(view, _refusal(said[member], moves), versions[member])
+    for member, why in refused.items():
+        answers[member] = _encoded(view, _refusal(said[member], why), versions[member])
     return answers
 
 
 def _refused(view: View, said: Mapping[str, Subscription]) -> dict[str, str]:
-    """Members whose subtopologies have other numbers than those of the members that run tasks.
+    """Members whose topology cannot run beside that of the members that run tasks, with the reason.
 
     The leader itself yields if it runs nothing and they do: the next leader plans in their numbers.
     """
     found = {
-        member: moves
+        member: differs
         for member, theirs in sorted(said.items())
-        if (moves := moved(view.belongings, theirs.belongings))
+        if (differs := difference(view.belongings, theirs.belongings))
     }
     ours = said.get(view.leader)
     claiming = [member for member in found if _claims(said[member])]
     if claiming and (ours is None or not _claims(ours)):
-        return {view.leader: described(found[claiming[0]])}
-    return {
-        member: described([one.seen_from_there for one in moves]) for member, moves in found.items()
-    }
+        return {view.leader: found[claiming[0]].here}
+    return {member: differs.there for member, differs in found.items()}
 
 
 def _claims(said: Subscription) -> bool:
     return any(copy.role in _RANK for copy in said.copies.values())
 
 
-def _refusal(said: Subscription, moves: str) -> Assignment:
+def _refusal(said: Subscription, why: str) -> Assignment:
     """The answer to a refused member; without its identity, so that no restart takes it over."""
-    return Assignment(error=AssignmentError.MOVED, reason=moves, answers_nonce=said.nonce)
+    return Assignment(error=AssignmentError.MOVED, reason=why, answers_nonce=said.nonce)
 
 
 def _decide(

@@ -4,7 +4,9 @@ Members name a task by the number of its subtopology and its partition. The numb
 order in which a program declares its sources, so a new source in front shifts them: the same name
 then means another task to each program, and one input partition would have two owners. So all
 members of a group have to agree on the number of each topic that several of them read, and of each
-store that several of them keep. Everything else may differ between versions of a program.
+store that several of them keep, and on what such a store holds. Two programs that have no topic and
+no store in common are two applications under one id. Everything else may differ between versions of
+a program.
 """
 
 from __future__ import annotations
@@ -34,6 +36,52 @@ class Moved:
         return Moved(self.name, self.there, self.here)
 
 
+@attrs.frozen
+class Difference:
+    """Why two programs cannot run in one group, as seen from here and from the other member."""
+
+    here: str
+    there: str
+
+
+#: The difference between two applications under one id.
+NOTHING_SHARED = "they have no topic and no store in common with it"
+#: What is said of a store that both keep and only one could read.
+TYPES_DIFFER = "has other types there than here"
+#: What begins the name of a store's types in a subtopology's belongings.
+TYPES = "types of "
+
+
+def difference(ours: Sequence[Sequence[str]], theirs: Sequence[bytes]) -> Difference | None:
+    """Why two programs cannot run in one group; ``theirs`` as ``packed`` made it.
+
+    None if they can, or if the other member does not say what it has.
+    """
+    moves = moved(ours, theirs)
+    if moves:
+        return Difference(described(moves), described([one.seen_from_there for one in moves]))
+    if retyped := _retyped(ours, theirs):
+        return Difference(retyped, retyped)
+    known = {h for raw in theirs for h in _split(raw)}
+    if known and any(ours) and not any(_hash(name) in known for names in ours for name in names):
+        return Difference(NOTHING_SHARED, NOTHING_SHARED)
+    return None
+
+
+def _retyped(ours: Sequence[Sequence[str]], theirs: Sequence[bytes]) -> str:
+    """The stores that both keep, with other types; empty if there are none."""
+    known = {h for raw in theirs for h in _split(raw)}
+    found = [
+        f"store {store} {TYPES_DIFFER} ({types})"
+        for names in ours
+        for name in names
+        if name.startswith(TYPES) and _hash(name) not in known
+        for store, types in [name.removeprefix(TYPES).split(": ", 1)]
+        if _hash(f"store {store}") in known
+    ]
+    return "; ".join(found[:_MOST])
+
+
 def packed(belongings: Iterable[Iterable[str]]) -> tuple[bytes, ...]:
     """The names of each subtopology as short hashes, as they travel in a subscription."""
     return tuple(b"".join(sorted(map(_hash, names))) for names in belongings)
@@ -44,15 +92,12 @@ def moved(ours: Sequence[Sequence[str]], theirs: Sequence[bytes]) -> tuple[Moved
 
     Nothing if the other member does not say what it has.
     """
-    there = {
-        raw[at : at + _HASH_BYTES]: number
-        for number, raw in enumerate(theirs)
-        for at in range(0, len(raw), _HASH_BYTES)
-    }
+    there = {one: number for number, raw in enumerate(theirs) for one in _split(raw)}
     found = (
         Moved(name, number, there.get(_hash(name), number))
         for number, names in enumerate(ours)
         for name in names
+        if not name.startswith(TYPES)
     )
     return tuple(one for one in found if one.here != one.there)
 
@@ -67,15 +112,36 @@ def described(moves: Sequence[Moved]) -> str:
     return "; ".join(some) + more
 
 
-def refusal(moves: str, members: str = "") -> str:
-    """The error of an instance whose numbers are not those of the ``members`` that run."""
+def refusal(difference: str, members: str = "") -> str:
+    """The error of an instance that does not fit the ``members`` that run.
+
+    ``difference`` is seen from here, as in a ``Difference``.
+    """
+    if difference == NOTHING_SHARED:
+        return (
+            f"the instances that run{members} are of another application under the same id: "
+            f"{difference}. This instance does not join; nothing was changed. Give one of the two "
+            "applications another id"
+        )
+    if TYPES_DIFFER in difference:
+        return (
+            f"the state has other types here than in the instances that run{members}: "
+            f"{difference}. Neither could read the other's state, so this instance does not join; "
+            "nothing was changed. Give the changed store another name; or give the new topology "
+            "another application id"
+        )
     return (
         f"the subtopologies have other numbers here than in the instances that run{members}: "
-        f"{moves}. Both would take the same number for different tasks, so this instance does not "
-        "join; nothing was changed. Stop all instances and then start the new topology, which "
+        f"{difference}. Both would take the same number for different tasks, so this instance does "
+        "not join; nothing was changed. Stop all instances and then start the new topology, which "
         "finds its state under the new numbers; or declare new sources behind the others, so that "
         "the numbers stay; or give the new topology another application id"
     )
+
+
+def _split(raw: bytes) -> list[bytes]:
+    """The hashes in what ``packed`` made of one subtopology."""
+    return [raw[at : at + _HASH_BYTES] for at in range(0, len(raw), _HASH_BYTES)]
 
 
 def _hash(name: str) -> bytes:

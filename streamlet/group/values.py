@@ -99,7 +99,7 @@ class AssignmentError(enum.IntEnum):
     NONE = 0
     TOO_NEW = 1  # describe yourself again at the version in the head
     UNREADABLE = 2  # the leader cannot make sense of your description
-    MOVED = 3  # your subtopologies have other numbers than the group's; ``reason`` says which
+    MOVED = 3  # your topology cannot run beside the group's; ``reason`` says why
 
 
 @attrs.frozen

@@ -85,9 +85,17 @@ class Subtopology:
 
     @property
     def belongings(self) -> tuple[str, ...]:
-        """Names of what its tasks read and keep: they tell a task whatever its number."""
-        topics = [f"topic {topic}" for topic in self.input_topics]
-        return tuple(sorted({*topics, *(f"store {spec.name}" for spec in self.stores)}))
+        """Names of what its tasks read and keep: they tell a task whatever its number.
+
+        Beside each store stand its types.
+        """
+        topics = {f"topic {topic}" for topic in self.input_topics}
+        stores = {f"store {spec.name}" for spec in self.stores}
+        types = {
+            f"types of {spec.name}: {serde_name(spec.key)} -> {serde_name(spec.value)}"
+            for spec in self.stores
+        }
+        return tuple(sorted(topics | stores | types))
 
     @property
     def hash(self) -> bytes:

@@ -141,6 +141,14 @@ def fronted(name: str) -> App:
     return app
 
 
+def stranger(name: str) -> App:
+    """Another application that was given the same id by mistake."""
+    app = App(name)
+    others = app.stream(f"{name}-others", key=str, value=int)
+    others.group_by_key().count(store="others").to_stream().to(f"{name}-others-out")
+    return app
+
+
 def in_front(name: str) -> App:
     """As ``counting``, behind a source of its own, which shifts the numbers of the others."""
     app = App(name)
@@ -165,6 +173,7 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "renamed": renamed,
     "in_front": in_front,
     "plain": plain,
+    "stranger": stranger,
     "fronted": fronted,
 }
 

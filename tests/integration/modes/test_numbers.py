@@ -61,6 +61,31 @@ def test_an_instance_whose_numbers_shifted_is_refused_while_others_run(
         assert_exact_in_the_end(cluster, [a, b], load)
 
 
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [
+        ("stranger", "are of another application under the same id"),
+        ("retyped", "store counts has other types there than here (str -> str)"),
+    ],
+)
+def test_another_application_under_the_same_id_is_refused_by_name(
+    make_cluster: Callable[..., Cluster], shape: str, why: str
+) -> None:
+    """On a folder of its own, where no store could tell."""
+    cluster = make_cluster("counting")
+    others = [cluster.topic("others"), cluster.topic("others-out")]
+    cluster.admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in others])
+    a = cluster.instance("a").start()
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        await_owners(cluster, a)
+        new = cluster.instance("new", shape=shape).start()
+        assert new.wait() == REFUSED, new.log()
+        assert why in new.log()
+        assert "the instances that run (a)" in new.log()
+        assert "worker 0 started" not in new.log()
+        assert_exact_in_the_end(cluster, [a], load)
+
+
 def test_state_is_found_under_its_new_number_and_under_its_old_one_again(
     make_cluster: Callable[..., Cluster],
 ) -> None:
