@@ -93,6 +93,29 @@ def test_what_a_worker_did_before_it_failed_for_good_is_counted(
     assert (failed["event"], failed["error"]) == ("failed", "ProcessingError")
 
 
+def test_a_value_that_only_the_client_knows_to_be_wrong_ends_the_run_with_one_line(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """It is refused before a worker starts."""
+    name = f"refused-{uuid4().hex[:8]}"
+    KafkaAdmin(bootstrap_servers).create_topics([NewTopic(name, 1, 1)])
+    (tmp_path / "refused_of_test.py").write_text(PROGRAM.format(name=name))
+    command = [sys.executable, "-m", "streamlet", "run", "refused_of_test:app", "--name", "a"]
+    more = ["--state-dir", str(tmp_path / "state"), "--set", "producer.linger.ms=abc"]
+    ended = subprocess.run(
+        [*command, *more, "--bootstrap-servers", bootstrap_servers],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.stderr.count("Kafka's client refuses the settings producer.") == 1
+
+
 @pytest.mark.parametrize("processes", ["0", "1"])
 def test_the_summary_tells_what_was_dropped_and_what_was_skipped(
     bootstrap_servers: str, tmp_path: Path, processes: str
