@@ -204,22 +204,20 @@ class Settings:
         "processing",
         choice("at_least_once", "exactly_once", aliases={"exactly_once_v2": "exactly_once"}),
         "at_least_once",
-        "What holds when something crashes.",
+        "What holds when something crashes. An application refuses `exactly_once` in this version; "
+        "a `streamlet.Consumer` with it reads committed records only.",
     )
     commit_interval_ms: int = _row(
         "processing",
         duration(),
         1_000,
         "Pause between commits.",
-        "1000; 100 under exactly_once",
     )
     transaction_timeout_ms: int = _row(
         "processing",
         duration(1),
         60_000,
-        "After it the broker aborts an open transaction. Under exactly_once it must exceed "
-        "rebalance.timeout.ms plus the longer of session.timeout.ms and commit.interval.ms.",
-        "60000; under exactly_once more if the other timeouts ask for it",
+        "After it the broker aborts an open transaction; applications open none in this version.",
     )
     max_task_idle_ms: int = _row(
         "processing",
