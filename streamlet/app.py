@@ -18,6 +18,7 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from streamlet.config import Settings
+from streamlet.dsl.absent import no_operator
 from streamlet.dsl.builder import Builder, StreamNode
 from streamlet.dsl.functions import check_takes, is_async
 from streamlet.dsl.kinds import Kind
@@ -105,6 +106,9 @@ class App:
         self._builder = Builder(name)
         self._run: Run | None = None
         self._tables: dict[str, tuple[KTable[Any, Any], tuple[str, str, Materialized]]] = {}
+
+    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
+        __getattr__ = no_operator
 
     def __repr__(self) -> str:
         return f"App({self.name!r})"

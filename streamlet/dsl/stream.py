@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import attrs
 
+from streamlet.dsl.absent import no_operator
 from streamlet.dsl.builder import Make, Repartition, StreamNode, same_app
 from streamlet.dsl.expressions import Expression, plain, type_of
 from streamlet.dsl.functions import check_takes, takes
@@ -49,6 +50,9 @@ class KStream(Generic[K, V]):
         self._node = node
         self._key = key
         self._value = value
+
+    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
+        __getattr__ = no_operator
 
     def filter(self, predicate: Callable[[K, V], object]) -> KStream[K, V]:
         """Records for which ``predicate(key, value)`` is true."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import attrs
 
+from streamlet.dsl.absent import no_operator
 from streamlet.dsl.builder import Builder, StreamNode
 from streamlet.dsl.functions import check_takes, takes
 from streamlet.dsl.inference import result_type
@@ -14,7 +15,6 @@ from streamlet.dsl.joins import View, filter_view, map_values_view
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.tables import TableFilter, TableMapValues, ToStream
 from streamlet.dsl.uses import TableUse
-from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 from streamlet.topology.nodes import StoreSpec
 
@@ -50,6 +50,9 @@ class KTable(Generic[K, V]):
         self._node = node
         self._key = key
         self._value = value
+
+    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
+        __getattr__ = no_operator
 
     @property
     def store(self) -> str:
@@ -101,20 +104,6 @@ class KTable(Generic[K, V]):
         above = self._node
         name = above.builder.processor("KTABLE-TOSTREAM-", (above.name,), lambda _: ToStream())
         return KStream(StreamNode(above.builder, name, uses=(above.use,)), self._key, self._value)
-
-    def join(self, other: Any, joiner: Any, **_: Any) -> NoReturn:
-        """Not there yet: joins of two tables.
-
-        Raises:
-            TopologyError: always.
-        """
-        raise TopologyError(
-            "join(): a table cannot be joined with a table yet; join its to_stream() with the "
-            "other table, which follows changes of this side only"
-        )
-
-    left_join = join
-    outer_join = join
 
     def _filtered(self, call: str, predicate: Callable[[K, V], object], keep: bool) -> KTable[K, V]:
         check_takes(call, predicate, "key", "value")

@@ -18,3 +18,8 @@ app.stream("numbers", key=int, value=str).join(counts, lambda v, n: n)  # error
 words.join(words, lambda a, b: a)  # error
 words.left_join(counts, lambda v, n: n + 1)  # error
 words.join(counts, lambda v, n: n + 1)
+words.windowed_by(60)  # error
+print(words.groupByKey)  # error
+words.group_by_key().cogroup()  # error
+counts.join(counts, lambda a, b: a)  # error
+app.agent("words")  # error

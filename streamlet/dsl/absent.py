@@ -1,0 +1,178 @@
+"""Names from other libraries that are no operators here, and what to do instead.
+
+``no_operator`` is the ``__getattr__`` of ``App`` and of the DSL's classes. Type checkers do not see
+it, so they still refuse these names. An operator that arrives leaves ``ABSENT``, and its row in
+docs/coming-from.md changes; tests compare the three.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_WINDOWS = (
+    "windows are not in streamlet yet; compute a window's start from a time in the value and group "
+    "by the pair: group_by(lambda k, v: (k, start_of(v)), key=tuple[str, int])"
+)
+_PROCESSORS = (
+    "processors are not in streamlet yet; map_values() and flat_map() work without state, "
+    "group_by_key().aggregate() keeps state per key"
+)
+_STREAM_JOINS = (
+    "joins of two streams are not in streamlet yet; join() and left_join() take a table, which "
+    "group_by_key().reduce(lambda old, new: new) makes of a stream"
+)
+_TABLE_JOINS = (
+    "joins of two tables are not in streamlet yet; join one table's to_stream() with the other "
+    "table, which follows the changes of the first one only"
+)
+_QUERIES = (
+    "queries of a running application's stores are not in streamlet yet; write the table to a "
+    "topic with to_stream().to(topic)"
+)
+_BRANCHES = "call filter() once for each branch; filter_not() is the other half of a filter()"
+_GROUP_FIRST = "group the records first, with group_by_key() or group_by(function)"
+_STREAM_FIRST = "call to_stream() first, which makes a stream of the table's changes"
+_PAIRS = "functions take (key, value): pass one to foreach(), peek() or map()"
+_VALUES = "compute the new value with map_values(function)"
+_STORES = "operators make their stores: pass store= to table(), count(), reduce() or aggregate()"
+_WORKERS = "start another instance, or more workers with `streamlet run --processes N`"
+_METADATA = "call metadata(), which returns the running instances with their members and tasks"
+_PAUSES = "pausing is not in streamlet yet; close() ends a run, and the next run goes on from there"
+_TIMERS = "timers are not in streamlet yet; run periodic work in a process of its own"
+_TABLES = "call table(topic) for a topic, or count(), reduce() or aggregate() of grouped records"
+_SOURCES = "sources other than topics are not in streamlet yet; write the records to a topic"
+
+
+def _each(sentence: str, *names: str) -> dict[str, str]:
+    return dict.fromkeys(names, sentence)
+
+
+_TIME_WINDOWS = _each(
+    _WINDOWS,
+    "windowed_by",
+    "tumbling_window",
+    "hopping_window",
+    "sliding_window",
+    "tumbling",
+    "hopping",
+)
+
+#: Class -> name that it does not have -> what to do instead.
+ABSENT: Mapping[str, Mapping[str, str]] = {
+    "App": {
+        "build": "call topology(), or run `streamlet describe MODULE:APP` to look at it",
+        "start": "call run(), which returns when the run ends; `streamlet run` has many workers",
+        "stop": "call close()",
+        **_each("call reset(), or run `streamlet reset`", "clean_up", "clear_state"),
+        "global_table": "global tables are not in streamlet yet; table() has the rows of a task's "
+        "own partitions, and what joins it needs as many partitions",
+        **_each(_STORES, "add_state_store", "add_global_store", "add_read_only_state_store"),
+        "add_processor": _PROCESSORS,
+        "add_source": _SOURCES,
+        "add_sink": "call to(topic) on a stream",
+        **_each(_QUERIES, "store", "query", "query_metadata_for_key"),
+        **_each(_METADATA, "metadata_for_all_streams_clients", "metadata_for_local_threads"),
+        "all_local_store_partition_lags": "run `streamlet status`, which shows each task's lag",
+        "set_uncaught_exception_handler": "run() raises what ended it, and App(on_error=...) "
+        "decides about records that fail",
+        "set_standby_update_listener": "listeners to standbys are not in streamlet yet; "
+        "`streamlet status` shows how far each copy is",
+        **_each(_WORKERS, "add_stream_thread", "remove_stream_thread"),
+        **_each(_PAUSES, "pause", "resume", "is_paused"),
+        "metrics": "pass metrics_port= to run(), which serves them to Prometheus",
+        "dataframe": "call stream(topic, key=..., value=...)",
+        "topic": "pass a topic's name and types: stream(topic, key=..., value=...)",
+        "get_consumer": "make a streamlet.Consumer(topics, group)",
+        "get_producer": "producers are not in streamlet yet; use a Kafka client's own",
+        "agent": "call stream(topic, key=..., value=...) and give its operators functions",
+        "channel": "channels in memory are not in streamlet yet; write to a topic and read it",
+        **_each(_TABLES, "Table", "set_table"),
+        **_each(_TIMERS, "timer", "crontab"),
+        **_each("`streamlet run MODULE:APP` is the command line", "main", "command"),
+    },
+    "KStream": {
+        **_TIME_WINDOWS,
+        **_each(_PROCESSORS, "process", "process_values", "transform", "transform_values"),
+        **_each(_PROCESSORS, "flat_transform", "flat_transform_values"),
+        **_each(_BRANCHES, "branch", "split"),
+        "through": "call to(topic) and read it with App.stream(topic), or repartition() for a "
+        "topic that streamlet makes",
+        "to_table": "it is not in streamlet yet; call to(topic) and read it with App.table(topic)",
+        **_each(_STREAM_JOINS, "outer_join", "join_interval"),
+        "join_asof": "call join(table) or left_join(table), which take the row of that moment",
+        "join_lookup": "call map_values(function) with a function that looks the value up",
+        **_each("call peek(print)", "print", "print_table"),
+        "for_each": "its name is foreach()",
+        "concat": "call merge(other)",
+        **_each(_GROUP_FIRST, "count", "reduce", "aggregate", "cogroup"),
+        "apply": "call map_values(function), flat_map_values(function) for several values, or "
+        "group_by_key().aggregate() for state",
+        "update": "call peek(function), or map_values(function) for a new value",
+        **_each(_VALUES, "drop", "fill"),
+        "to_topic": "call to(topic)",
+        "sink": "call to(topic), or foreach(function) to write elsewhere",
+        "set_timestamp": "it is not in streamlet yet; App.stream(timestamp=...) takes the time "
+        "from the record that is read",
+        "set_headers": "it is not in streamlet yet; put it into the value",
+        **_each(_PAIRS, "items", "events"),
+        **_each("it is not in streamlet yet; functions take single records", "take", "noack_take"),
+        "echo": "call to(topic) once for each topic",
+    },
+    "KTable": {
+        **_TIME_WINDOWS,
+        **_each(_TABLE_JOINS, "join", "left_join", "outer_join"),
+        "group_by": "grouping a table is not in streamlet yet; to_stream().group_by() counts each "
+        "change as a record, and does not take the old row back",
+        "suppress": "it is not in streamlet yet; each change of a row is sent on",
+        "transform_values": _PROCESSORS,
+        "queryable_store_name": "read the property store",
+        **_each(_STREAM_FIRST, "to", "map", "flat_map", "flat_map_values", "select_key", "peek"),
+        **_each(_STREAM_FIRST, "foreach", "merge", "repartition", "group_by_key", "print"),
+        **_each(_QUERIES, "get", "keys", "values", "items"),
+    },
+    "KGroupedStream": {
+        **_TIME_WINDOWS,
+        "cogroup": "it is not in streamlet yet; give the streams one value type with "
+        "map_values(), then merge(), group and aggregate() them",
+        **_each(
+            "call aggregate() with streamlet.sum_(), min_() or max_(), as in "
+            "aggregate(streamlet.sum_(streamlet.value()))",
+            "sum",
+            "min",
+            "max",
+        ),
+    },
+}
+
+
+def no_operator(owner: object, name: str) -> object:
+    """The ``__getattr__`` of a class in ``ABSENT``: names what to do instead.
+
+    Raises:
+        AttributeError: always.
+    """
+    sentence = instead(type(owner), name)
+    if sentence is None:
+        # Python's own error, or once more that of a property that failed with an AttributeError.
+        return object.__getattribute__(owner, name)
+    # With the owner in it, Python would add the name most similar to this one, which misleads.
+    raise AttributeError(sentence, name=name, obj=None)
+
+
+def instead(kind: type, name: str) -> str | None:
+    """The message for a name that a class does not have; None where ``ABSENT`` does not help."""
+    if name.startswith("_") or hasattr(kind, name):
+        return None
+    ours = next((one.__name__ for one in kind.__mro__ if one.__name__ in ABSENT), None)
+    absent = ABSENT[ours] if ours is not None else {}
+    snake = snake_case(name)
+    if name not in absent and hasattr(kind, snake):
+        return f"{ours} has no {name}: its name is {snake}"
+    sentence = absent.get(name, absent.get(snake))
+    return None if sentence is None else f"{ours} has no {name}: {sentence}"
+
+
+def snake_case(name: str) -> str:
+    """A camelCase name as Python writes it: ``groupByKey`` is ``group_by_key``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
