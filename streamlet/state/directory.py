@@ -126,10 +126,14 @@ class TaskFolder:
         """What the stores contain as of the last write; None if there are none.
 
         Raises:
-            TaskCorruptedError: the files are damaged.
+            TaskCorruptedError: the files are damaged, or hold the state of another partition.
         """
         raw = read_meta(self.path / DATABASE)
-        return None if raw is None else TaskMeta.from_bytes(raw, str(self.path))
+        if raw is None:
+            return None
+        meta = TaskMeta.from_bytes(raw, str(self.path))
+        meta.check_partition(self.task.partition, str(self.path))
+        return meta
 
 
 class StateDirectory:

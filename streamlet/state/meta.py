@@ -96,6 +96,20 @@ class TaskMeta:
             f"state in {where} was written by a later version (format {version})"
         )
 
+    def check_partition(self, partition: int, where: str) -> None:
+        """Refuse the state of another task, whose folder was renamed or copied here.
+
+        All positions of a task are of one partition number, its own.
+
+        Raises:
+            TaskCorruptedError: it is of another partition.
+        """
+        found = {tp.partition for tp in (*self.positions, *(self.inputs or ()))} - {partition}
+        if found:
+            raise TaskCorruptedError(
+                f"{where} holds state of partition {min(found)}, not of {partition}"
+            )
+
     def check_layout(self, layout: Mapping[str, tuple[str, str]], where: str) -> None:
         """Compare with the stores of the topology that runs now; new ones may come in.
 

@@ -407,6 +407,8 @@ class TaskState:
             return
         meta = TaskMeta.from_bytes(raw, str(folder))
         meta.check_layout(self._layout, str(folder))
+        for tp in self.changelogs.values():
+            meta.check_partition(tp.partition, str(folder))
         self.state, self.positions = meta.state, dict(meta.positions)
         self.epochs, self.topic_ids = dict(meta.epochs), dict(meta.topic_ids)
         self.times = dict(meta.times)

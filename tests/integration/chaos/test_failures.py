@@ -143,6 +143,26 @@ def test_damaged_state_is_found_and_made_anew(make_cluster: Callable[..., Cluste
     assert_counts_exact(cluster, contents(cluster, [instance]), true)
 
 
+def test_folders_of_two_tasks_that_changed_places_are_restored(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """Each holds keys that the other's changelog does not know."""
+    cluster = make_cluster()
+    instance, load = settled_once(cluster)
+    one, other = (database(cluster, instance, task).parent for task in ("0_0", "0_1"))
+    aside = one.with_name("aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+    load.send(1_000)
+    true = load.finish()
+    instance.start()
+    cluster.await_settled()
+    assert instance.stop() == 0, instance.log()
+    assert f"{one} holds state of partition 1, not of 0" in instance.log()
+    assert_counts_exact(cluster, contents(cluster, [instance]), true)
+
+
 def test_a_changelog_made_anew_is_found_and_filled_from_the_state(
     make_cluster: Callable[..., Cluster],
 ) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import attrs
+import pytest
 
+from streamlet.errors import TaskCorruptedError
 from streamlet.state.meta import TaskMeta
 from streamlet.types import StateNumber, TopicPartition
 
@@ -24,3 +26,10 @@ def test_a_version_that_does_not_know_them_reads_and_writes_the_rest() -> None:
     fields = json.loads(attrs.evolve(META, inputs={}, reach=META.state).to_bytes())
     assert fields.keys() - json.loads(META.to_bytes()).keys() == {"inputs", "reach"}
     assert fields["v"] == 1
+
+
+@pytest.mark.parametrize("meta", [META, attrs.evolve(META, positions={}, inputs={INPUT: 7})])
+def test_the_state_of_another_partition_is_refused(meta: TaskMeta) -> None:
+    meta.check_partition(0, "here")
+    with pytest.raises(TaskCorruptedError, match="here holds state of partition 0, not of 1"):
+        meta.check_partition(1, "here")
