@@ -144,12 +144,12 @@ def test_an_instance_that_is_started_again_at_once_has_not_left(scene: Scene) ->
 
 def test_an_instance_that_ended_with_tasks_was_cut_short(scene: Scene) -> None:
     with pytest.raises(WithdrawnError, match=ENDED):
-        follow(scene, lambda: gone(scene), *[NOTHING] * 12)
+        follow(scene, lambda: gone(scene), *[NOTHING] * 32)
 
 
 def test_an_instance_that_removed_its_mark_and_stays_away_has_left(scene: Scene) -> None:
     """Its last report came between two looks."""
-    steps = [lambda: (gone(scene), scene.unmark("h1")), *[NOTHING] * 20]
+    steps = [lambda: (gone(scene), scene.unmark("h1")), *[NOTHING] * 40]
     assert follow(scene, *steps) == (True, [])
 
 
