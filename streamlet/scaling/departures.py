@@ -16,8 +16,8 @@ from streamlet.control.view import ControlView
 from streamlet.group.live import LiveGroup
 from streamlet.scaling.present import Instance, instances
 
-#: How long an instance that has gone with tasks is given to be back: a start takes some seconds, and
-#: removes the mark before the instance joins.
+#: How long an instance that has gone with tasks is given to be back: a start takes some seconds,
+#: and removes the mark before the instance joins.
 _RETURN_MS = 15_000
 _RUNNING = frozenset({"active", "pending"})
 
