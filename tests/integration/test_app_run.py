@@ -300,5 +300,7 @@ def test_listeners_are_told_of_states_and_of_a_restore(
         raise RuntimeError("not listening")
 
     app.set_state_listener(refuse)
-    with pytest.raises(ListenerError, match="CREATED -> REBALANCING: RuntimeError: not listening"):
+    line = r"tests/integration/test_app_run\.py:\d+ in refuse, `raise .*`"
+    with pytest.raises(ListenerError, match=f"{line}: RuntimeError: not listening") as told:
         app.run(timeout=60)
+    assert "CREATED -> REBALANCING" in str(told.value)
