@@ -137,7 +137,12 @@ def _order(draft: Draft, loads: InstanceLoads, standbys: TaskStandbys) -> None:
     """Let members keep the standbys, and those that are needed until others have caught up."""
     view = draft.view
     coming = standbys.coming() if standbys.moves or standbys.would_move else []
-    for instance in standbys.chosen + standbys.meanwhile():
+    # A member that does not learn never reports that it has caught up: nothing is kept until then.
+    reported = any(
+        i not in standbys.held or view.members[standbys.held[i][0]].learners
+        for i in standbys.coming()
+    )
+    for instance in standbys.chosen + (standbys.meanwhile() if reported else []):
         member = loads.seat(standbys, instance)
         draft.members[member].standby.add(standbys.task)
         if instance in coming and view.members[member].learners:
