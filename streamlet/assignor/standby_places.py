@@ -104,7 +104,7 @@ class TaskStandbys:
 
 @attrs.define
 class InstanceLoads:
-    """What every instance carries, active tasks and standbys, and which is the emptiest.
+    """The load of every instance, active tasks and standbys, and which is the emptiest.
 
     ``tags`` are those of each instance that standbys should be spread over; ``members`` counts the
     tasks of each member.

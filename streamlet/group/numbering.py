@@ -12,7 +12,7 @@ a program.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import attrs
 
@@ -60,17 +60,19 @@ def difference(ours: Sequence[Sequence[str]], theirs: Sequence[bytes]) -> Differ
     moves = moved(ours, theirs)
     if moves:
         return Difference(described(moves), described([one.seen_from_there for one in moves]))
-    if retyped := _retyped(ours, theirs):
+    known = {one for raw in theirs for one in _split(raw)}
+    if retyped := _retyped(ours, known):
         return Difference(retyped, retyped)
-    known = {h for raw in theirs for h in _split(raw)}
     if known and any(ours) and not any(_hash(name) in known for names in ours for name in names):
         return Difference(NOTHING_SHARED, NOTHING_SHARED)
     return None
 
 
-def _retyped(ours: Sequence[Sequence[str]], theirs: Sequence[bytes]) -> str:
-    """The stores that both keep, with other types; empty if there are none."""
-    known = {h for raw in theirs for h in _split(raw)}
+def _retyped(ours: Sequence[Sequence[str]], known: Collection[bytes]) -> str:
+    """The stores that both keep, with other types; empty if there are none.
+
+    ``known`` are the hashes of all names of the other member.
+    """
     found = [
         f"store {store} {TYPES_DIFFER} ({types})"
         for names in ours
@@ -88,7 +90,7 @@ def packed(belongings: Iterable[Iterable[str]]) -> tuple[bytes, ...]:
 
 
 def moved(ours: Sequence[Sequence[str]], theirs: Sequence[bytes]) -> tuple[Moved, ...]:
-    """What both programs have, under different numbers; ``theirs`` as ``packed`` made it.
+    """The topics and stores of both programs with different numbers; ``theirs`` is ``packed``.
 
     Nothing if the other member does not say what it has.
     """
