@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from types import SimpleNamespace
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.group.codes import name_of
@@ -80,6 +81,23 @@ _REQUESTS = {
 _NEWEST_NEEDED = consumer.OffsetFetchRequest(min_version=7)
 
 
+class _Network(NetworkSelector):  # type: ignore[misc]
+    """kafka-python's event loop, with the sockets that were made for it.
+
+    It leaves a socket open whose last bytes were not yet sent when it was closed.
+    """
+
+    def __init__(self, **configs: Any) -> None:
+        super().__init__(**configs)
+        self.sockets: WeakSet[DataFirstSocket] = WeakSet()
+
+    def close(self) -> None:
+        """Close the loop, then every socket that is still open."""
+        super().close()
+        for sock in list(self.sockets):
+            sock.close()
+
+
 class _Dialer(KafkaNetSocket):  # type: ignore[misc]
     """Makes our sockets, and closes that of a failed attempt, which kafka-python forgets.
 
@@ -96,6 +114,7 @@ class _Dialer(KafkaNetSocket):  # type: ignore[misc]
         self, net: Any, sock: Any, sockaddr: Any, timeout_at: float | None = None
     ) -> Any:
         """Connect, or close and raise."""
+        net.sockets.add(sock)
         try:
             return await super().sock_connect(net, sock, sockaddr, timeout_at=timeout_at)
         except BaseException:
@@ -128,7 +147,7 @@ class Transport:
         settings = {"client_id": client_id, **client_settings(client_config or {})}
         self._servers = bootstrap_servers
         self._clock = clock or SystemClock()
-        self._net = NetworkSelector(client_id=settings["client_id"], slow_task_threshold_secs=0)
+        self._net = _Network(client_id=settings["client_id"], slow_task_threshold_secs=0)
         self._manager = KafkaConnectionManager(
             self._net,
             bootstrap_servers=bootstrap_servers.split(","),

@@ -85,7 +85,7 @@ def test_a_run_that_returns_nothing_says_what_it_did(
     thread.join(60)
     (said,) = (record for record in caplog.records if record.name == "streamlet.running")
     assert said.levelname == "WARNING"
-    assert said.message == (
+    assert said.getMessage() == (
         f"{app.name} ran 4 tasks and processed 0 records; there was nothing new in {lines} "
         "(App.reset begins with the old)"
     )

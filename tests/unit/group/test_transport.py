@@ -135,6 +135,27 @@ def test_what_is_asked_of_a_closed_transport_fails_at_once() -> None:
         assert failed.value.kind is FailureKind.CLOSED
 
 
+def test_a_connection_with_unsent_data_is_closed_with_its_transport() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(10)
+        transport = Transport(f"127.0.0.1:{silent.getsockname()[1]}")
+        transport.find_coordinator("g", 10_000)
+        there, _ = silent.accept()
+        with there:
+            there.settimeout(10)
+            assert there.recv(4) != b""
+            (connection,) = transport._manager._conns.values()
+            sock = connection.transport._sock
+
+            def close_before_all_is_sent() -> None:
+                connection.transport.write(b"x" * 20_000_000)
+                connection.transport.close()
+
+            transport._net.run(close_before_all_is_sent)
+            transport.close()
+            assert sock.fileno() == -1
+
+
 def test_the_end_of_a_connection_is_told_behind_its_last_data() -> None:
     here, there = socket.socketpair()
     with DataFirstSocket(fileno=here.detach()) as reader:
