@@ -6,6 +6,7 @@ from itertools import groupby
 
 from streamlet.config.sources import variable
 from streamlet.config.table import rows
+from streamlet.config.topic_properties import DECIDED, TOPIC_PROPERTIES
 
 _HEAD = """\
 # Settings
@@ -31,6 +32,31 @@ Keys that begin with `consumer.`, `producer.` or `admin.` go to those clients wi
 librdkafka's words, except for those streamlet decides itself. A key that librdkafka does not know
 is reported with the other wrong ones. `security.protocol`, `sasl.…` and `ssl.…` are given once and
 go to all clients.
+
+Keys that begin with `topic.` are settings of internal topics, see
+[Settings of internal topics](#settings-of-internal-topics).
+"""
+
+_TOPICS = """
+## Settings of internal topics
+
+`topic.max.message.bytes` is for all repartition topics and changelogs, and
+`topic.NAME.max.message.bytes` for the topic of this name, which `streamlet topics list` shows. A
+variable of the environment cannot name one topic. The settings are applied when a topic is created,
+by `streamlet reset` too. A start warns where a topic has another value, and `kafka-configs.sh`
+changes it.
+
+Records of more than 1 MB need `producer.message.max.bytes` and `topic.max.message.bytes`, and the
+output topics need their own `max.message.bytes`. Consumers read records of any size.
+
+| key | value |
+|---|---|
+{given}
+streamlet decides the other settings of these topics, and refuses them:
+
+| key | why |
+|---|---|
+{decided}\
 """
 
 
@@ -45,6 +71,11 @@ def page() -> str:
             f"| `{key}` | {row.kind.description} | {row.shown} | {row.doc} |\n"
             for key, row in members
         )
+    given = (
+        f"| `topic.{name}` | {kind.description} |\n" for name, kind in TOPIC_PROPERTIES.items()
+    )
+    decided = (f"| `topic.{name}` | {why} |\n" for name, why in DECIDED.items())
+    parts.append(_TOPICS.format(given="".join(given), decided="".join(decided)))
     return "".join(parts)
 
 

@@ -13,11 +13,13 @@ from typing import Any
 
 import attrs
 
+from streamlet.config import topic_properties
 from streamlet.config.client_properties import CLIENT_PROPERTIES
 from streamlet.config.values import Kind, choice
 
 ENVIRON_PREFIX = "STREAMLET_"
 CLIENTS = ("consumer", "producer", "admin")
+PREFIXES = (*CLIENTS, topic_properties.PREFIX)
 
 _SECURITY = frozenset({"security.protocol", "enable.ssl.certificate.verification"})
 _PROTOCOL = choice("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
@@ -75,6 +77,7 @@ class Found:
     values: dict[str, Any] = attrs.field(factory=dict)
     security: dict[str, Any] = attrs.field(factory=dict)
     clients: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    topics: dict[str, dict[str, str]] = attrs.field(factory=dict)
     problems: list[str] = attrs.field(factory=list)
 
 
@@ -124,8 +127,28 @@ def _take(found: Found, kinds: Mapping[str, Kind[Any]], key: str, value: Any, wh
             found.problems.append(f"{where}: {_unknown_property(client, own_key)}")
         else:
             found.clients.setdefault(client, {})[own_key] = value
+    elif client == topic_properties.PREFIX and own_key:
+        _take_topic(found, own_key, value, where)
     else:
         found.problems.append(f"{where}: {unknown(key, kinds)}")
+
+
+def _take_topic(found: Found, own_key: str, value: Any, where: str) -> None:
+    """One setting of internal topics; None as a value means the default."""
+    try:
+        topic, name = topic_properties.placed(own_key)
+    except ValueError as error:
+        found.problems.append(f"{where}: {error}")
+        return
+    if value is None:
+        found.topics.get(topic, {}).pop(name, None)
+        return
+    try:
+        read = topic_properties.TOPIC_PROPERTIES[name].parse(value)
+    except ValueError as error:
+        found.problems.append(f"{where} = {value!r}: {error}")
+    else:
+        found.topics.setdefault(topic, {})[name] = printed(read)
 
 
 def _take_security(found: Found, key: str, value: Any, where: str) -> None:
@@ -150,7 +173,7 @@ def _take_variable(found: Found, kinds: Mapping[str, Kind[Any]], name: str, text
     if not name.startswith(ENVIRON_PREFIX) or not text:
         return
     key = name.removeprefix(ENVIRON_PREFIX).lower().replace("_", ".")
-    if key in kinds or is_security(key) or key.partition(".")[0] in CLIENTS:
+    if key in kinds or is_security(key) or key.partition(".")[0] in PREFIXES:
         _take(found, kinds, key, text, name)
         return
     # Commands have variables of their own, so a strange name is fine, but a misspelt one is not.
@@ -172,8 +195,10 @@ def unknown(key: str, known: Iterable[str]) -> str:
         return f"unknown setting, did you mean {plain}?"
     if plain in _ELSEWHERE:
         return f"unknown setting, {_ELSEWHERE[plain]}"
+    if plain in topic_properties.TOPIC_PROPERTIES:
+        return f"unknown setting, did you mean {topic_properties.PREFIX}.{plain}?"
     client, _, rest = plain.partition(".")
-    close = difflib.get_close_matches(client, CLIENTS, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(client, PREFIXES, n=1, cutoff=0.7)
     if close and rest:
         return f"unknown setting, did you mean {close[0]}.{rest}?"
     close = difflib.get_close_matches(plain, keys, n=1, cutoff=0.6)

@@ -278,6 +278,8 @@ class Settings:
     # What goes to the clients may hold passwords: never printed.
     security: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     clients: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict, repr=False)
+    #: Settings of internal topics by topic; those under "" are for all topics.
+    topics: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
 
     @classmethod
     def load(
@@ -305,6 +307,7 @@ class Settings:
             given=frozenset(found.values),
             security=found.security,
             clients=found.clients,
+            topics=found.topics,
         )
         settings = attrs.evolve(settings, **relations.derived(settings))
         problems = [*found.problems, *relations.contradictions(settings)]

@@ -123,19 +123,19 @@ class KafkaAdmin:
 
     def largest_records(self, names: Sequence[str]) -> dict[str, int]:
         """Bytes that a record batch may have in each of these topics that tell it."""
-        found = self._settings(names)
+        found = self.topic_settings(names)
         return {name: int(own["max.message.bytes"]) for name, own in found.items()}
 
     def delete_retentions(self, names: Sequence[str]) -> dict[str, int]:
         """How long each of these topics that tells it and is compacted keeps deletions, ms."""
         compacted = {
             name: own
-            for name, own in self._settings(names).items()
+            for name, own in self.topic_settings(names).items()
             if "compact" in own["cleanup.policy"]
         }
         return {name: int(own["delete.retention.ms"]) for name, own in compacted.items()}
 
-    def _settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    def topic_settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """All settings of each of these topics that exists and whose settings we may see."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
         if not resources:

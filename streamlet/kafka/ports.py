@@ -160,6 +160,13 @@ class Admin(Protocol):
         """All settings of a topic that exists, as the broker prints them."""
         ...
 
+    def topic_settings(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """All settings of each of these topics, as the broker prints them.
+
+        Topics that do not exist, or whose settings we may not see, are left out.
+        """
+        ...
+
     def largest_records(self, names: Sequence[str]) -> dict[str, int]:
         """Bytes that a record batch may have in each of these topics, ``max.message.bytes``.
 

@@ -181,11 +181,14 @@ def named_changelogs(committed: Mapping[TopicPartition, Committed]) -> set[str]:
     return {tp.topic for one in found if one is not None for tp in one.ends}
 
 
-def merged(wanted: NewTopic, found: NewTopic | None) -> NewTopic:
-    """A topic of the topology as it is made again: with what somebody set on the one there was."""
+def merged(wanted: NewTopic, found: NewTopic | None, given: Mapping[str, str]) -> NewTopic:
+    """A topic of the topology as it is made again.
+
+    It keeps the settings of the topic that there was, but for those that are ``given`` now.
+    """
     if found is None:
         return wanted
-    config = tuple(sorted({**dict(wanted.config), **dict(found.config)}.items()))
+    config = tuple(sorted({**dict(wanted.config), **dict(found.config), **given}.items()))
     return attrs.evolve(wanted, replication=found.replication, config=config)
 
 

@@ -46,7 +46,7 @@ from streamlet.reset.plan import (
 )
 from streamlet.scaling.cluster import Cluster
 from streamlet.scaling.turn import our_turn
-from streamlet.topology.internal_topics import internal_topics
+from streamlet.topology.internal_topics import given_for, internal_topics
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -185,18 +185,19 @@ class Reset:
     ) -> tuple[tuple[NewTopic, ...], tuple[str, ...]]:
         """The internal topics to make again, and those that are only deleted."""
         application = self.cluster.application
+        given = application.settings.topics
         needed: tuple[NewTopic, ...] = ()
         if application.topology is not None:
             counts = {name: info.partitions for name, info in topics.items()}
             replication = application.settings.replication_factor
-            needed = internal_topics(application.topology, counts, replication)
+            needed = internal_topics(application.topology, counts, replication, given)
         certain = named_changelogs(committed) | {topic.name for topic in (*needed, *pending)}
         names = internal_names(topics, self._name, self._others(topics), certain)
         # What the broken-off attempt noted is how things were before it.
         found = self.cluster.admin.definitions(names) | {topic.name: topic for topic in pending}
         if application.topology is None:
             return tuple(found[name] for name in sorted(found)), ()
-        wanted = [merged(one, found.get(one.name)) for one in needed]
+        wanted = [merged(one, found.get(one.name), given_for(one.name, given)) for one in needed]
         left_over = found.keys() & set(names) - {topic.name for topic in wanted}
         return tuple(wanted), tuple(sorted(left_over))
 

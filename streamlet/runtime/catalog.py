@@ -11,7 +11,7 @@ from streamlet.config import Settings
 from streamlet.errors import TopologyError
 from streamlet.kafka.limits import NO_LIMITS, Limits
 from streamlet.kafka.ports import Admin
-from streamlet.runtime.prepare import prepare_topics
+from streamlet.runtime.prepare import prepare_topics, unapplied_settings
 from streamlet.topology.graph import Topology
 
 log = logging.getLogger(__name__)
@@ -56,6 +56,7 @@ class Catalog:
 
         Raises:
             BrokerError: the broker does not answer, or lacks a topic.
+            ConfigError: a setting is given for a topic that the application does not make.
             TopologyError: the topology does not fit the topics.
         """
         try:
@@ -66,10 +67,16 @@ class Catalog:
             counts = {name: info.partitions for name, info in self._admin.topics().items()}
             self._take({**counts, **self._known})
             self._tell_refused(error)
+        if self._known is None:  # else the instance has said so
+            self._tell_unapplied()
 
     def _prepared(self) -> dict[str, int]:
-        replication = self._settings.replication_factor
-        return prepare_topics(self._topology, self._admin, replication=replication)
+        return prepare_topics(
+            self._topology,
+            self._admin,
+            replication=self._settings.replication_factor,
+            given=self._settings.topics,
+        )
 
     def learn_limits(self, dead_letters: str | None) -> None:
         """Read how large records may be in the topics that are written, dead letters included.
@@ -120,6 +127,13 @@ class Catalog:
             len(self._tasks),
             error,
         )
+
+    def _tell_unapplied(self) -> None:
+        for difference in unapplied_settings(self._topology, self._admin, self._settings.topics):
+            log.warning(
+                "%s: settings are applied when a topic is created; kafka-configs.sh changes it",
+                difference,
+            )
 
     def _take(self, counts: dict[str, int]) -> None:
         self.counts = counts

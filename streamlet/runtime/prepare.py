@@ -11,14 +11,19 @@ from collections.abc import Mapping
 from streamlet.errors import TopologyError
 from streamlet.kafka.ports import Admin, NewTopic
 from streamlet.topology.graph import Topology
-from streamlet.topology.internal_topics import internal_topics
+from streamlet.topology.internal_topics import Given, given_for, internal_topics
 from streamlet.topology.moved import check_moved
 
 
-def prepare_topics(topology: Topology, admin: Admin, *, replication: int = -1) -> dict[str, int]:
+def prepare_topics(
+    topology: Topology, admin: Admin, *, replication: int = -1, given: Given | None = None
+) -> dict[str, int]:
     """Create the internal topics that are missing; partition counts of all topics of the topology.
 
+    ``given`` are settings of internal topics, as in ``internal_topics``.
+
     Raises:
+        ConfigError: a setting is given for a topic that the application does not make.
         BrokerError: the broker does not answer.
         MissingTopicError: a source topic does not exist.
         TopologyError: counts do not match, an unnamed store has moved, or an internal topic stems
@@ -26,12 +31,30 @@ def prepare_topics(topology: Topology, admin: Admin, *, replication: int = -1) -
     """
     existing = admin.topics()
     counts = {name: info.partitions for name, info in existing.items()}
-    wanted = internal_topics(topology, counts, replication)
+    wanted = internal_topics(topology, counts, replication, given)
     check_moved(topology, topology.application, tuple(existing))
     for topic in wanted:
         _check_count(topology, topic, counts)
     admin.create_topics([topic for topic in wanted if topic.name not in counts])
     return {**counts, **{topic.name: topic.partitions for topic in wanted}}
+
+
+def unapplied_settings(topology: Topology, admin: Admin, given: Given) -> list[str]:
+    """The given settings that internal topics do not have, because they were created without.
+
+    Raises:
+        BrokerError: the broker does not answer.
+    """
+    if not given:
+        return []
+    changelogs = [name for part in topology.subtopologies for name in part.changelog_topics]
+    found = admin.topic_settings([*topology.repartition_topics, *changelogs])
+    return [
+        f"{topic} has {name} = {has.get(name)}, and the settings say {value}"
+        for topic, has in found.items()
+        for name, value in given_for(topic, given).items()
+        if has.get(name) != value
+    ]
 
 
 def _check_count(topology: Topology, topic: NewTopic, counts: Mapping[str, int]) -> None:

@@ -340,17 +340,18 @@ class MemoryAdmin:
 
     def largest_records(self, names: Sequence[str]) -> dict[str, int]:
         """``max.message.bytes`` of topics that were created with it."""
-        settings, key = self._settings(names), "max.message.bytes"
+        settings, key = self.topic_settings(names), "max.message.bytes"
         return {name: int(own[key]) for name, own in settings.items() if key in own}
 
     def delete_retentions(self, names: Sequence[str]) -> dict[str, int]:
         """``delete.retention.ms`` of topics that were created with it."""
-        settings, key = self._settings(names), "delete.retention.ms"
+        settings, key = self.topic_settings(names), "delete.retention.ms"
         return {name: int(own[key]) for name, own in settings.items() if key in own}
 
-    def _settings(self, names: Sequence[str]) -> dict[str, Mapping[str, str]]:
+    def topic_settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """The settings that topics were created with; no defaults."""
         there = self._log.infos()
-        return {name: self._log.config(name) for name in names if name in there}
+        return {name: dict(self._log.config(name)) for name in names if name in there}
 
     def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
         """Partitions and settings of topics that exist; there are no replicas here."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 
+from streamlet.errors import ConfigError
 from streamlet.kafka.ports import NewTopic
 from streamlet.topology.graph import Topology
 
@@ -27,26 +29,59 @@ REPARTITION_CONFIG = (
 )
 
 
+#: Settings of internal topics by topic; those under "" are for all topics.
+Given = Mapping[str, Mapping[str, str]]
+
+
 def internal_topics(
-    topology: Topology, source_counts: Mapping[str, int], replication: int = -1
+    topology: Topology,
+    source_counts: Mapping[str, int],
+    replication: int = -1,
+    given: Given | None = None,
 ) -> tuple[NewTopic, ...]:
     """All topics to create before the topology runs, repartition topics first.
 
     A changelog has as many partitions as its subtopology has tasks. ``replication`` -1 leaves the
-    factor to the broker.
+    factor to the broker. ``given`` is added to the settings that streamlet decides.
 
     Raises:
+        ConfigError: a setting is given for a topic that is none of these.
         TopologyError: as ``Topology.partition_counts``.
         MissingTopicError: as ``Topology.partition_counts``.
     """
+    given = given or {}
     counts = topology.partition_counts(source_counts)
-    repartitions = [
-        NewTopic(name, counts[name], replication, REPARTITION_CONFIG)
-        for name in topology.repartition_topics
-    ]
-    changelogs = [
-        NewTopic(name, counts[part.input_topics[0]], replication, CHANGELOG_CONFIG)
+    repartitions = {name: counts[name] for name in topology.repartition_topics}
+    changelogs = {
+        name: counts[part.input_topics[0]]
         for part in topology.subtopologies
         for name in part.changelog_topics
-    ]
-    return (*repartitions, *changelogs)
+    }
+    _check_given(topology.application, given, {**repartitions, **changelogs})
+
+    def topic(name: str, count: int, own: tuple[tuple[str, str], ...]) -> NewTopic:
+        config = {**dict(own), **given_for(name, given)}
+        return NewTopic(name, count, replication, tuple(config.items()))
+
+    return (
+        *(topic(name, count, REPARTITION_CONFIG) for name, count in repartitions.items()),
+        *(topic(name, count, CHANGELOG_CONFIG) for name, count in changelogs.items()),
+    )
+
+
+def given_for(topic: str, given: Given) -> dict[str, str]:
+    """The given settings of one topic: those for it by name override those for all."""
+    return {**given.get("", {}), **given.get(topic, {})}
+
+
+def _check_given(application: str, given: Given, made: Mapping[str, int]) -> None:
+    problems = []
+    for topic in sorted(given.keys() - made.keys() - {""}):
+        close = difflib.get_close_matches(topic, made, n=1, cutoff=0.6)
+        hint = f"did you mean {close[0]}?" if close else f"it makes {', '.join(made) or 'none'}"
+        problems += [
+            f"topic.{topic}.{name}: {application} makes no internal topic {topic}, {hint}"
+            for name in given[topic]
+        ]
+    if problems:
+        raise ConfigError(problems)

@@ -277,6 +277,52 @@ def test_an_unknown_property_of_a_client_comes_with_advice(key: str, advice: str
     assert problem.endswith(advice)
 
 
+def test_settings_of_internal_topics_are_for_all_or_for_one(tmp_path: Path) -> None:
+    file = tmp_path / "app.properties"
+    file.write_text("topic.segment.bytes=1MiB\ntopic.a.b-changelog.segment.ms=2m\n")
+    settings = Settings.load(
+        {"topic.min.insync.replicas": 2, "topic.preallocate": True, "topic.flush.ms": 7},
+        file=file,
+        environ={"STREAMLET_TOPIC_MAX_MESSAGE_BYTES": "2000000"},
+        overrides=["topic.a.b-changelog.max.message.bytes=3 MB", "topic.min.insync.replicas=1"],
+    )
+    assert settings.topics == {
+        "": {
+            "min.insync.replicas": "1",
+            "preallocate": "true",
+            "flush.ms": "7",
+            "segment.bytes": "1048576",
+            "max.message.bytes": "2000000",
+        },
+        "a.b-changelog": {"segment.ms": "120000", "max.message.bytes": "3000000"},
+    }
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert Settings.load({"topic.flush.ms": None}).topics == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("topic.max.mesage.bytes", 1, "Kafka's topics, did you mean topic.max.message.bytes?"),
+        ("topic.max_message_bytes", 1, "did you mean topic.max.message.bytes?"),
+        ("topic.a.b.segment.byte", 1, "did you mean topic.a.b.segment.bytes?"),
+        ("topic.zzz", 1, "unknown setting of Kafka's topics"),
+        ("topic.cleanup.policy", "delete", "streamlet sets cleanup.policy itself: changelogs"),
+        ("topic.a-repartition.retention.ms", 1, "streamlet sets retention.ms itself: records"),
+        ("topic.a.segment.bytes", "much", "= 'much': expected bytes"),
+        ("topic.min.insync.replicas", 0, "= 0: expected a whole number, 1 or more"),
+        ("topics.max.message.bytes", 1, "did you mean topic.max.message.bytes?"),
+        ("max.message.bytes", 1, "did you mean topic.max.message.bytes?"),
+        ("topic.", 1, "unknown setting"),
+    ],
+)
+def test_wrong_settings_of_internal_topics_are_refused(key: str, value: Any, reason: str) -> None:
+    other, problem = problems({"commit.interval": 1, key: value})
+    assert other.startswith("commit.interval: ")
+    assert problem.startswith(key)
+    assert reason in problem
+
+
 def test_unknown_properties_of_clients_are_reported_with_everything_else() -> None:
     found = problems({"producer.nonsense": 1, "commit.interval": 2, "consumer.nonsense": 3})
     assert [problem.partition(":")[0] for problem in found] == [

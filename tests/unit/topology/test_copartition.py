@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamlet.app import App
-from streamlet.errors import MissingTopicError, TopologyError
+from streamlet.errors import ConfigError, MissingTopicError, TopologyError
 from streamlet.topology.internal_topics import internal_topics
 
 
@@ -76,10 +76,7 @@ def test_a_missing_source_topic_is_named() -> None:
 
 
 def test_internal_topics_have_kafkas_names_and_safe_settings() -> None:
-    app = App("sum")
-    stream = app.stream("in", key=str, value=str)
-    stream.group_by(lambda k, v: v, key=str).count(store="n")
-    made = internal_topics(app.topology(), {"in": 4}, replication=3)
+    made = internal_topics(counted().topology(), {"in": 4}, replication=3)
 
     repartition, changelog = made
     assert (repartition.name, repartition.partitions) == ("sum-n-repartition", 4)
@@ -92,6 +89,44 @@ def test_internal_topics_have_kafkas_names_and_safe_settings() -> None:
     assert dict(changelog.config)["cleanup.policy"] == "compact"
     assert int(dict(changelog.config)["min.compaction.lag.ms"]) >= 3_600_000
     assert {topic.replication for topic in made} == {3}
+
+
+def counted() -> App:
+    app = App("sum")
+    stream = app.stream("in", key=str, value=str)
+    stream.group_by(lambda k, v: v, key=str).count(store="n")
+    return app
+
+
+def test_given_settings_are_added_to_those_of_internal_topics() -> None:
+    given = {
+        "": {"max.message.bytes": "5", "segment.bytes": "6"},
+        "sum-n-changelog": {"segment.bytes": "7"},
+    }
+    repartition, changelog = internal_topics(counted().topology(), {"in": 4}, given=given)
+    assert dict(repartition.config) == {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "segment.bytes": "6",
+        "max.message.bytes": "5",
+    }
+    assert dict(changelog.config)["segment.bytes"] == "7"
+    assert dict(changelog.config)["max.message.bytes"] == "5"
+    assert dict(changelog.config)["cleanup.policy"] == "compact"
+
+
+def test_settings_given_for_a_topic_that_is_not_made_are_all_refused() -> None:
+    given = {"sum-m-changelog": {"segment.ms": "1", "flush.ms": "1"}, "zzz": {"flush.ms": "2"}}
+    with pytest.raises(ConfigError) as refused:
+        internal_topics(counted().topology(), {"in": 4}, given=given)
+    begin = "topic.sum-m-changelog"
+    end = "sum makes no internal topic sum-m-changelog, did you mean sum-n-changelog?"
+    assert refused.value.problems == (
+        f"{begin}.segment.ms: {end}",
+        f"{begin}.flush.ms: {end}",
+        "topic.zzz.flush.ms: sum makes no internal topic zzz, "
+        "it makes sum-n-repartition, sum-n-changelog",
+    )
 
 
 def test_a_table_read_from_a_topic_needs_no_changelog() -> None:
