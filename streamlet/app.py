@@ -158,6 +158,9 @@ class App:
     ) -> KStream[Any, V]:
         """A stream of the records of one or several topics.
 
+        - Nulls: kept, as None; serdes never see them.
+        - Key, timestamp, headers: those of the record; ``timestamp`` computes another time.
+
         Args:
             topic: name or names; several need equal partition counts.
             key: type or serde of the keys; None for keys that are always null.
@@ -188,10 +191,14 @@ class App:
         store: StoreLike = None,
         timestamp: Callable[[K, V, int], int] | None = None,
     ) -> KTable[K, V]:
-        """A table of a topic's newest value per key; a record without a value deletes.
+        """A table of a topic's newest value per key.
 
-        The topic is the table's own changelog, so it should be compacted. Records without a key are
-        left out and counted. ``store`` is the name of the store, or a ``Materialized``.
+        The topic is the table's own changelog, so it should be compacted. ``store`` is the name of
+        the store, or a ``Materialized``.
+
+        - Nulls: a record without a value deletes the row; one without a key is left out and counted
+          as dropped.
+        - Key, timestamp, headers: those of the record.
 
         Raises:
             TopologyError: as ``stream``.

@@ -73,7 +73,11 @@ class KGroupedStream(Generic[K, V]):
         __getattr__ = no_operator
 
     def count(self, *, store: StoreLike = None) -> KTable[K, int]:
-        """Number of records per key."""
+        """Number of records per key.
+
+        - Nulls: records without a key or a value are left out and counted as dropped.
+        - Key, timestamp, headers: those of the record that changed the row.
+        """
         kind = Kind.given(int, "count()", "value")
         return self._folded(
             "count()", "KSTREAM-AGGREGATE-", store, kind, lambda kept, use, _: Count(kept, use)
@@ -84,7 +88,11 @@ class KGroupedStream(Generic[K, V]):
     ) -> KTable[K, V]:
         """``reducer(aggregate, value)`` per key, beginning with the first value as it is.
 
-        The reducer may change and return the aggregate. Returning None deletes the row.
+        The reducer may change and return the aggregate.
+
+        - Nulls: records without a key or a value are left out and counted as dropped. A result None
+          deletes the row.
+        - Key, timestamp, headers: those of the record that changed the row.
         """
         check_takes("reduce()", reducer, "aggregate", "value")
         self._show()
@@ -122,12 +130,15 @@ class KGroupedStream(Generic[K, V]):
         """``aggregator(key, value, aggregate)`` per key, beginning with ``initializer()``.
 
         The aggregator may change and return the aggregate: it is given a copy each time, unless the
-        type cannot change in place (numbers, str, frozen classes), which is faster. Returning None
-        deletes the row. ``value`` is the aggregate's type; without it, that of ``initializer()``,
-        which is called once to find out.
+        type cannot change in place (numbers, str, frozen classes), which is faster. ``value`` is
+        the aggregate's type; without it, that of ``initializer()``, which is called once for this.
 
         In place of both, an aggregation of expressions: ``sum_(col("delay"))``, or a dict of them,
         which makes a dict of results.
+
+        - Nulls: records without a key or a value are left out and counted as dropped. A result None
+          deletes the row.
+        - Key, timestamp, headers: those of the record that changed the row.
         """
         given = aggregator is None and is_aggregations(initializer)
         told = UNKNOWN

@@ -55,14 +55,22 @@ class KStream(Generic[K, V]):
         __getattr__ = no_operator
 
     def filter(self, predicate: Callable[[K, V], object]) -> KStream[K, V]:
-        """Records for which ``predicate(key, value)`` is true."""
+        """Records for which ``predicate(key, value)`` is true.
+
+        - Nulls: the predicate gets them as None.
+        - Key, timestamp, headers: kept.
+        """
         function = plain(predicate, self._value.of)
         check_takes("filter()", function, "key", "value")
         node = self._below("KSTREAM-FILTER-", lambda _: Filter(function, keep=True))
         return KStream(node, self._key, self._value)
 
     def filter_not(self, predicate: Callable[[K, V], object]) -> KStream[K, V]:
-        """Records for which ``predicate(key, value)`` is false."""
+        """Records for which ``predicate(key, value)`` is false.
+
+        - Nulls: the predicate gets them as None.
+        - Key, timestamp, headers: kept.
+        """
         function = plain(predicate, self._value.of)
         check_takes("filter_not()", function, "key", "value")
         node = self._below("KSTREAM-FILTER-", lambda _: Filter(function, keep=False))
@@ -75,7 +83,16 @@ class KStream(Generic[K, V]):
         key: SerdeLike[K2] = None,
         value: SerdeLike[V2] = None,
     ) -> KStream[K2, V2]:
-        """Each record replaced by the pair that ``function(key, value)`` returns."""
+        """Each record replaced by the pair that ``function(key, value)`` returns.
+
+        What groups or joins by the new key goes through a repartition topic, unlike with
+        ``map_values``. ``key`` and ``value`` are the types of the results, where they are written
+        somewhere and cannot be derived from the function.
+
+        - Nulls: the function gets them as None.
+        - Key: the first of the pair.
+        - Timestamp, headers: kept.
+        """
         check_takes("map()", function, "key", "value")
         node = self._below("KSTREAM-MAP-", lambda _: Map(function), rekeyed=True)
         new_key, new_value = pair_types(result_type(function))
@@ -98,6 +115,9 @@ class KStream(Generic[K, V]):
 
         ``value`` is the type of the results, where they are written somewhere and it cannot be told
         from the function (from its annotation, or because it is as simple as ``lambda v: v.name``).
+
+        - Nulls: the function gets them as None; a result None is a null value.
+        - Key, timestamp, headers: kept.
         """
         made = plain(function, self._value.of)
         count = takes("map_values()", made, "key", "value")
@@ -112,7 +132,14 @@ class KStream(Generic[K, V]):
         key: SerdeLike[K2] = None,
         value: SerdeLike[V2] = None,
     ) -> KStream[K2, V2]:
-        """Each record replaced by any number of pairs that ``function(key, value)`` returns."""
+        """Each record replaced by any number of pairs that ``function(key, value)`` returns.
+
+        Types and repartitioning as with ``map``.
+
+        - Nulls: the function gets them as None.
+        - Key: the first of each pair.
+        - Timestamp, headers: those of the record, in each result.
+        """
         check_takes("flat_map()", function, "key", "value")
         node = self._below("KSTREAM-FLATMAP-", lambda _: FlatMap(function), rekeyed=True)
         new_key, new_value = pair_types(element_type(result_type(function)))
@@ -133,7 +160,11 @@ class KStream(Generic[K, V]):
     def flat_map_values(
         self, function: Callable[..., Any], *, value: Any = None
     ) -> KStream[K, Any]:
-        """Each value replaced by any number of values; the key stays, and its partition."""
+        """Each value replaced by any number of values; the key stays, and its partition.
+
+        - Nulls: the function gets them as None.
+        - Key, timestamp, headers: those of the record, in each result.
+        """
         count = takes("flat_map_values()", function, "key", "value")
         node = self._below("KSTREAM-FLATMAPVALUES-", lambda _: FlatMapValues(function, count))
         told = element_type(result_type(function, *(self._key.of, self._value.of)[-count:]))
@@ -145,22 +176,38 @@ class KStream(Generic[K, V]):
         """Each key replaced by ``function(key, value)``.
 
         What groups or joins by the new key goes through a repartition topic.
+
+        - Nulls: the function gets them as None.
+        - Key: the result, which may be None.
+        - Timestamp, headers: kept.
         """
         return KStream(*self._selected("select_key()", function, key))
 
     def peek(self, function: Callable[[K, V], object]) -> KStream[K, V]:
-        """Calls ``function(key, value)`` for each record, which goes on as it is."""
+        """Calls ``function(key, value)`` for each record, which goes on as it is.
+
+        - Nulls: the function gets them as None.
+        - Key, timestamp, headers: kept.
+        """
         check_takes("peek()", function, "key", "value")
         node = self._below("KSTREAM-PEEK-", lambda _: Peek(function))
         return KStream(node, self._key, self._value)
 
     def foreach(self, function: Callable[[K, V], object]) -> None:
-        """Calls ``function(key, value)`` for each record, again for those processed again."""
+        """Calls ``function(key, value)`` for each record, again for those processed again.
+
+        - Nulls: the function gets them as None.
+        - Key, timestamp, headers: nothing comes after it.
+        """
         check_takes("foreach()", function, "key", "value")
         self._below("KSTREAM-FOREACH-", lambda _: Foreach(function))
 
     def merge(self, other: KStream[K, V]) -> KStream[K, V]:
-        """Records of both streams; each one's order is kept."""
+        """Records of both streams; each one's order is kept.
+
+        - Nulls: kept.
+        - Key, timestamp, headers: kept.
+        """
         one, two = self._node, other._node
         same_app("merge()", one.builder, two.builder)
         name = one.builder.processor("KSTREAM-MERGE-", (one.name, two.name), lambda _: PassOn())
@@ -182,6 +229,9 @@ class KStream(Generic[K, V]):
 
         Without ``partitions`` it gets as many as what it is used with, or as it came from. A
         ``name`` keeps the topic when the topology changes above it.
+
+        - Nulls: kept; a record without a key goes to any partition.
+        - Key, timestamp, headers: kept.
         """
         if partitions is not None and partitions < 1:
             raise TopologyError(f"repartition(): partitions must be at least 1, not {partitions}")
@@ -209,6 +259,9 @@ class KStream(Generic[K, V]):
 
         ``partitioner`` is ``(key, value, partitions) -> partition``; without it the key decides,
         as in Java's client.
+
+        - Nulls: written as they are; a record without a key goes to any partition.
+        - Key, timestamp, headers: those of the record.
         """
         call = f"to({topic!r})"
         if partitioner is not None:
@@ -230,6 +283,11 @@ class KStream(Generic[K, V]):
 
         ``key`` and ``value`` are the types of what is written there, where they cannot be told.
         ``name`` is that of the topic; without it, that of the store behind it.
+
+        - Nulls: the function gets them as None. Records whose new key is None are left out and
+          counted as dropped.
+        - Key: the result.
+        - Timestamp, headers: kept.
         """
         node, new_key, same = self._selected("group_by()", function, key)
         return KGroupedStream(
@@ -249,6 +307,9 @@ class KStream(Generic[K, V]):
         """Records gathered by their key; through a repartition topic if it may have changed.
 
         Arguments as of ``group_by``.
+
+        - Nulls: records without a key are left out and counted as dropped.
+        - Key, timestamp, headers: kept.
         """
         node = self._node
         return KGroupedStream(
@@ -291,7 +352,11 @@ class KStream(Generic[K, V]):
 
         ``joiner`` is ``(value, row)`` or ``(key, value, row)``; it must not change the row, which
         is the table's own. ``name`` is that of the repartition topic, if the key has changed.
-        Records without key or value are left out and counted.
+        The row is the newest one when the record is processed; a task takes records of the stream
+        and of the table in the order of their timestamps (``max.task.idle.ms``).
+
+        - Nulls: records without a key or a value are left out and counted as dropped.
+        - Key, timestamp, headers: those of the stream's record.
         """
         return self._joined("join()", table, joiner, value, name)
 
@@ -321,7 +386,11 @@ class KStream(Generic[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> KStream[K, Any]:
-        """As ``join``, with None in place of a row that is not there."""
+        """As ``join``, with None in place of a row that is not there.
+
+        - Nulls: records without a key or a value are left out and counted as dropped.
+        - Key, timestamp, headers: those of the stream's record.
+        """
         return self._joined("left_join()", table, joiner, value, name)
 
     def _joined(

@@ -62,12 +62,19 @@ class KTable(Generic[K, V]):
     def filter(self, predicate: Callable[[K, V], object]) -> KTable[K, V]:
         """Rows for which ``predicate(key, value)`` is true.
 
-        A row that passes no more becomes a tombstone; the predicate never sees one.
+        A row that passes no more becomes a tombstone.
+
+        - Nulls: the predicate never sees a tombstone. One is sent on if the row had passed.
+        - Key, timestamp, headers: those of the record that changed the row.
         """
         return self._filtered("filter()", predicate, keep=True)
 
     def filter_not(self, predicate: Callable[[K, V], object]) -> KTable[K, V]:
-        """Rows for which ``predicate(key, value)`` is false."""
+        """Rows for which ``predicate(key, value)`` is false.
+
+        - Nulls: the predicate never sees a tombstone. One is sent on if the row had passed.
+        - Key, timestamp, headers: those of the record that changed the row.
+        """
         return self._filtered("filter_not()", predicate, keep=False)
 
     @overload
@@ -81,8 +88,12 @@ class KTable(Generic[K, V]):
     def map_values(self, function: Callable[..., Any], *, value: Any = None) -> KTable[K, Any]:
         """Each value replaced by ``function(value)`` or ``function(key, value)``.
 
-        Tombstones stay; the function never sees one. ``value`` is the type of the results, where it
-        is written somewhere and cannot be told from the function.
+        ``value`` is the type of the results, where it is written somewhere and cannot be derived
+        from the function.
+
+        - Nulls: the function never sees a tombstone, which is sent on. A result None deletes the
+          row.
+        - Key, timestamp, headers: those of the record that changed the row.
         """
         count = takes("map_values()", function, "key", "value")
         above = self._node
@@ -97,7 +108,11 @@ class KTable(Generic[K, V]):
         return KTable(node, self._key, Kind.told(value, told, "map_values()", "value"))
 
     def to_stream(self) -> KStream[K, V]:
-        """The changes as a stream; a deletion is a record without a value."""
+        """The changes as a stream; a deletion is a record without a value.
+
+        - Nulls: a tombstone becomes a record whose value is None.
+        - Key, timestamp, headers: those of the record that changed the row.
+        """
         # Streams make tables and tables make streams; this one import has to wait.
         from streamlet.dsl.stream import KStream
 

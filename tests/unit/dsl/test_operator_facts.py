@@ -1,0 +1,335 @@
+"""Operators do with nulls, keys, timestamps and headers as the lists in their docstrings say."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import pytest
+
+from streamlet.app import App
+from streamlet.dsl.grouped import KGroupedStream
+from streamlet.dsl.stream import KStream
+from streamlet.dsl.table import KTable
+from streamlet.testing.driver import OutputRecord, TopologyTestDriver
+
+LABELS = {"nulls", "key", "timestamp", "headers"}
+OPERATORS = {
+    f"{kind.__name__}.{name}": operator
+    for kind in (KStream, KTable, KGroupedStream)
+    for name, operator in vars(kind).items()
+    if inspect.isfunction(operator) and not name.startswith("_")
+} | {"App.stream": App.stream, "App.table": App.table}
+
+Pair = tuple[str | None, str | None]
+Maker = Callable[[Any, Any], None]
+
+#: Later records are older, so that a time taken from another record shows.
+RECORDS: list[Pair] = [("k", "v"), (None, "v"), ("k", None), (None, None), ("k", "w")]
+
+
+def facts(operator: Any) -> dict[str, str]:
+    """The list in a docstring: label -> text."""
+    text = inspect.getdoc(operator) or ""
+    found: dict[str, str] = {}
+    for labels, said in re.findall(r"^- ([A-Z][a-z, ]+): (.*(?:\n  .*)*)", text, re.M):
+        found |= {label: " ".join(said.split()) for label in labels.lower().split(", ")}
+    return found
+
+
+class Calls(list[Pair]):
+    """The keys and values that a function was given."""
+
+    def returning(self, make: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def function(key: Any, value: Any) -> Any:
+            self.append((key, value))
+            return make(key, value)
+
+        return function
+
+
+@attrs.frozen
+class Tried:
+    """What came of ``RECORDS``: the function's calls, the records written and the drops."""
+
+    calls: Calls
+    written: list[OutputRecord]
+    dropped: int
+
+    def source(self, record: OutputRecord) -> int:
+        """The index of the record that an output comes from, by its header."""
+        ((name, value),) = record.headers or ()
+        assert name == "index"
+        return int(value or b"")
+
+
+def fed(driver: TopologyTestDriver, topic: str, records: Sequence[Pair]) -> None:
+    """Pipe records with headers; each is a batch of its own, and older than the one before."""
+    for index, (key, value) in enumerate(records):
+        raw = [None if part is None else part.encode() for part in (key, value)]
+        headers = [[("index", str(index).encode())]]
+        batch = driver._batch(topic, [raw[0]], [raw[1]], [1000 - index], headers)
+        driver._process(deque([batch]))
+
+
+def tried(make: Callable[[App, Calls], None], records: Sequence[Pair] = RECORDS) -> Tried:
+    app, calls = App("a"), Calls()
+    make(app, calls)
+    with TopologyTestDriver(app) as driver:
+        if "rows" in driver._reader:
+            driver.pipe_input("rows", "k", "row", 1)
+        fed(driver, "in", records)
+        written = driver.read_output("out") if "out" in driver._outputs else []
+        return Tried(calls, written, driver.dropped())
+
+
+def stream_of(app: App) -> KStream[str, str]:
+    return app.stream("in", key=str, value=str)
+
+
+def rows_of(app: App) -> KTable[str, str]:
+    return app.table("rows", key=str, value=str)
+
+
+def second(key: Any, value: Any) -> Any:
+    return value
+
+
+#: Operator of a stream -> a topology with it, whose function notes its calls; a new key is "new".
+STREAMS: dict[str, Callable[[App, Calls], None]] = {
+    "App.stream": lambda app, calls: stream_of(app).to("out"),
+    "KStream.filter": lambda app, calls: (
+        stream_of(app).filter(calls.returning(lambda k, v: True)).to("out")
+    ),
+    "KStream.filter_not": lambda app, calls: (
+        stream_of(app).filter_not(calls.returning(lambda k, v: False)).to("out")
+    ),
+    "KStream.map": lambda app, calls: (
+        stream_of(app).map(calls.returning(lambda k, v: ("new", v)), key=str, value=str).to("out")
+    ),
+    "KStream.map_values": lambda app, calls: (
+        stream_of(app).map_values(calls.returning(second), value=str).to("out")
+    ),
+    "KStream.flat_map": lambda app, calls: (
+        stream_of(app)
+        .flat_map(calls.returning(lambda k, v: [("new", v)] * 2), key=str, value=str)
+        .to("out")
+    ),
+    "KStream.flat_map_values": lambda app, calls: (
+        stream_of(app).flat_map_values(calls.returning(lambda k, v: [v, v]), value=str).to("out")
+    ),
+    "KStream.select_key": lambda app, calls: (
+        stream_of(app).select_key(calls.returning(lambda k, v: "new"), key=str).to("out")
+    ),
+    "KStream.peek": lambda app, calls: stream_of(app).peek(calls.returning(second)).to("out"),
+    "KStream.foreach": lambda app, calls: stream_of(app).foreach(calls.returning(second)),
+    "KStream.merge": lambda app, calls: (
+        stream_of(app).merge(app.stream("other", key=str, value=str)).to("out")
+    ),
+    "KStream.repartition": lambda app, calls: stream_of(app).repartition().to("out"),
+    "KStream.to": lambda app, calls: stream_of(app).to("out"),
+    "KStream.group_by_key": lambda app, calls: (
+        stream_of(app).group_by_key().count().to_stream().to("out")
+    ),
+    "KStream.join": lambda app, calls: (
+        stream_of(app).join(rows_of(app), calls.returning(second), value=str).to("out")
+    ),
+    "KStream.left_join": lambda app, calls: (
+        stream_of(app).left_join(rows_of(app), calls.returning(second), value=str).to("out")
+    ),
+    "KGroupedStream.count": lambda app, calls: (
+        stream_of(app).group_by_key().count().to_stream().to("out")
+    ),
+    "KGroupedStream.reduce": lambda app, calls: (
+        stream_of(app).group_by_key().reduce(lambda one, two: two).to_stream().to("out")
+    ),
+    "KGroupedStream.aggregate": lambda app, calls: (
+        stream_of(app)
+        .group_by_key()
+        .aggregate(str, lambda key, value, kept: kept + value)
+        .to_stream()
+        .to("out")
+    ),
+}
+
+
+def dropped_without_key_or_value(result: Tried) -> bool:
+    complete = [index for index, pair in enumerate(RECORDS) if None not in pair]
+    return list(map(result.source, result.written)) == complete and result.dropped == 3
+
+
+def kept(result: Tried) -> bool:
+    return [(r.key, r.value) for r in result.written] == RECORDS and result.dropped == 0
+
+
+def shown(result: Tried) -> bool:
+    return result.calls == RECORDS and result.dropped == 0
+
+
+#: How a line about nulls begins -> whether a result is as it says.
+NULLS: dict[str, Callable[[Tried], bool]] = {
+    "the function gets them as None": shown,
+    "the predicate gets them as None": shown,
+    "kept": kept,
+    "written as they are": kept,
+    "records without a key or a value are left out and counted": dropped_without_key_or_value,
+    # Grouping alone writes nothing: what is behind it also leaves out records without a value.
+    "records without a key are left out and counted": dropped_without_key_or_value,
+}
+
+
+def same(result: Tried, part: Callable[[OutputRecord], Any], wanted: Sequence[Any]) -> bool:
+    return bool(result.written) and all(
+        part(record) == wanted[result.source(record)] for record in result.written
+    )
+
+
+def keys_are_those_of_the_record(result: Tried) -> bool:
+    return same(result, lambda record: record.key, [key for key, _ in RECORDS])
+
+
+def times_are_those_of_the_record(result: Tried) -> bool:
+    return same(result, lambda record: record.timestamp, [1000 - i for i in range(len(RECORDS))])
+
+
+def nothing_is_written(result: Tried) -> bool:
+    return result.written == []
+
+
+def keys_are_new(result: Tried) -> bool:
+    return {record.key for record in result.written} == {"new"}
+
+
+#: How a line about the key, the timestamp or the headers begins.
+OF_THE_RECORD = ("kept", "those of the record", "those of the stream's record")
+NEW_KEY = ("the result", "the first of the pair", "the first of each pair")
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_every_operator_has_a_line_for_nulls_key_timestamp_and_headers(name: str) -> None:
+    assert set(facts(OPERATORS[name])) == LABELS
+
+
+def test_every_operator_is_tried() -> None:
+    assert set(OPERATORS) == {*STREAMS, *TABLES, "App.table", "KStream.group_by"}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_what_a_streams_operator_does_with_nulls(name: str) -> None:
+    said = facts(OPERATORS[name])["nulls"]
+    (holds,) = [check for phrase, check in NULLS.items() if said.startswith(phrase)]
+    assert holds(tried(STREAMS[name]))
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_key_timestamp_and_headers_of_what_a_streams_operator_sends(name: str) -> None:
+    said, result = facts(OPERATORS[name]), tried(STREAMS[name])
+    if said["key"].startswith("nothing"):
+        assert nothing_is_written(result)
+        assert said["timestamp"] == said["headers"] == said["key"]
+        return
+    assert said["key"].startswith(OF_THE_RECORD + NEW_KEY)
+    new = said["key"].startswith(NEW_KEY)
+    assert keys_are_new(result) if new else keys_are_those_of_the_record(result)
+    assert said["timestamp"].startswith(OF_THE_RECORD)
+    assert times_are_those_of_the_record(result)
+    assert said["headers"] == said["timestamp"]  # ``same`` finds the record by its header
+
+
+def test_group_by_gives_nulls_to_the_function_and_drops_new_keys_that_are_none() -> None:
+    def grouped(app: App, calls: Calls) -> None:
+        given = calls.returning(lambda key, value: None if key is None else "new")
+        stream_of(app).group_by(given, key=str).count().to_stream().to("out")
+
+    result = tried(grouped)
+    assert facts(KStream.group_by)["nulls"] == (
+        "the function gets them as None. Records whose new key is None are left out and counted as "
+        "dropped."
+    )
+    assert result.calls == RECORDS
+    # Two have no new key; one goes through the topic without a value, and is not counted either.
+    assert (result.dropped, len(result.written)) == (3, 2)
+    assert keys_are_new(result)
+    assert times_are_those_of_the_record(result)
+
+
+@pytest.mark.parametrize("kind", ["map_values", "aggregate", "reduce"])
+def test_a_result_none_is_a_null_value_or_deletes_the_row(kind: str) -> None:
+    def made(app: App, calls: Calls) -> None:
+        stream = stream_of(app)
+        if kind == "map_values":
+            stream.map_values(lambda value: None, value=str).to("out")
+        elif kind == "aggregate":
+            nothing: Any = lambda key, value, kept: None  # noqa: E731
+            stream.group_by_key().aggregate(str, nothing).to_stream().to("out")
+        else:
+            stream.group_by_key().reduce(lambda one, two: None).to_stream().to("out")
+
+    result = tried(made, [("k", "v"), ("k", "w")])
+    first = "v" if kind == "reduce" else None
+    assert [(r.key, r.value) for r in result.written] == [("k", first), ("k", None)]
+
+
+#: Operator of a table -> a topology with it below a table of "in".
+TABLES: dict[str, Callable[[App, Calls], None]] = {
+    "KTable.filter": lambda app, calls: (
+        app.table("in", key=str, value=str)
+        .filter(calls.returning(lambda k, v: v != "out"))
+        .to_stream()
+        .to("out")
+    ),
+    "KTable.filter_not": lambda app, calls: (
+        app.table("in", key=str, value=str)
+        .filter_not(calls.returning(lambda k, v: v == "out"))
+        .to_stream()
+        .to("out")
+    ),
+    "KTable.map_values": lambda app, calls: (
+        app.table("in", key=str, value=str)
+        .map_values(calls.returning(lambda k, v: None if v == "out" else v), value=str)
+        .to_stream()
+        .to("out")
+    ),
+    "KTable.to_stream": lambda app, calls: (
+        app.table("in", key=str, value=str).to_stream().to("out")
+    ),
+}
+
+CHANGES: list[Pair] = [("k", "v"), ("k", None), ("k", "out"), ("k", None), ("new", None)]
+
+#: What a table's operator makes of ``CHANGES``, by what it says of nulls.
+SENT: dict[str, list[Pair]] = {
+    "the predicate never sees a tombstone. One is sent on if the row had passed.": CHANGES[:2],
+    "the function never sees a tombstone, which is sent on. A result None deletes the row.": [
+        *CHANGES[:2],
+        ("k", None),
+        *CHANGES[3:],
+    ],
+    "a tombstone becomes a record whose value is None.": CHANGES,
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_nulls_key_timestamp_and_headers_of_a_tables_operator(name: str) -> None:
+    said, result = facts(OPERATORS[name]), tried(TABLES[name], CHANGES)
+    assert all(value is not None for _, value in result.calls)
+    assert [(r.key, r.value) for r in result.written] == SENT[said["nulls"]]
+    assert said["key"] == said["timestamp"] == said["headers"]
+    assert said["key"] == "those of the record that changed the row."
+    for record in result.written:
+        index = result.source(record)
+        assert (record.key, record.timestamp) == (CHANGES[index][0], 1000 - index)
+
+
+def test_a_table_drops_records_without_a_key_and_deletes_by_one_without_a_value() -> None:
+    result = tried(TABLES["KTable.to_stream"])
+    assert facts(App.table)["nulls"] == (
+        "a record without a value deletes the row; one without a key is left out and counted as "
+        "dropped."
+    )
+    assert [(r.key, r.value) for r in result.written] == [("k", "v"), ("k", None), ("k", "w")]
+    assert result.dropped == 2
