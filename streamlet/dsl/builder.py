@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.dsl import presence
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.nulls import SkipNulls
@@ -25,7 +26,10 @@ Make = Callable[[TaskContext], Operator]
 
 @attrs.frozen(eq=False)
 class Repartition:
-    """A topic to send a stream through, so that records of one key meet in one task."""
+    """A topic to send a stream through, so that records of one key meet in one task.
+
+    ``counted``: its reader asks only whether a record has a value.
+    """
 
     prefix: str
     key: Serde[Any]
@@ -33,6 +37,7 @@ class Repartition:
     named: bool
     partitions: int | None = None
     keep_null_keys: bool = False
+    counted: bool = False
 
 
 class Builder:
@@ -147,8 +152,11 @@ class Builder:
             InternalTopic(topic, "repartition", how.partitions, named=how.named)
         )
         self.graph.add_processor(ProcessorNode(filter_, (parent,), keep))
-        self.graph.add_sink(SinkNode(sink, (filter_,), topic, how.key, how.value))
-        self.graph.add_source(SourceNode(source, (topic,), how.key, how.value))
+        values = how.value, how.value
+        if how.counted:
+            values = presence.written(how.value), presence.read(how.value)
+        self.graph.add_sink(SinkNode(sink, (filter_,), topic, how.key, values[0]))
+        self.graph.add_source(SourceNode(source, (topic,), how.key, values[1]))
         return source
 
     def store(

@@ -167,7 +167,7 @@ class KGroupedStream(Generic[K, V]):
             value.needed(call, "value", takes=call == "aggregate()"),
         )
         name = builder.graph.new_name(prefix)
-        parent = self._partitioned(spec)
+        parent = self._partitioned(spec, counted=call == "count()")
         builder.named_processor(
             name,
             (parent,),
@@ -177,7 +177,7 @@ class KGroupedStream(Generic[K, V]):
         )
         return KTable(TableNode(builder, name, use, spec), self._key, value)
 
-    def _partitioned(self, store: StoreSpec) -> str:
+    def _partitioned(self, store: StoreSpec, counted: bool) -> str:
         """The node below which records of one key are in one task."""
         if not self._repartition:
             return self._parent
@@ -186,6 +186,7 @@ class KGroupedStream(Generic[K, V]):
             key=self._key.needed(self._call, "key"),
             value=self._value.needed(self._call, "value"),
             named=self._name is not None or store.named,
+            counted=counted and self._name is None,  # other folds may read a named topic
         )
         source = self._builder.repartition(self._parent, how)
         if self._name is not None:  # a named topic is written once, however often it is folded

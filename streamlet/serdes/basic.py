@@ -39,6 +39,7 @@ def text() -> Serde[str]:
         immutable=True,
         encode_all=encode_all,
         decode_all=decode_all,
+        shortest=b"",
     )
 
 
@@ -61,6 +62,7 @@ def integer() -> Serde[int]:
         exact=int,
         immutable=True,
         decode_all=decode_all,
+        shortest=bytes(8),
     )
 
 
@@ -80,6 +82,7 @@ def number() -> Serde[float]:
         accepts=frozenset({float, int}),
         immutable=True,
         decode_all=decode_all,
+        shortest=bytes(8),
     )
 
 
@@ -101,6 +104,7 @@ def binary() -> Serde[bytes]:
         immutable=True,
         encode_all=_same,
         decode_all=_same,
+        shortest=b"",
     )
 
 
@@ -131,6 +135,7 @@ def boolean() -> Serde[bool]:
         accepts=frozenset({bool}),
         immutable=True,
         decode_all=lambda column: list(map(from_bytes.__getitem__, column)),
+        shortest=to_bytes[False],
     )
 
 

@@ -45,6 +45,7 @@ class Serde(Generic[T]):
     exactly when their bytes are equal (str, int and bytes only): such a value can stand for its
     bytes as a key of a dict. ``immutable`` means that a value cannot change in place, so that
     nobody needs to copy it. ``accepts`` are the only types that ``encode`` takes; empty means any.
+    ``shortest`` are the fewest bytes that ``decode`` takes; None where they are not known.
 
     ``encode_all`` and ``decode_all`` are the fast way for a whole column without None. They may
     raise anything: the column is then done again entry by entry, to find the one at fault.
@@ -58,6 +59,7 @@ class Serde(Generic[T]):
     accepts: frozenset[type] = frozenset()
     encode_all: Callable[[list[T]], list[bytes]] | None = None
     decode_all: Callable[[list[bytes]], list[T]] | None = None
+    shortest: bytes | None = None
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"
@@ -214,6 +216,7 @@ def build(
     immutable: bool = False,
     encode_all: Callable[[list[T]], list[bytes]] | None = None,
     decode_all: Callable[[list[bytes]], list[T]] | None = None,
+    shortest: bytes | None = None,
 ) -> Serde[T]:
     """A serde out of bare functions: failures get its name, types are checked."""
 
@@ -244,4 +247,5 @@ def build(
         accepts=accepts,
         encode_all=encode_all or (lambda column: list(map(encode, column))),
         decode_all=decode_all or (lambda column: list(map(decode, column))),
+        shortest=shortest,
     )

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlet.errors import SerdeError
-from streamlet.serdes import ColumnError, Serde, serde
+from streamlet.serdes import ColumnError, Serde, json, serde
+
+
+@dataclass
+class Defaults:
+    """A class whose decoding may run a user's code."""
+
+    amount: int = 0
 
 
 @given(st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]))))
@@ -51,6 +60,36 @@ def test_a_column_can_be_continued_behind_a_failure() -> None:
         except ColumnError as error:
             done += [*error.done, "?"]
     assert done == ["a", "?", None, "b", "?", "c"]
+
+
+@pytest.mark.parametrize(
+    ("of", "shortest"),
+    [
+        (str, b""),
+        (bytes, b""),
+        (int, bytes(8)),
+        (float, bytes(8)),
+        (bool, b"\0"),
+        (dict, b"{}"),
+        (list, b"[]"),
+        (json(), b"0"),
+        (dict[str, int], b"{}"),
+        (set[str], b"[]"),
+        (tuple[int, ...], b"[]"),
+        (Annotated[list[int], msgspec.Meta(min_length=1)], None),
+        (tuple[int, int], None),
+        (Defaults, None),
+        ((str.encode, bytes.decode), None),
+    ],
+)
+def test_the_shortest_bytes_of_a_serde_are_those_that_it_decodes(
+    of: Any, shortest: bytes | None
+) -> None:
+    found = serde(of)
+    assert found.shortest == shortest
+    if shortest is not None:
+        assert found.decode(shortest) is not None
+        assert found.decode_column([shortest]) == [found.decode(shortest)]
 
 
 class Touchy:
