@@ -20,9 +20,9 @@ from bench.span import Span
 from streamlet.clock import SystemClock
 from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.restore import Restorer
+from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.restore_job import RestoreJob
-from streamlet.runtime.worker import RESTORE_ALONE_MS
+from streamlet.runtime.stream_thread import RESTORE_ALONE_MS
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
@@ -93,7 +93,7 @@ def main() -> None:
     span = Span()
     source = WatchedSource(KafkaSource(options.bootstrap, headers=True), span)
     admin = KafkaAdmin(options.bootstrap)
-    restorer = Restorer(source, admin, SystemClock(), positions=source.source.positions)
+    restorer = StoreChangelogReader(source, admin, SystemClock(), positions=source.source.positions)
     states = open_states(Path(options.state), options.source)
     for task, state in states.items():
         target = {TopicPartition(options.source, task.partition): log_ends[task.partition]}

@@ -37,12 +37,11 @@ from streamlet.local import (
     open_control,
 )
 from streamlet.runtime.activation import Activation
-from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
+from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.cleanup import Cleanup
 from streamlet.runtime.commit import LOOK_MS, AtLeastOnceCommit
 from streamlet.runtime.control_link import ControlLink
-from streamlet.runtime.copies import Copies
 from streamlet.runtime.dormant import dormant_copies
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
@@ -50,10 +49,11 @@ from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.outside import Observer
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
+from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.reporting import Reporter
-from streamlet.runtime.restore import Restorer
 from streamlet.runtime.restore_job import RestoreProgress
-from streamlet.runtime.worker import Worker
+from streamlet.runtime.state_updater import StateUpdater
+from streamlet.runtime.stream_thread import StreamThread
 from streamlet.state.directory import INSTANCE_LOCK, StateDirectory, fields_of
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
@@ -75,7 +75,7 @@ def open_worker(
     on_leaving: Callable[[Leaving | None], None] = lambda leaving: None,
     known_counts: Mapping[str, int] | None = None,
     on_member_id: Callable[[str], None] = lambda member_id: None,
-) -> Worker:
+) -> StreamThread:
     """A worker that is ready to run; topics are checked, and created where they are ours.
 
     ``measured`` is given what the worker measures, once a second, on the worker's thread; others
@@ -93,7 +93,7 @@ def open_worker(
     restoring = (meters := Meters(clock)).telling(observer.restoring)
     admin = admin_for(settings)
     (catalog := Catalog(topology, admin, settings, known_counts)).prepare()
-    board = Board(Handover(HandoverRules.from_settings(settings)))
+    board = RebalanceEvents(Handover(HandoverRules.from_settings(settings)))
     with ExitStack() as undo:
         link = _link(topology.application, settings, member, board, clock, on_leaving, endpoint)
         undo.callback(link.close)
@@ -105,7 +105,7 @@ def open_worker(
         copies = _copies(topology, settings, session, board, directory, clock)
         name = f"{topology.application}-{member.member}"
         sink = _sink(topology, settings, name, catalog, policy)
-        worker = Worker(
+        worker = StreamThread(
             settings,
             group=session,
             board=board,
@@ -134,7 +134,7 @@ def open_worker(
 
 
 def _directory(
-    topology: Topology, settings: Settings, board: Board, admin: KafkaAdmin
+    topology: Topology, settings: Settings, board: RebalanceEvents, admin: KafkaAdmin
 ) -> StateDirectory:
     """The state folder, once the board knows of the dormant copies in it."""
     directory = StateDirectory(settings.state_dir, topology.application)
@@ -165,7 +165,7 @@ def _cleanup(
     settings: Settings,
     member: MemberIdentity,
     directory: StateDirectory,
-    board: Board,
+    board: RebalanceEvents,
     link: ControlLink,
     clock: Clock,
 ) -> Cleanup:
@@ -183,7 +183,7 @@ def _cleanup(
 def _reporter(
     settings: Settings,
     member: MemberIdentity,
-    board: Board,
+    board: RebalanceEvents,
     link: ControlLink,
     session: GroupSession,
     clock: Clock,
@@ -233,7 +233,7 @@ def _link(
     application: str,
     settings: Settings,
     member: MemberIdentity,
-    board: Board,
+    board: RebalanceEvents,
     clock: Clock,
     on_leaving: Callable[[Leaving | None], None],
     endpoint: tuple[str, int] | None,
@@ -292,7 +292,7 @@ def _session(
     settings: Settings,
     member: MemberIdentity,
     catalog: Catalog,
-    board: Board,
+    board: RebalanceEvents,
     link: ControlLink,
     assignor: Assignor | None,
     clock: Clock,
@@ -371,7 +371,7 @@ def _identity(
     )
 
 
-def _noting(link: ControlLink, board: Board) -> Callable[[SessionEvent], None]:
+def _noting(link: ControlLink, board: RebalanceEvents) -> Callable[[SessionEvent], None]:
     """Events for the board, of which the control topic's link notes who leads."""
 
     def offer(event: SessionEvent) -> None:
@@ -385,7 +385,7 @@ def _activation(
     topology: Topology,
     settings: Settings,
     session: GroupSession,
-    copies: Copies,
+    copies: StateUpdater,
     catalog: Catalog,
     policy: ErrorPolicy,
     clock: Clock,
@@ -396,7 +396,7 @@ def _activation(
     return Activation(
         topology,
         directory=StateDirectory(settings.state_dir, topology.application),
-        restorer=Restorer(source, admin, clock, restoring, positions=source.positions),
+        restorer=StoreChangelogReader(source, admin, clock, restoring, positions=source.positions),
         copies=copies,
         positions=session,
         admin=admin,
@@ -413,16 +413,16 @@ def _copies(
     topology: Topology,
     settings: Settings,
     session: GroupSession,
-    board: Board,
+    board: RebalanceEvents,
     directory: StateDirectory,
     clock: Clock,
-) -> Copies:
+) -> StateUpdater:
     admin = admin_for(settings)
     source = _changelog_source(topology, settings, "copies")
-    return Copies(
+    return StateUpdater(
         topology,
         directory=directory,
-        restorer=Restorer(source, admin, clock, positions=source.positions),
+        restorer=StoreChangelogReader(source, admin, clock, positions=source.positions),
         positions=session,
         admin=admin,
         settings=settings,

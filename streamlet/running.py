@@ -34,8 +34,8 @@ from streamlet.runtime.metrics.server import ANY_HOST, serving
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.signals import GracefulStop
+from streamlet.runtime.stream_thread import StreamThread
 from streamlet.runtime.task import Output
-from streamlet.runtime.worker import Worker
 from streamlet.starting import BrokerWait, StartStoppedError
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.instances import InstanceRecord
@@ -233,7 +233,7 @@ class Run:
         self,
         instance: str,
         prepared: Callable[[], None],
-        opened: Callable[..., Worker],
+        opened: Callable[..., StreamThread],
         record: InstanceRecord,
         signals: GracefulStop | None,
         wanted: Callable[[], bool],
@@ -283,7 +283,7 @@ class Run:
             return True
         return signals is not None and (signals.asked.is_set() or signals.drain.is_set())
 
-    def _goes_on(self, worker: Worker, signals: GracefulStop | None) -> bool:
+    def _goes_on(self, worker: StreamThread, signals: GracefulStop | None) -> bool:
         """Pass a wish to leave on; whether no signal has told us to stop."""
         for drain in (self._drain, *(() if signals is None else (signals.drain,))):
             if drain.is_set():

@@ -33,7 +33,7 @@ from streamlet.group.handover_values import Positions
 from streamlet.kafka.limits import largest_record
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.copies import CommittedPositions, Copies, CopyFailed, Promoted
+from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.decision import Decisions, state_entry
 from streamlet.runtime.mismatch import (
     Mismatch,
@@ -45,8 +45,8 @@ from streamlet.runtime.mismatch import (
 )
 from streamlet.runtime.opening import OpenTask, open_task
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.restore import Restorer
 from streamlet.runtime.restore_job import RestoreJob
+from streamlet.runtime.state_updater import CommittedPositions, CopyFailed, Promoted, StateUpdater
 from streamlet.runtime.targets import LogRange, Target, Targets
 from streamlet.runtime.task import Task
 from streamlet.state.directory import StateDirectory
@@ -95,8 +95,8 @@ class Activation:
         topology: Topology,
         *,
         directory: StateDirectory,
-        restorer: Restorer,
-        copies: Copies | None = None,
+        restorer: StoreChangelogReader,
+        copies: StateUpdater | None = None,
         positions: CommittedPositions,
         admin: Admin,
         settings: Settings,
@@ -362,7 +362,7 @@ class Activation:
             self._copies.set(self._copies.wanted - {task})
             self._begin_here(task, target)
 
-    def _promote(self, copies: Copies, task: TaskId, target: Target) -> None:
+    def _promote(self, copies: StateUpdater, task: TaskId, target: Target) -> None:
         inputs = target.inputs
         target = attrs.evolve(target, offsets=target.positions())
         ends = self._targets.restore_ends(task, target)

@@ -26,7 +26,7 @@ from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
 
-class Stage(enum.StrEnum):
+class TaskStage(enum.StrEnum):
     """Where an active task is in its life."""
 
     READY = "ready"
@@ -36,11 +36,11 @@ class Stage(enum.StrEnum):
 
 
 #: Legal moves.
-MOVES: dict[Stage, frozenset[Stage]] = {
-    Stage.READY: frozenset({Stage.RUNNING, Stage.CLOSED}),
-    Stage.RUNNING: frozenset({Stage.STOPPED, Stage.CLOSED}),
-    Stage.STOPPED: frozenset({Stage.RUNNING, Stage.CLOSED}),
-    Stage.CLOSED: frozenset(),
+MOVES: dict[TaskStage, frozenset[TaskStage]] = {
+    TaskStage.READY: frozenset({TaskStage.RUNNING, TaskStage.CLOSED}),
+    TaskStage.RUNNING: frozenset({TaskStage.STOPPED, TaskStage.CLOSED}),
+    TaskStage.STOPPED: frozenset({TaskStage.RUNNING, TaskStage.CLOSED}),
+    TaskStage.CLOSED: frozenset(),
 }
 
 
@@ -65,7 +65,7 @@ class ActiveTask:
 
     opened: OpenTask
     subtopology: Subtopology
-    stage: Stage = Stage.READY
+    stage: TaskStage = TaskStage.READY
     contained: StateNumber = NO_STATE
     epoch: int = 0
     number: int = 0
@@ -87,7 +87,7 @@ class ActiveTask:
         self.written = {}
         self.claimed = False
 
-    def move_to(self, stage: Stage) -> None:
+    def move_to(self, stage: TaskStage) -> None:
         """Enter another stage."""
         assert stage in MOVES[self.stage], f"{self.task}: {self.stage} -> {stage}"
         self.stage = stage

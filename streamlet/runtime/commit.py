@@ -34,9 +34,9 @@ from streamlet.errors import (
 )
 from streamlet.group.commands import CommitOutcome
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource
-from streamlet.runtime.active import ActiveTask, Stage
+from streamlet.runtime.active import ActiveTask, TaskStage
 from streamlet.runtime.opening import blamed
-from streamlet.runtime.strangers import foreign_keys
+from streamlet.runtime.zombie_writes import foreign_keys
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import encode_column
 from streamlet.state.entries import CommitEntry, entry_last
@@ -88,7 +88,7 @@ class CommitGroup(Protocol):
 
 
 @attrs.define(eq=False)
-class Part:
+class TaskCommit:
     """One task's share of a commit. ``drained`` is None in a claim."""
 
     active: ActiveTask
@@ -117,7 +117,7 @@ class Settled:
     """
 
     outcome: CommitOutcome
-    parts: tuple[Part, ...]
+    parts: tuple[TaskCommit, ...]
     hold: int | None = None
     last: bool = False
 
@@ -157,10 +157,10 @@ class AtLeastOnceCommit:
         self._token = 0
         self._starts_at_ms = clock.now_ms() + STARTS_MS
         #: The one commit under way: prepared, and perhaps sent. Empty when there is none.
-        self._parts: list[Part] = []
+        self._parts: list[TaskCommit] = []
         #: Tasks that it is to cover too, and parts of the one before that are not yet written.
         self._unprepared: deque[ActiveTask] = deque()
-        self._unwritten: deque[Part] = deque()
+        self._unwritten: deque[TaskCommit] = deque()
         self._delivered = False
         self._sent = False
         #: Member id that the commit under way was sent under.
@@ -315,7 +315,7 @@ class AtLeastOnceCommit:
 
     def _start(self, tasks: Sequence[ActiveTask]) -> None:
         """Say what a commit covers: claims, and tasks of which something is to be sent."""
-        running = [t for t in tasks if t.stage in (Stage.RUNNING, Stage.STOPPED)]
+        running = [t for t in tasks if t.stage in (TaskStage.RUNNING, TaskStage.STOPPED)]
         changed = [t for t in running if t.claimed and (t.changed or self._look_due(t))]
         if changed and not self._group.alive():
             raise TaskMigratedError("no heartbeat was answered for a session timeout")
@@ -359,7 +359,7 @@ class AtLeastOnceCommit:
         self.flush_ns += taken_ns
         log.debug("delivered in %d ms", taken_ns // 1_000_000)
 
-    def _flush_state(self, active: ActiveTask) -> Part:
+    def _flush_state(self, active: ActiveTask) -> TaskCommit:
         """Send the dirty entries of a task's stores to their changelogs."""
         assert active.processor is not None
         number = active.number + 1
@@ -367,7 +367,7 @@ class AtLeastOnceCommit:
         with blamed(active.task):
             drained = active.state.drain()
         positions = dict(active.processor.positions)
-        part = Part(active, number, positions, contained, drained, checked=dict(active.ends))
+        part = TaskCommit(active, number, positions, contained, drained, checked=dict(active.ends))
         part.look = self._look_due(active)
         flushed: dict[TopicPartition, Columns] = {}
         for store, columns in drained.columns.items():
@@ -383,7 +383,11 @@ class AtLeastOnceCommit:
         return part
 
     def _send_flush(
-        self, part: Part, changelog: TopicPartition, columns: Columns, entry: tuple[str, bytes]
+        self,
+        part: TaskCommit,
+        changelog: TopicPartition,
+        columns: Columns,
+        entry: tuple[str, bytes],
     ) -> None:
         """Send a flush to one changelog; its last record bears the commit entry."""
         keys, values = entry_last(columns.keys, columns.values)
@@ -395,7 +399,7 @@ class AtLeastOnceCommit:
 
     def _send_entries(
         self,
-        part: Part,
+        part: TaskCommit,
         changelog: TopicPartition,
         keys: Sequence[bytes],
         values: Sequence[bytes | None],
@@ -419,7 +423,7 @@ class AtLeastOnceCommit:
             ) from refused
         part.sent[changelog] = part.sent.get(changelog, 0) + len(keys)
 
-    def _overwrite_strangers(self, parts: Sequence[Part]) -> bool:
+    def _overwrite_strangers(self, parts: Sequence[TaskCommit]) -> bool:
         """Write the keys again that somebody else wrote since our last flush; whether there were.
 
         What they had contained is as of this commit, so the values are the drained ones.
@@ -453,12 +457,12 @@ class AtLeastOnceCommit:
         return found
 
     @staticmethod
-    def _checked(part: Part, changelog: TopicPartition) -> None:
+    def _checked(part: TaskCommit, changelog: TopicPartition) -> None:
         """Note that up to its end there is nothing of a stranger that will not be overwritten."""
         part.sent.pop(changelog, None)
         part.checked[changelog] = part.ends[changelog]
 
-    def _read_ends(self, parts: Sequence[Part]) -> None:
+    def _read_ends(self, parts: Sequence[TaskCommit]) -> None:
         """One request for the ends of all changelogs just written; the others have not moved.
 
         Raises:
@@ -480,7 +484,7 @@ class AtLeastOnceCommit:
                         "records or was made anew"
                     )
 
-    def _look_at_starts(self, parts: Sequence[Part]) -> None:
+    def _look_at_starts(self, parts: Sequence[TaskCommit]) -> None:
         """Look from time to time whether the changelogs still begin where they did."""
         now = self._clock.now_ms()
         if now < self._starts_at_ms:
@@ -539,12 +543,12 @@ def _fences(active: ActiveTask) -> dict[TopicPartition, Columns]:
     return found
 
 
-def _claim(active: ActiveTask) -> Part:
+def _claim(active: ActiveTask) -> TaskCommit:
     """The first commit of an active period: the offsets it found, under its own epoch."""
-    return Part(active, 0, dict(active.committed), active.contained, ends=dict(active.ends))
+    return TaskCommit(active, 0, dict(active.committed), active.contained, ends=dict(active.ends))
 
 
-def _write(part: Part) -> None:
+def _write(part: TaskCommit) -> None:
     """Put an accepted part into the local store."""
     assert part.drained is not None
     positions = _local_positions(part)
@@ -553,7 +557,7 @@ def _write(part: Part) -> None:
         part.active.state.write(part.drained, part.contained, positions, times, inputs)
 
 
-def _times(part: Part) -> dict[TopicPartition, int]:
+def _times(part: TaskCommit) -> dict[TopicPartition, int]:
     """Wall-clock times at which the logs of the stores held nothing behind their positions."""
     times = dict.fromkeys(part.ends, part.ends_ms)
     for tp in part.active.tables:
@@ -564,7 +568,7 @@ def _times(part: Part) -> dict[TopicPartition, int]:
     return times
 
 
-def _local_positions(part: Part) -> dict[TopicPartition, int]:
+def _local_positions(part: TaskCommit) -> dict[TopicPartition, int]:
     """How far the store has each changelog: ours to their ends, source topics as committed."""
     positions = dict(part.ends)
     for spec in part.active.subtopology.stores:

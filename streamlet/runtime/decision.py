@@ -10,7 +10,7 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError
-from streamlet.runtime.mismatch import Kind, Mismatch, at_the_end, begun_anew, continued
+from streamlet.runtime.mismatch import Mismatch, MismatchKind, at_the_end, begun_anew, continued
 from streamlet.runtime.targets import Target
 from streamlet.state.entries import CommitEntry
 from streamlet.state.task_state import TaskState
@@ -65,7 +65,7 @@ class Decisions:
         self._clock = clock
         self._patience_ms = patience_ms
         #: Found once, and confirmed when found again.
-        self._found: dict[TaskId, Kind] = {}
+        self._found: dict[TaskId, MismatchKind] = {}
         #: How often each task was given back to the group, where another member may have its state:
         #: at once, and once more after a while, since the last owner may just be starting again.
         self._offered: dict[TaskId, int] = {}
@@ -114,14 +114,14 @@ class Decisions:
             PositionsMismatchError: the policy is to stop, or cannot be carried out.
         """
         task = mismatch.task
-        if mismatch.kind is Kind.CHANGELOG and self._offered.get(task, 0) < _OFFERS:
+        if mismatch.kind is MismatchKind.CHANGELOG and self._offered.get(task, 0) < _OFFERS:
             self._offer(task, mismatch.reason)
         elif self._policy == "reset":
             log.warning("task %s is reset: %s", task, mismatch.reason)
             self._decided[task] = begun_anew(target)
         elif self._policy == "fail":
             raise mismatch.error(self._application)
-        elif mismatch.kind is Kind.INPUT:
+        elif mismatch.kind is MismatchKind.INPUT:
             log.warning("task %s goes on at the ends of its inputs: %s", task, mismatch.reason)
             self._decided[task] = at_the_end(target)
         else:

@@ -69,7 +69,7 @@ class WorkerProcess:
         return self.process is not None and self.process.poll() is None
 
 
-class Instance:
+class Supervisor:
     """Runs workers until they are told to stop, or are done by themselves.
 
     Args:

@@ -9,11 +9,11 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, DeliveryError, StateError, TimedOutError
-from streamlet.runtime.board import Board
 from streamlet.runtime.commit import AtLeastOnceCommit
-from streamlet.runtime.holdings import Holdings
-from streamlet.runtime.orders import Orders
+from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.store_failures import StoreFailures
+from streamlet.runtime.task_manager import TaskManager
+from streamlet.runtime.task_registry import TaskRegistry
 
 log = logging.getLogger(__name__)
 
@@ -26,10 +26,10 @@ class LastCommit:
     """Commits what stopped tasks have to say; a task whose stores fail is left out."""
 
     commit: AtLeastOnceCommit
-    holdings: Holdings
-    orders: Orders
+    holdings: TaskRegistry
+    orders: TaskManager
     failures: StoreFailures
-    board: Board
+    board: RebalanceEvents
     clock: Clock
 
     def run(self, begin: Callable[[], None], timeout_ms: int) -> None:

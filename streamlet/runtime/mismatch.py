@@ -21,7 +21,7 @@ from streamlet.state.task_state import TaskState
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
 
-class Kind(enum.StrEnum):
+class MismatchKind(enum.StrEnum):
     """Where the disagreement lies."""
 
     POSITIONS = "positions"  # the committed positions are gone, foreign, or older than the state
@@ -34,7 +34,7 @@ class Mismatch:
     """One disagreement; ``reason`` names partitions and numbers."""
 
     task: TaskId
-    kind: Kind
+    kind: MismatchKind
     reason: str
 
     def error(self, application: str, more: str = "") -> PositionsMismatchError:
@@ -73,7 +73,7 @@ def judge(task: TaskId, target: Target, state: TaskState) -> Target | Mismatch:
         return attrs.evolve(target, rewrite=frozenset(lacking))
     reason = "; ".join(lacking[tp] for tp in sorted(lacking))
     kept = f"the local state is of commit {tuple(state.state)}, not of {tuple(target.limit)}"
-    return Mismatch(task, Kind.CHANGELOG, f"{reason}; {kept}")
+    return Mismatch(task, MismatchKind.CHANGELOG, f"{reason}; {kept}")
 
 
 def copy_may_be_promoted(target: Target) -> bool:
@@ -133,10 +133,12 @@ def _lost(task: TaskId, target: Target, state: TaskState) -> Mismatch | None:
     there = [f"{tp} at {at}" for tp, at in sorted(target.offsets.items()) if at >= 0]
     if there:
         what = f"positions ({', '.join(there)}) were committed by another tool"
-        return Mismatch(task, Kind.POSITIONS, f"{what}, which tells no state, although {proof}")
+        return Mismatch(
+            task, MismatchKind.POSITIONS, f"{what}, which tells no state, although {proof}"
+        )
     inputs = ", ".join(map(str, sorted(target.offsets)))
     what = f"the committed positions of {inputs} are lost"
-    return Mismatch(task, Kind.POSITIONS, f"{what}, although {proof}")
+    return Mismatch(task, MismatchKind.POSITIONS, f"{what}, although {proof}")
 
 
 def _ahead(task: TaskId, target: Target, state: TaskState) -> Mismatch | None:
@@ -145,7 +147,7 @@ def _ahead(task: TaskId, target: Target, state: TaskState) -> Mismatch | None:
         return None
     return Mismatch(
         task,
-        Kind.POSITIONS,
+        MismatchKind.POSITIONS,
         f"{_committed(target)} belong to commit {tuple(target.limit)}, but the local state is of "
         f"commit {tuple(reach)}, which was accepted later: positions were set back",
     )
@@ -156,7 +158,7 @@ def set_back(task: TaskId, target: Target, met: StateNumber) -> Mismatch:
     assert target.limit is not None
     return Mismatch(
         task,
-        Kind.POSITIONS,
+        MismatchKind.POSITIONS,
         f"{_committed(target)} belong to commit {tuple(target.limit)}, but a changelog has records "
         f"for commit {tuple(met)}: positions were set back",
     )
@@ -188,7 +190,7 @@ def _foreign(task: TaskId, target: Target, state: TaskState) -> Mismatch | None:
     what = f"positions ({', '.join(wrong)}) were lost or committed by another tool"
     assert target.limit is not None
     return Mismatch(
-        task, Kind.POSITIONS, f"{what}, but the state is of commit {tuple(target.limit)}"
+        task, MismatchKind.POSITIONS, f"{what}, but the state is of commit {tuple(target.limit)}"
     )
 
 
@@ -201,7 +203,7 @@ def _input_lost(task: TaskId, target: Target) -> Mismatch | None:
     if not short:
         return None
     return Mismatch(
-        task, Kind.INPUT, f"{'; '.join(short)}: the topic lost records or was made anew"
+        task, MismatchKind.INPUT, f"{'; '.join(short)}: the topic lost records or was made anew"
     )
 
 

@@ -22,11 +22,11 @@ from streamlet.config import Settings
 from streamlet.errors import StreamletError
 from streamlet.runtime.activation import ASK_AGAIN_MS, Activation
 from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.holdings import Holdings
 from streamlet.runtime.metrics.meters import Meters
-from streamlet.runtime.orders import Orders
 from streamlet.runtime.start import is_table, reset_policy
 from streamlet.runtime.targets import LogRange
+from streamlet.runtime.task_manager import TaskManager
+from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -47,9 +47,9 @@ class OutOfRange:
     def __init__(
         self,
         settings: Settings,
-        holdings: Holdings,
+        holdings: TaskRegistry,
         activation: Activation,
-        orders: Orders,
+        orders: TaskManager,
         meters: Meters,
         clock: Clock,
     ) -> None:

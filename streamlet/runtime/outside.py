@@ -7,14 +7,14 @@ from typing import Protocol
 import attrs
 
 from streamlet.runtime.commit import CommitGroup
-from streamlet.runtime.metrics.measure import Standing
-from streamlet.runtime.orders import OrdersGroup
+from streamlet.runtime.metrics.measure import MembershipStatus
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.task import Output
+from streamlet.runtime.task_manager import TaskManagerGroup
 from streamlet.types import TaskId
 
 
-class WorkerGroup(CommitGroup, OrdersGroup, Standing, Protocol):
+class WorkerGroup(CommitGroup, TaskManagerGroup, MembershipStatus, Protocol):
     """What the worker asks of its membership (``group.session``)."""
 
     def start(self) -> None:

@@ -15,7 +15,7 @@ AGAIN_MS = 100
 _TEXT = "commit postponed: %s"
 
 
-class Postponed:
+class PostponedCommit:
     """Whether the commit under way has to wait, and for how long it may be refused.
 
     A broker that is away may come back at any time. What is refused, as a changelog that was

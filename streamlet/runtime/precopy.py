@@ -26,7 +26,7 @@ MOST_MS = 200
 SHARE_OF_TIMEOUT = 0.25
 
 
-class Turns:
+class ReleaseDelays:
     """When it is our turn to give up this or that task."""
 
     def __init__(self) -> None:

@@ -18,9 +18,9 @@ from streamlet.group.handover import Handover
 from streamlet.group.handover_values import OURS, Claim, Stage
 from streamlet.kafka.ports import RecordSource
 from streamlet.runtime.activation import Activation
-from streamlet.runtime.board import Board
-from streamlet.runtime.copies import Copies
-from streamlet.runtime.holdings import Holdings
+from streamlet.runtime.rebalance_events import RebalanceEvents
+from streamlet.runtime.state_updater import StateUpdater
+from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.types import TaskId
 
 #: How often to look whether there is something new.
@@ -67,7 +67,7 @@ class Reporter:
         self,
         member: MemberKey,
         name: str,
-        board: Board,
+        board: RebalanceEvents,
         *,
         publish: Callable[[MemberProgress], None],
         member_id: Callable[[], str],
@@ -95,9 +95,9 @@ class Reporter:
         state: str,
         *,
         source: RecordSource,
-        holdings: Holdings,
+        holdings: TaskRegistry,
         activation: Activation,
-        copies: Copies | None,
+        copies: StateUpdater | None,
     ) -> None:
         """Say what there is to say, if it is time to look."""
         if now_ms < self._look_at_ms:
@@ -162,7 +162,7 @@ class Reporter:
         said: TaskProgress,
         now_ms: int,
         reads: Reads,
-        holdings: Holdings,
+        holdings: TaskRegistry,
         source: RecordSource,
     ) -> TaskProgress:
         """With how far it is."""
@@ -191,7 +191,7 @@ class Reporter:
         return max(restored - before.offset, 0) * 1000 / (now_ms - before.at_ms)
 
 
-def _problems(holdings: Holdings, activation: Activation) -> dict[str, str]:
+def _problems(holdings: TaskRegistry, activation: Activation) -> dict[str, str]:
     """Why active tasks stand still, of those that do."""
     found = {str(task): problem for task, problem in activation.problems.items()}
     halted = ((task, one.halted) for task, one in holdings.tasks.items() if one.halted)
@@ -210,7 +210,7 @@ def _of_claim(task: TaskId, claim: Claim) -> TaskProgress:
     return TaskProgress(str(task), "active", _ACTIVE[claim.stage], generation=claim.generation)
 
 
-def _input_lag(task: TaskId, holdings: Holdings, source: RecordSource) -> int | None:
+def _input_lag(task: TaskId, holdings: TaskRegistry, source: RecordSource) -> int | None:
     """Input records that were not processed yet, as far as the last fetches know."""
     active = holdings.tasks.get(task)
     if active is None:

@@ -84,7 +84,7 @@ class RestoreProgress:
 
 
 @attrs.define(eq=False)
-class Part:
+class ChangelogPart:
     """One changelog partition being read; ``position`` is the next offset to read."""
 
     task: TaskId
@@ -161,11 +161,11 @@ class Part:
 
 
 @attrs.define(eq=False)
-class Run:
+class RestoreRun:
     """A job with its partitions."""
 
     job: RestoreJob
-    parts: list[Part]
+    parts: list[ChangelogPart]
     wiped: bool = False
     #: Whether a changelog lost records that were read: it is not read on.
     parked: bool = False

@@ -11,10 +11,10 @@ import logging
 
 from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.runtime.activation import Activation
-from streamlet.runtime.active import ActiveTask, Stage
-from streamlet.runtime.holdings import Holdings
+from streamlet.runtime.active import ActiveTask, TaskStage
 from streamlet.runtime.metrics.meters import Meters
-from streamlet.runtime.orders import Orders
+from streamlet.runtime.task_manager import TaskManager
+from streamlet.runtime.task_registry import TaskRegistry
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class StoreFailures:
     """
 
     def __init__(
-        self, holdings: Holdings, activation: Activation, orders: Orders, meters: Meters
+        self, holdings: TaskRegistry, activation: Activation, orders: TaskManager, meters: Meters
     ) -> None:
         self._holdings = holdings
         self._activation = activation
@@ -48,7 +48,7 @@ class StoreFailures:
         """
         active = self._blame(error)
         self._meters.store_failures += 1
-        if active.stage is not Stage.RUNNING:
+        if active.stage is not TaskStage.RUNNING:
             return False
         if active.opened.damaged:
             log.warning("task %s is restored, and the others go on: %s", active.task, error)

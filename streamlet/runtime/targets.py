@@ -16,10 +16,10 @@ from streamlet.config import Settings
 from streamlet.group.commit_metadata import CommitMetadata, Rebuilt
 from streamlet.group.handover_values import Positions
 from streamlet.kafka.ports import Admin, RecordSource
-from streamlet.runtime.copies import CommittedPositions
 from streamlet.runtime.entry_search import search_entries
 from streamlet.runtime.opening import changelogs_of
 from streamlet.runtime.start import InputRange, input_ranges
+from streamlet.runtime.state_updater import CommittedPositions
 from streamlet.state.entries import CommitEntry
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology

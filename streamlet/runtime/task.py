@@ -16,7 +16,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.errors import ProcessingError, told
 from streamlet.kafka.ports import Headers, PartitionBatch
-from streamlet.runtime.inputs import Inputs, KnownEnd
+from streamlet.runtime.partition_group import KnownEnd, PartitionGroup
 from streamlet.runtime.policy import ErrorPolicy, reason_headers
 from streamlet.serdes import ColumnError
 from streamlet.state.task_state import TaskState
@@ -148,7 +148,7 @@ class Task:
         self._outputs: list[Output] = []
         #: Batches as read, for dead letters; only those that may still be needed.
         self._raws: list[PartitionBatch] = []
-        self._inputs = Inputs(dict(positions), idle_ms) if len(positions) > 1 else None
+        self._inputs = PartitionGroup(dict(positions), idle_ms) if len(positions) > 1 else None
         self._cut = forks_to_cut(subtopology)
         self._compiled: dict[str, Step] = {}
         self._sources = {

@@ -7,14 +7,14 @@ from typing import Any
 import attrs
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from streamlet.runtime.metrics.table import SPARK, SPARK_SECONDS, Kind, Metric
+from streamlet.runtime.metrics.table import SPARK, SPARK_SECONDS, Metric, MetricType
 from streamlet.spark.progress import BatchProgress
 
 _LABELS = ("application",)
-_KINDS: dict[Kind, tuple[Any, dict[str, Any]]] = {
-    Kind.COUNTER: (Counter, {}),
-    Kind.GAUGE: (Gauge, {}),
-    Kind.HISTOGRAM: (Histogram, {"buckets": SPARK_SECONDS}),
+_KINDS: dict[MetricType, tuple[Any, dict[str, Any]]] = {
+    MetricType.COUNTER: (Counter, {}),
+    MetricType.GAUGE: (Gauge, {}),
+    MetricType.HISTOGRAM: (Histogram, {"buckets": SPARK_SECONDS}),
 }
 
 

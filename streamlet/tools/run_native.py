@@ -147,7 +147,7 @@ def _supervise(
     import logging
 
     from streamlet.clock import SystemClock
-    from streamlet.runtime.instance import Instance, worker_command
+    from streamlet.runtime.instance import Supervisor, worker_command
     from streamlet.tools.log import is_json
 
     orders["log_level"] = logging.getLevelName(logging.getLogger().level).lower()
@@ -160,7 +160,7 @@ def _supervise(
         if not measures.event(member, event):
             progress.event(member, event)
 
-    instance = Instance(
+    instance = Supervisor(
         worker_command(),
         orders,
         orders["members"],

@@ -13,7 +13,7 @@ import pytest
 from streamlet.clock import SystemClock
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.kafka.ports import NewTopic
-from streamlet.runtime.restore import Restorer
+from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.restore_job import RestoreJob
 from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import TaskState
@@ -76,7 +76,7 @@ def restore(
     admin = KafkaAdmin(bootstrap_servers)
     source = KafkaSource(bootstrap_servers, headers=True)
     counted: dict[TaskId, int] = {}
-    restorer = Restorer(
+    restorer = StoreChangelogReader(
         source,
         admin,
         SystemClock(),

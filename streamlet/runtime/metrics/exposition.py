@@ -22,8 +22,8 @@ from prometheus_client.registry import Collector
 
 from streamlet.clock import Clock
 from streamlet.runtime.metrics import health
-from streamlet.runtime.metrics.health import Known, Limits
-from streamlet.runtime.metrics.table import COMMON_LABELS, METRICS, SECONDS, Kind, Metric
+from streamlet.runtime.metrics.health import HealthLimits, MemberReport
+from streamlet.runtime.metrics.table import COMMON_LABELS, METRICS, SECONDS, Metric, MetricType
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
 
 
@@ -45,7 +45,7 @@ class Exposition(Collector):
     """
 
     def __init__(
-        self, application: str, name: str, members: int, *, limits: Limits, clock: Clock
+        self, application: str, name: str, members: int, *, limits: HealthLimits, clock: Clock
     ) -> None:
         self._application = application
         self._name = name
@@ -114,10 +114,10 @@ class Exposition(Collector):
         """Nothing beforehand: what there is depends on the tasks."""
         return ()
 
-    def _known(self) -> dict[str, Known]:
+    def _known(self) -> dict[str, MemberReport]:
         told, now = self._told, self._clock.now_ms()
         return {
-            self._member(number): Known(one.snapshot.health, now - one.at_ms)
+            self._member(number): MemberReport(one.snapshot.health, now - one.at_ms)
             for number, one in told.items()
         }
 
@@ -134,15 +134,15 @@ class Exposition(Collector):
         labels = [*COMMON_LABELS, *metric.labels]
         family: Any
         match metric.kind:
-            case Kind.COUNTER:
+            case MetricType.COUNTER:
                 family = CounterMetricFamily(metric.name, metric.help, labels=labels)
-            case Kind.GAUGE:
+            case MetricType.GAUGE:
                 family = GaugeMetricFamily(metric.name, metric.help, labels=labels)
-            case Kind.HISTOGRAM:
+            case MetricType.HISTOGRAM:
                 family = HistogramMetricFamily(metric.name, metric.help, labels=labels)
         for member, sample in found:
             values = [self._application, member, *sample.labels]
-            if metric.kind is Kind.HISTOGRAM:
+            if metric.kind is MetricType.HISTOGRAM:
                 assert isinstance(sample.value, list), sample
                 family.add_metric(values, _buckets(sample.value), sample.value[-1])
             else:

@@ -25,20 +25,20 @@ RESTARTING = MemberHealth(state="RESTARTING")
 
 
 @attrs.frozen
-class Limits:
+class HealthLimits:
     """How old things may be, ms."""
 
     loop_ms: int
     heartbeat_ms: int
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Limits:
+    def from_settings(cls, settings: Settings) -> HealthLimits:
         """Take the settings of an application."""
         return cls(settings.max_poll_interval_ms, settings.session_timeout_ms)
 
 
 @attrs.frozen
-class Known:
+class MemberReport:
     """What a member told, and how long ago."""
 
     health: MemberHealth
@@ -50,17 +50,17 @@ class Known:
         return self.health.heartbeat_age_ms
 
 
-def alive(members: Mapping[str, Known], limits: Limits) -> dict[str, Any]:
+def alive(members: Mapping[str, MemberReport], limits: HealthLimits) -> dict[str, Any]:
     """The document of the liveness probe; ``ok`` says whether it passes."""
     return _document(members, lambda known: _dead(known, limits))
 
 
-def ready(members: Mapping[str, Known], limits: Limits) -> dict[str, Any]:
+def ready(members: Mapping[str, MemberReport], limits: HealthLimits) -> dict[str, Any]:
     """The document of the readiness probe; ``ok`` says whether it passes."""
     return _document(members, lambda known: _unready(known, limits))
 
 
-def _document(members: Mapping[str, Known], judge: Any) -> dict[str, Any]:
+def _document(members: Mapping[str, MemberReport], judge: Any) -> dict[str, Any]:
     told = {name: (known, judge(known)) for name, known in sorted(members.items())}
     return {
         "ok": not any(problems for _, problems in told.values()),
@@ -76,7 +76,7 @@ def _document(members: Mapping[str, Known], judge: Any) -> dict[str, Any]:
     }
 
 
-def _dead(known: Known, limits: Limits) -> list[str]:
+def _dead(known: MemberReport, limits: HealthLimits) -> list[str]:
     health, problems = known.health, []
     if health.state == RESTARTING.state:
         return []
@@ -88,7 +88,7 @@ def _dead(known: Known, limits: Limits) -> list[str]:
     return problems
 
 
-def _unready(known: Known, limits: Limits) -> list[str]:
+def _unready(known: MemberReport, limits: HealthLimits) -> list[str]:
     health, problems = known.health, []
     if health.state != "RUNNING":
         problems.append(f"state {health.state}")

@@ -26,7 +26,7 @@ _K = "streamlet_stream_task_"
 _C = "streamlet_consumer_coordinator_"
 
 
-class Ends(Protocol):
+class EndOffsets(Protocol):
     """Who knows where partitions end (the worker's consumer)."""
 
     def known_end(self, partition: TopicPartition) -> int | None:
@@ -34,7 +34,7 @@ class Ends(Protocol):
         ...
 
 
-class Standing(Protocol):
+class MembershipStatus(Protocol):
     """What is asked of the membership (``group.session``)."""
 
     @property
@@ -54,7 +54,7 @@ class Standing(Protocol):
 
 
 @attrs.frozen
-class Member:
+class MeasuredMember:
     """Everything a snapshot is made of.
 
     Args:
@@ -113,7 +113,9 @@ def _role(claim: Claim) -> str | None:
     return "pending" if claim.stage is Stage.WAITING else None
 
 
-def measure(member: Member, meters: Meters, standing: Standing, ends: Ends) -> Snapshot:
+def measure(
+    member: MeasuredMember, meters: Meters, standing: MembershipStatus, ends: EndOffsets
+) -> Snapshot:
     """A member at this moment."""
     now, wall = meters.clock.now_ms(), meters.clock.wall_ms()
     age_ms = max(0, now - standing.last_heartbeat_ms)
@@ -142,7 +144,7 @@ def _one(name: str, value: float | list[float], *labels: str) -> Sample:
     return Sample(name, labels, value)
 
 
-def _thread(member: Member, meters: Meters, now_ms: int) -> Iterator[Sample]:
+def _thread(member: MeasuredMember, meters: Meters, now_ms: int) -> Iterator[Sample]:
     live = sum(_records(active) for active in member.tasks.values())
     processed = meters.processed_before + live
     for state in STATES:
@@ -166,7 +168,7 @@ def _thread(member: Member, meters: Meters, now_ms: int) -> Iterator[Sample]:
 
 
 def _membership(
-    member: Member, meters: Meters, standing: Standing, wall_ms: int, age_ms: int
+    member: MeasuredMember, meters: Meters, standing: MembershipStatus, wall_ms: int, age_ms: int
 ) -> Iterator[Sample]:
     yield _one(_C + "rebalance_total", meters.rebalances)
     yield _one(_C + "last_rebalance_timestamp_seconds", meters.last_rebalance_wall_ms / 1000)
@@ -177,7 +179,7 @@ def _membership(
     yield _one("streamlet_group_info", 1, member.mode)
 
 
-def _roles(member: Member) -> Iterator[Sample]:
+def _roles(member: MeasuredMember) -> Iterator[Sample]:
     counts = Counter(role for role, _ in member.roles.values())
     for role in ("active", "pending", "learner", "standby"):
         yield _one(_T + "tasks", counts[role], role)
@@ -201,7 +203,7 @@ def _moves(meters: Meters) -> Iterator[Sample]:
     yield _one(_K + "activate_seconds", meters.activate_outright.value())
 
 
-def _task(active: ActiveTask, ends: Ends) -> Iterator[Sample]:
+def _task(active: ActiveTask, ends: EndOffsets) -> Iterator[Sample]:
     processor, task = active.processor, str(active.task)
     assert processor is not None
     yield _one(_K + "process_total", processor.counters.records, task)

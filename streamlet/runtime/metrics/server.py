@@ -19,7 +19,7 @@ from streamlet.clock import SystemClock
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
 from streamlet.runtime.metrics.exposition import Exposition
-from streamlet.runtime.metrics.health import Limits
+from streamlet.runtime.metrics.health import HealthLimits
 
 #: Every interface: Prometheus and the kubelet come from outside.
 ANY_HOST = "0.0.0.0"  # metrics tell no record
@@ -35,7 +35,7 @@ class _Server(ThreadingHTTPServer):
     allow_reuse_port = False
 
 
-class Shown(Protocol):
+class ServedPages(Protocol):
     """What there is to serve."""
 
     def registry(self) -> CollectorRegistry:
@@ -63,7 +63,7 @@ class MetricsServer:
         ConfigError: it cannot listen there.
     """
 
-    def __init__(self, exposition: Shown, port: int, host: str = ANY_HOST) -> None:
+    def __init__(self, exposition: ServedPages, port: int, host: str = ANY_HOST) -> None:
         handler = MetricsHandler.factory(exposition.registry())
         pages = {"/health": exposition.alive, "/ready": exposition.ready}
         self._server = _listen(host, port, _routed(handler, pages))
@@ -186,7 +186,7 @@ def serving(
     if port is None:
         yield None
         return
-    limits = Limits.from_settings(settings)
+    limits = HealthLimits.from_settings(settings)
     exposition = Exposition(application, name, members, limits=limits, clock=SystemClock())
     with MetricsServer(exposition, port, host) as server:
         exposition.address = server.address

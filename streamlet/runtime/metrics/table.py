@@ -13,7 +13,7 @@ import enum
 import attrs
 
 
-class Kind(enum.StrEnum):
+class MetricType(enum.StrEnum):
     """Prometheus' types that we use."""
 
     COUNTER = "counter"
@@ -34,7 +34,7 @@ class Metric:
     """
 
     name: str
-    kind: Kind
+    kind: MetricType
     help: str
     labels: tuple[str, ...] = ()
     kafka: tuple[tuple[str, str], ...] = ()
@@ -80,14 +80,14 @@ _ALL = (
     # The instance.
     Metric(
         "streamlet_info",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "1; the instance and its version are the labels",
         ("instance_name", "version"),
         (("stream-metrics:version", "count by (version) (streamlet_info)"),),
     ),
     Metric(
         "streamlet_stream_alive_stream_threads",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Members of this instance whose process runs",
         (),
         (
@@ -99,7 +99,7 @@ _ALL = (
     ),
     Metric(
         "streamlet_stream_failed_stream_threads_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Times a member of this instance failed and was started again or given up",
         (),
         (
@@ -112,28 +112,28 @@ _ALL = (
     # A member.
     Metric(
         _T + "state",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "1 for the state the member is in, 0 for the others",
         ("state",),
         ((f"{_THREAD}:thread-state", f"{_T}state == 1"), ("stream-metrics:state", f"{_T}state")),
     ),
     Metric(
         _T + "start_time_seconds",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "When the member began, seconds since the epoch",
         (),
         ((f"{_THREAD}:thread-start-time", f"{_T}start_time_seconds * 1000"),),
     ),
     Metric(
         _T + "poll_latency_seconds",
-        Kind.HISTOGRAM,
+        MetricType.HISTOGRAM,
         "How long a poll waited for records; with nothing to read, that is its time-out",
         (),
         _latency(_THREAD, "poll", _T + "poll_latency_seconds"),
     ),
     Metric(
         _T + "poll_records_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Records polled",
         (),
         (
@@ -146,21 +146,21 @@ _ALL = (
     ),
     Metric(
         _T + "process_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Records processed by all tasks the member had",
         (),
         _total(_THREAD, "process", _T + "process_total"),
     ),
     Metric(
         _T + "process_rate",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Records processed per second over the last 30 s, for whoever has no PromQL",
         (),
         ((f"{_THREAD}:process-rate", f"{_T}process_rate"),),
     ),
     Metric(
         _T + "process_latency_seconds",
-        Kind.HISTOGRAM,
+        MetricType.HISTOGRAM,
         "How long it took to process what one poll brought, and to hand on what came of it",
         (),
         (
@@ -170,7 +170,7 @@ _ALL = (
     ),
     Metric(
         _T + "commit_latency_seconds",
-        Kind.HISTOGRAM,
+        MetricType.HISTOGRAM,
         "From the begin of a commit until the coordinator accepted it; processing goes on while it "
         "answers",
         (),
@@ -178,7 +178,7 @@ _ALL = (
     ),
     Metric(
         _T + "commit_flush_seconds_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Seconds that processing waited for outputs and changelogs to be delivered before commits",
         (),
         (
@@ -190,21 +190,21 @@ _ALL = (
     ),
     Metric(
         _T + "task_created_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Tasks that began to run here",
         (),
         _total(_THREAD, "task-created", _T + "task_created_total"),
     ),
     Metric(
         _T + "task_closed_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Tasks that ceased to run here",
         (),
         _total(_THREAD, "task-closed", _T + "task_closed_total"),
     ),
     Metric(
         _T + "out_of_range_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Positions of running tasks that the log of their input did not hold any more, by what "
         "became of the task: it went on at the earliest or latest offset, restarted from its "
         "commit, or halted (auto.offset.reset is none)",
@@ -212,28 +212,28 @@ _ALL = (
     ),
     Metric(
         _T + "store_failures_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Errors of stores (damaged files, a full disk) that had a task restored from its last "
         "commit",
     ),
     Metric(
         _T + "dropped_records_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Records left out by rule (no key, a negative time) by all tasks the member had",
     ),
     Metric(
         _T + "skipped_records_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Records left out by the error policy, dead letters included",
     ),
     Metric(
         _T + "dead_lettered_records_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Records written to the topic of dead letters",
     ),
     Metric(
         _T + "tasks",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Tasks of the member by role: active, pending, learner, standby",
         ("role",),
         (
@@ -247,7 +247,7 @@ _ALL = (
     # Its membership.
     Metric(
         _C + "rebalance_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Rebalances the member took part in",
         (),
         (
@@ -257,7 +257,7 @@ _ALL = (
     ),
     Metric(
         _C + "last_rebalance_timestamp_seconds",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "When the member applied its last assignment, seconds since the epoch; 0 before the first",
         (),
         (
@@ -269,7 +269,7 @@ _ALL = (
     ),
     Metric(
         _C + "last_heartbeat_timestamp_seconds",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "When the last answered heartbeat was sent, seconds since the epoch",
         (),
         (
@@ -281,12 +281,12 @@ _ALL = (
     ),
     Metric(
         _C + "lost_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Times the member lost its tasks with its membership",
     ),
     Metric(
         "streamlet_consumer_last_poll_timestamp_seconds",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "When the member's loop last told of itself, seconds since the epoch",
         (),
         (
@@ -298,59 +298,59 @@ _ALL = (
     ),
     Metric(
         "streamlet_group_generation",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Generation of the last assignment; -1 while the member is not in the group",
     ),
     Metric(
         "streamlet_group_info",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "1; the rebalancing mode the member is set to is the label",
         ("mode",),
     ),
     # Tasks.
     Metric(
         _K + "info",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "1 for each task of the member. Stages of active: opening, running, stopped; of pending: "
         "waiting; of learner: learning, ready; of standby: following",
         ("task", "role", "stage"),
     ),
     Metric(
         _K + "process_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Records processed since the task began to run here",
         ("task",),
         _total(_TASK, "process", _K + "process_total"),
     ),
     Metric(
         _K + "dropped_records_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Records left out by rule since the task began to run here",
         ("task",),
         _total(_TASK, "dropped-records", _K + "dropped_records_total"),
     ),
     Metric(
         _K + "skipped_records_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Records left out by the error policy since the task began to run here",
         ("task",),
     ),
     Metric(
         _K + "active_buffered_records",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Records polled that wait for another input partition of the task",
         ("task",),
         ((f"{_TASK}:active-buffer-count", f"{_K}active_buffered_records"),),
     ),
     Metric(
         _K + "dirty_bytes",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Estimate of the memory that the next commit frees",
         ("task",),
     ),
     Metric(
         "streamlet_consumer_fetch_manager_records_lag",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Records of an input partition that its task has not processed",
         ("task", "topic", "partition"),
         (
@@ -366,28 +366,28 @@ _ALL = (
     ),
     Metric(
         _K + "copy_lag",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Changelog records that a copy (learner, standby, pending) lacks",
         ("task", "role"),
         (("KafkaStreams.allLocalStorePartitionLags()", f"{_K}copy_lag"),),
     ),
     Metric(
         _K + "restore_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Changelog records read to bring a store up, before its task runs",
         ("task", "store"),
         _total(_TASK, "restore", _K + "restore_total"),
     ),
     Metric(
         _K + "restore_remaining_records",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Changelog records still to read before the task runs",
         ("task", "store"),
         ((f"{_TASK}:restore-remaining-records-total", f"{_K}restore_remaining_records"),),
     ),
     Metric(
         _K + "restore_rate",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Changelog records read per second since the restore of the store began",
         ("task", "store"),
         (
@@ -400,38 +400,38 @@ _ALL = (
     # The application, told by the member that leads its group.
     Metric(
         "streamlet_advised_instances",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Instances the application needs, as `streamlet status --advice` has it",
     ),
     Metric(
         "streamlet_current_instances",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Instances the application has, without those that are leaving",
     ),
     Metric(
         "streamlet_application_input_lag",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Records between commit and end of all partitions the application has committed",
     ),
     Metric(
         "streamlet_application_input_lag_per_second",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "How that lag moves, records per second over the last five minutes at most",
     ),
     # Moves.
     Metric(
         "streamlet_handover_release_seconds",
-        Kind.HISTOGRAM,
+        MetricType.HISTOGRAM,
         "Owner's side of a hand-over: from the task's last record to the accepted mark",
     ),
     Metric(
         "streamlet_handover_activate_seconds",
-        Kind.HISTOGRAM,
+        MetricType.HISTOGRAM,
         "New owner's side: from seeing the mark until the task processes",
     ),
     Metric(
         _K + "activate_seconds",
-        Kind.HISTOGRAM,
+        MetricType.HISTOGRAM,
         "From being given a task outright until it processes, restore included",
     ),
 )
@@ -443,22 +443,22 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 SPARK: tuple[Metric, ...] = (
     Metric(
         "streamlet_spark_records_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Records read by micro-batches that count",
     ),
     Metric(
         "streamlet_spark_batch_seconds",
-        Kind.HISTOGRAM,
+        MetricType.HISTOGRAM,
         "What micro-batches took, all of it",
     ),
     Metric(
         "streamlet_spark_lag",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Records in Kafka behind the last micro-batch",
     ),
     Metric(
         "streamlet_spark_state_bytes",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "What state takes in Spark's stores, on disk and in memory",
     ),
 )

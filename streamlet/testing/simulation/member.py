@@ -2,7 +2,7 @@
 
 What is imitated is only what surrounds them: the control thread that carries commands out, and the
 worker that looks into its inbox some time later. An assignment that the worker has not taken up
-when the next JoinGroup is described is void, as in ``runtime.board``.
+when the next JoinGroup is described is void, as in ``runtime.rebalance_events``.
 """
 
 from __future__ import annotations

@@ -20,19 +20,19 @@ from streamlet.group.member_config import MembershipConfig
 from streamlet.group.session import GroupSession
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
 from streamlet.runtime.activation import Activation
-from streamlet.runtime.board import Board
 from streamlet.runtime.catalog import Catalog
+from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.commit import AtLeastOnceCommit
-from streamlet.runtime.copies import Copies
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
-from streamlet.runtime.restore import Restorer
+from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.restore_job import RestoreProgress
+from streamlet.runtime.state_updater import StateUpdater
+from streamlet.runtime.stream_thread import StreamThread
 from streamlet.runtime.task import Output
-from streamlet.runtime.worker import Worker
 from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.testing.coordinator import FakeCoordinator
@@ -157,7 +157,7 @@ class Member:
         #: What it measured, newest last.
         self.snapshots: list[Snapshot] = []
         self.meters = Meters(CLOCK)
-        self.worker = self._worker(Board(self.rules))
+        self.worker = self._worker(RebalanceEvents(self.rules))
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @property
@@ -182,13 +182,13 @@ class Member:
         except Exception as error:
             self.failed = error
 
-    def _worker(self, board: Board) -> Worker:
+    def _worker(self, board: RebalanceEvents) -> StreamThread:
         group, settings = self.group, self.group.settings
         admin, sink = MemoryAdmin(group.log), MemorySink(group.log)
         catalog = Catalog(group.topology, admin, settings)
         catalog.prepare()
         session = self.session = self._session(board, catalog)
-        copies = Copies(
+        copies = StateUpdater(
             group.topology,
             directory=self.directory,
             restorer=self._restorer(),
@@ -210,7 +210,7 @@ class Member:
             clock=CLOCK,
             open_source=lambda: MemorySource(group.log, headers=True),
         )
-        return Worker(
+        return StreamThread(
             settings,
             group=session,
             board=board,
@@ -236,12 +236,14 @@ class Member:
             advisor=advised(),
         )
 
-    def _restorer(self, told: Callable[[RestoreProgress], None] | None = None) -> Restorer:
+    def _restorer(
+        self, told: Callable[[RestoreProgress], None] | None = None
+    ) -> StoreChangelogReader:
         source = MemorySource(self.group.log, headers=True)
         admin = MemoryAdmin(self.group.log)
-        return Restorer(source, admin, CLOCK, told, positions=source.positions)
+        return StoreChangelogReader(source, admin, CLOCK, told, positions=source.positions)
 
-    def _session(self, board: Board, catalog: Catalog) -> GroupSession:
+    def _session(self, board: RebalanceEvents, catalog: Catalog) -> GroupSession:
         group = self.group
         config = MembershipConfig(
             "app",

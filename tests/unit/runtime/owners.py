@@ -20,10 +20,10 @@ from streamlet.errors import UnreachableError
 from streamlet.group.commands import CommitOutcome
 from streamlet.group.messages import Committed
 from streamlet.runtime.activation import Activation
-from streamlet.runtime.active import ActiveTask, Stage
+from streamlet.runtime.active import ActiveTask, TaskStage
+from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.restore import Restorer
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
@@ -112,7 +112,7 @@ class Owner:
         self.activation = Activation(
             world.topology,
             directory=StateDirectory(host or world.host(), "app"),
-            restorer=Restorer(MemorySource(world.log, headers=True), admin, clock),
+            restorer=StoreChangelogReader(MemorySource(world.log, headers=True), admin, clock),
             positions=self,
             admin=admin,
             settings=Settings.load({"state.mismatch.policy": policy}),
@@ -156,7 +156,7 @@ class Owner:
                 self.given_back += 1
                 self.activation.cancel(TASK)
                 self.activation.want(TASK)
-        ready[0].move_to(Stage.RUNNING)
+        ready[0].move_to(TaskStage.RUNNING)
         return ready[0]
 
     def state(self) -> dict[str, int]:

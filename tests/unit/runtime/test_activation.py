@@ -19,10 +19,10 @@ from streamlet.group.handover_values import Positions
 from streamlet.group.messages import Committed
 from streamlet.runtime.activation import ASK_AGAIN_MS, Activation
 from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.copies import Copies, Promoted
+from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.opening import OpenTask, open_task
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.restore import Restorer
+from streamlet.runtime.state_updater import Promoted, StateUpdater
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -84,8 +84,8 @@ class Bench:
         self.activation = Activation(
             self.topology,
             directory=self.directory,
-            copies=cast("Copies | None", copies),
-            restorer=Restorer(MemorySource(log, headers=True), self.admin, self.clock),
+            copies=cast("StateUpdater | None", copies),
+            restorer=StoreChangelogReader(MemorySource(log, headers=True), self.admin, self.clock),
             positions=self,
             admin=self.admin,
             settings=Settings.load(),

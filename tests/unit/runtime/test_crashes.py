@@ -17,7 +17,7 @@ from streamlet.errors import DeliveryError, TaskMigratedError, UnreachableError
 from streamlet.group.commands import CommitOutcome
 from streamlet.group.messages import Committed
 from streamlet.runtime.commit import Settled
-from streamlet.runtime.strangers import foreign_keys
+from streamlet.runtime.zombie_writes import foreign_keys
 from streamlet.state.changelog import encode_column
 from streamlet.testing.ports import MemoryLog, MemorySource
 from streamlet.types import StateNumber, TopicPartition

@@ -13,7 +13,7 @@ import pytest
 from streamlet.clock import SystemClock
 from streamlet.group.dead_members import DeadMembers
 from streamlet.group.transport import Transport
-from streamlet.runtime.instance import Instance
+from streamlet.runtime.instance import Supervisor
 from streamlet.runtime.restarts import RestartPolicy
 from streamlet.runtime.signals import GracefulStop
 
@@ -110,8 +110,8 @@ class Events:
 
 def instance(
     events: Events, count: int = 1, dead_members: DeadMembers | None = None, **orders: Any
-) -> Instance:
-    return Instance(
+) -> Supervisor:
+    return Supervisor(
         [sys.executable, "-c", WORKER],
         orders,
         count,
@@ -358,7 +358,7 @@ def test_signals_that_came_before_it_ran_are_obeyed(wish: str) -> None:
     earlier = GracefulStop(drains=True)
     getattr(earlier, wish).set()
     events = Events()
-    running = Instance(
+    running = Supervisor(
         [sys.executable, "-c", WORKER],
         {},
         1,

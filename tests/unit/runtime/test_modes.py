@@ -8,7 +8,7 @@ import pytest
 
 from streamlet.testing.coordinator import GroupView
 from tests.unit.runtime.members import PARTITIONS, Group, Member, wait_for
-from tests.unit.runtime.test_orders import assert_exact, running
+from tests.unit.runtime.test_task_manager import assert_exact, running
 
 
 def view(group: Group) -> GroupView:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from streamlet.runtime.restore import Restorer
+from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.restore_job import RestoreJob
 from streamlet.state.task_state import TaskState
 from streamlet.testing.ports import MemoryAdmin, MemorySource
 from streamlet.types import StateNumber
-from tests.unit.runtime.test_restore import S0, T0, World
+from tests.unit.runtime.test_changelog_reader import S0, T0, World
 from tests.unit.state.support import Spec
 
 RETENTION_MS = 10_000
@@ -111,7 +111,7 @@ def test_a_copy_notes_when_it_was_at_the_end(world: World) -> None:
     world.flush(1, 1, a=1)
     state = world.state()
     source = MemorySource(world.log, headers=True)
-    restorer = Restorer(
+    restorer = StoreChangelogReader(
         source, MemoryAdmin(world.log), world.clock, positions=source.positions, buffer_records=0
     )
     ends = MemoryAdmin(world.log).end_offsets([S0])

@@ -8,7 +8,7 @@ import pytest
 
 from streamlet.clock import ManualClock
 from streamlet.errors import BrokerError, UnreachableError
-from streamlet.runtime.postponed import AGAIN_MS, Postponed
+from streamlet.runtime.postponed import AGAIN_MS, PostponedCommit
 
 PATIENCE_MS = 5_000
 AWAY, REFUSED = UnreachableError("nobody answers"), BrokerError("no such changelog")
@@ -21,12 +21,12 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def postponed(clock: ManualClock) -> Postponed:
+def postponed(clock: ManualClock) -> PostponedCommit:
     """Nothing was postponed yet."""
-    return Postponed(clock, PATIENCE_MS)
+    return PostponedCommit(clock, PATIENCE_MS)
 
 
-def test_a_postponed_commit_waits_a_little(clock: ManualClock, postponed: Postponed) -> None:
+def test_a_postponed_commit_waits_a_little(clock: ManualClock, postponed: PostponedCommit) -> None:
     assert not postponed.waits
     postponed.take(AWAY)
     assert postponed.waits
@@ -35,14 +35,14 @@ def test_a_postponed_commit_waits_a_little(clock: ManualClock, postponed: Postpo
 
 
 def test_a_broker_that_is_away_is_awaited_for_ever(
-    clock: ManualClock, postponed: Postponed
+    clock: ManualClock, postponed: PostponedCommit
 ) -> None:
     for _ in range(3):
         postponed.take(AWAY)
         clock.advance(2 * PATIENCE_MS)
 
 
-def test_a_refusal_that_lasts_is_the_end(clock: ManualClock, postponed: Postponed) -> None:
+def test_a_refusal_that_lasts_is_the_end(clock: ManualClock, postponed: PostponedCommit) -> None:
     postponed.take(REFUSED)
     clock.advance(PATIENCE_MS - 1)
     postponed.take(REFUSED)
@@ -53,7 +53,7 @@ def test_a_refusal_that_lasts_is_the_end(clock: ManualClock, postponed: Postpone
 
 @pytest.mark.parametrize("between", ["taken", "away"])
 def test_patience_begins_anew_when_something_else_came_between(
-    clock: ManualClock, postponed: Postponed, between: str
+    clock: ManualClock, postponed: PostponedCommit, between: str
 ) -> None:
     postponed.take(REFUSED)
     clock.advance(PATIENCE_MS)
@@ -65,7 +65,7 @@ def test_patience_begins_anew_when_something_else_came_between(
 
 
 def test_the_same_reason_is_told_once(
-    postponed: Postponed, caplog: pytest.LogCaptureFixture
+    postponed: PostponedCommit, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
         for error in (AWAY, AWAY, REFUSED, AWAY):

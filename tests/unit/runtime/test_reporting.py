@@ -14,7 +14,7 @@ from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import HandoverRules, Stage
 from streamlet.group.values import Assignment
-from streamlet.runtime.board import Board
+from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.reporting import LOOK_MS, MOVING_MS, RESTING_MS, Reporter
 from streamlet.types import TaskId, TopicPartition
 
@@ -58,7 +58,7 @@ class Bench:
         self.reporter = Reporter(
             MemberKey("p", 0),
             "h-0",
-            Board(self.rules),
+            RebalanceEvents(self.rules),
             publish=self.said.append,
             member_id=lambda: "id",
             clock=self.clock,

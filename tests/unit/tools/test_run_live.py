@@ -8,7 +8,7 @@ import pytest
 
 from streamlet.clock import ManualClock
 from streamlet.runtime.metrics.exposition import Exposition
-from streamlet.runtime.metrics.health import Limits
+from streamlet.runtime.metrics.health import HealthLimits
 from streamlet.runtime.metrics.values import Sample, Snapshot
 from streamlet.tools.output import Output
 from streamlet.tools.run_live import LiveLine, Measures
@@ -83,7 +83,7 @@ def test_a_terminal_or_a_port_wants_measures_and_only_the_port_has_an_endpoint(
     assert Measures(None, drawn).wanted
     assert Measures(None, drawn).endpoint is None
     piped = LiveLine(Output(as_json=False, err=io.StringIO()), "one")
-    served = Exposition("app", "one", 1, limits=Limits(1, 1), clock=ManualClock())
+    served = Exposition("app", "one", 1, limits=HealthLimits(1, 1), clock=ManualClock())
     served.address = ("localhost", 9404)
     assert Measures(served, piped).wanted
     assert Measures(served, piped).endpoint == ("localhost", 9404)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamlet.runtime.metrics.table import METRICS, Kind
+from streamlet.runtime.metrics.table import METRICS, MetricType
 from streamlet.runtime.metrics.values import Snapshot
 from tests.unit.runtime.members import Group, Member, wait_for
 
@@ -56,7 +56,7 @@ def test_two_workers_tell_everything_about_their_tasks_and_moves(tmp_path: Path)
     for sample in told:
         metric = METRICS[sample.metric]
         assert len(sample.labels) == len(metric.labels), sample
-        assert isinstance(sample.value, list) == (metric.kind is Kind.HISTOGRAM), sample
+        assert isinstance(sample.value, list) == (metric.kind is MetricType.HISTOGRAM), sample
 
     processed = [newest(m, "streamlet_stream_thread_process_total") for m in (a, b)]
     assert sum(processed) == 400  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from streamlet.errors import ConfigError
 from streamlet.runtime.metrics import health
 from streamlet.runtime.metrics.consumer import ConsumerCollector
 from streamlet.runtime.metrics.exposition import Exposition
-from streamlet.runtime.metrics.health import Known, Limits
+from streamlet.runtime.metrics.health import HealthLimits, MemberReport
 from streamlet.runtime.metrics.meters import Meters, Rate
 from streamlet.runtime.metrics.page import page
 from streamlet.runtime.metrics.server import MetricsServer, serving
@@ -29,7 +29,7 @@ from streamlet.runtime.metrics.values import Histogram, MemberHealth, Sample, Sn
 from streamlet.types import TaskId
 
 ROOT = Path(__file__).resolve().parents[4]
-LIMITS = Limits(loop_ms=300_000, heartbeat_ms=10_000)
+LIMITS = HealthLimits(loop_ms=300_000, heartbeat_ms=10_000)
 WELL = MemberHealth("RUNNING", 3, 200, True, ())
 HISTOGRAM = [1.0] + [0.0] * (len(SECONDS) - 1) + [2.0, 90.5]
 
@@ -181,7 +181,7 @@ def test_a_histogram_is_shown_cumulated() -> None:
 def test_when_a_member_is_alive_and_when_it_is_ready(
     told: MemberHealth, age_ms: int, alive: bool, ready: bool
 ) -> None:
-    members = {"h1-0": Known(told, age_ms), "h1-1": Known(WELL, 0)}
+    members = {"h1-0": MemberReport(told, age_ms), "h1-1": MemberReport(WELL, 0)}
     found = health.alive(members, LIMITS)
     assert found["ok"] == alive, found
     found = health.ready(members, LIMITS)
@@ -192,7 +192,7 @@ def test_when_a_member_is_alive_and_when_it_is_ready(
 
 def test_limits_are_the_applications() -> None:
     settings = Settings.load(overrides=["max.poll.interval.ms=5s", "session.timeout.ms=2s"])
-    assert Limits.from_settings(settings) == Limits(5_000, 2_000)
+    assert HealthLimits.from_settings(settings) == HealthLimits(5_000, 2_000)
 
 
 def get(url: str) -> tuple[int, bytes]:

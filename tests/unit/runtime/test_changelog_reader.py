@@ -15,7 +15,7 @@ from streamlet.errors import (
     UnreachableError,
 )
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.restore import PREFERRED_RECORDS, Restorer
+from streamlet.runtime.changelog_reader import PREFERRED_RECORDS, StoreChangelogReader
 from streamlet.runtime.restore_job import RestoreJob, RestoreProgress
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import encode_column
@@ -43,7 +43,7 @@ class World:
         self.told: list[RestoreProgress] = []
         self.source = CountingSource(self.log, headers=True)
         self.folder = folder
-        self.restorer = Restorer(
+        self.restorer = StoreChangelogReader(
             self.source,
             MemoryAdmin(self.log),
             self.clock,
@@ -180,7 +180,7 @@ def test_gaps_at_the_end_do_not_hold_a_restore_up(world: World) -> None:
 
 
 def test_without_positions_a_gap_at_the_end_is_waited_for_and_never_guessed(world: World) -> None:
-    restorer = Restorer(world.source, MemoryAdmin(world.log), world.clock)
+    restorer = StoreChangelogReader(world.source, MemoryAdmin(world.log), world.clock)
     world.flush(1, 1, a=1)
     world.log.gap(S0)
     state = world.state()
@@ -230,7 +230,7 @@ def test_a_log_cut_off_while_it_is_read_begins_again(world: World) -> None:
     world.flush(1, 1, S1, a=1)
     world.flush(1, 2, S1, a=2)
     small = SmallPolls(world.log)
-    restorer = Restorer(small, MemoryAdmin(world.log), world.clock)
+    restorer = StoreChangelogReader(small, MemoryAdmin(world.log), world.clock)
     restorer.add(world.job(state, (1, 29)))
     restorer.add(world.job(other, (1, 2), T1))
     restorer.step(0)
@@ -284,7 +284,7 @@ def test_a_log_cut_off_while_the_broker_goes_away_is_begun_again_when_it_is_back
     for i in range(1, 30):
         world.flush(1, i, a=i, b=i)
     state, admin = world.state(), Restarting(world.log)
-    restorer = Restorer(SaysItOnce(world.log), admin, world.clock)
+    restorer = StoreChangelogReader(SaysItOnce(world.log), admin, world.clock)
     restorer.add(world.job(state, (1, 29)))
     restorer.step(0)
     world.log.raise_start(S0, 57)
@@ -305,7 +305,7 @@ def test_an_error_of_the_broker_that_is_not_a_cut_off_log_is_raised(world: World
 
     world.flush(1, 1, a=1)
     state = world.state()
-    restorer = Restorer(Broken(world.log), MemoryAdmin(world.log), world.clock)
+    restorer = StoreChangelogReader(Broken(world.log), MemoryAdmin(world.log), world.clock)
     restorer.add(world.job(state))
     with pytest.raises(BrokerError, match="not authorised"):
         restorer.step(0)
@@ -318,7 +318,7 @@ def test_tasks_are_read_side_by_side_and_return_as_they_are_done(world: World) -
     for i in range(1, 4):
         world.flush(1, i, S1, a=i)
     states = {task: world.state(task) for task in (T0, T1)}
-    restorer = Restorer(SmallPolls(world.log), MemoryAdmin(world.log), world.clock)
+    restorer = StoreChangelogReader(SmallPolls(world.log), MemoryAdmin(world.log), world.clock)
     for task, state in states.items():
         restorer.add(world.job(state, None, task))
     steps = []
@@ -335,7 +335,7 @@ def test_a_task_given_up_is_not_restored_further(world: World) -> None:
     world.flush(1, 2, b=1)
     world.flush(1, 3, c=1)
     state = world.state()
-    restorer = Restorer(SmallPolls(world.log), MemoryAdmin(world.log), world.clock)
+    restorer = StoreChangelogReader(SmallPolls(world.log), MemoryAdmin(world.log), world.clock)
     restorer.add(world.job(state))
     assert restorer.step(0) == []
     restorer.remove(T0)
@@ -369,7 +369,7 @@ def test_memory_is_bounded_by_writing_the_largest_chunk(world: World) -> None:
     for i in range(1, 41):
         world.flush(1, i, S0, **{f"k{i}": i})
     world.flush(1, 1, S1, a=1, b=2, c=3)
-    restorer = Restorer(
+    restorer = StoreChangelogReader(
         SmallPolls(world.log), MemoryAdmin(world.log), world.clock, buffer_records=10
     )
     for task, state in states.items():
@@ -385,7 +385,9 @@ def test_a_bound_on_bytes_holds_too(world: World) -> None:
     for i in range(1, 101):
         world.flush(1, i, **{f"k{i}": i})
     state = world.state()
-    restorer = Restorer(SmallPolls(world.log), MemoryAdmin(world.log), world.clock, buffer_bytes=50)
+    restorer = StoreChangelogReader(
+        SmallPolls(world.log), MemoryAdmin(world.log), world.clock, buffer_bytes=50
+    )
     restorer.add(world.job(state))
     restorer.step(0)
     for _ in range(4):
@@ -399,7 +401,7 @@ def test_progress_is_told_with_rate_and_time_left(world: World) -> None:
     for i in range(1, 101):
         world.flush(1, i, a=i)
     state = world.state()
-    restorer = Restorer(
+    restorer = StoreChangelogReader(
         SmallPolls(world.log), MemoryAdmin(world.log), world.clock, world.told.append
     )
     restorer.add(world.job(state))
@@ -423,7 +425,7 @@ def test_a_restore_that_is_given_up_is_told_as_suspended(world: World) -> None:
     for i in range(1, 101):
         world.flush(1, i, a=i)
     state = world.state()
-    restorer = Restorer(
+    restorer = StoreChangelogReader(
         SmallPolls(world.log), MemoryAdmin(world.log), world.clock, world.told.append
     )
     restorer.add(world.job(state))

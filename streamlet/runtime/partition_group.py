@@ -33,7 +33,7 @@ class _Input:
         return self.waiting[0].timestamps[0]
 
 
-class Inputs:
+class PartitionGroup:
     """The buffers of a task.
 
     Args:

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 @attrs.define
-class Sending:
+class RecordCollector:
     """Counts what the producer refused in ``skipped``, and its dead letters among them.
 
     Args:

@@ -42,20 +42,20 @@ from streamlet.group.session import (
 from streamlet.group.session_events import JoinSoon
 from streamlet.group.values import Assignment
 from streamlet.runtime.activation import Activation
-from streamlet.runtime.active import ActiveTask, Stage
-from streamlet.runtime.board import Board
+from streamlet.runtime.active import ActiveTask, TaskStage
 from streamlet.runtime.commit import AtLeastOnceCommit, Settled
-from streamlet.runtime.copies import Copies, CopyEvent, CopyFailed, Lag, Promoted
-from streamlet.runtime.holdings import Holdings
 from streamlet.runtime.metrics.meters import Meters
-from streamlet.runtime.precopy import Precopy, Turns
+from streamlet.runtime.precopy import Precopy, ReleaseDelays
+from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.reclaim import Reclaims
+from streamlet.runtime.state_updater import CopyEvent, CopyFailed, CopyLag, Promoted, StateUpdater
+from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
 
-class OrdersGroup(Protocol):
+class TaskManagerGroup(Protocol):
     """What carrying out orders asks of the membership (``group.session``)."""
 
     def rejoin(self, reason: str, descriptions: int | None = None) -> None:
@@ -75,7 +75,7 @@ class OrdersGroup(Protocol):
         ...
 
 
-class Orders:
+class TaskManager:
     """What a worker does about its tasks.
 
     Args:
@@ -93,12 +93,12 @@ class Orders:
 
     def __init__(
         self,
-        board: Board,
+        board: RebalanceEvents,
         *,
-        group: OrdersGroup,
-        holdings: Holdings,
+        group: TaskManagerGroup,
+        holdings: TaskRegistry,
         activation: Activation,
-        copies: Copies | None,
+        copies: StateUpdater | None,
         commit: AtLeastOnceCommit,
         clock: Clock,
         settled: Callable[[Settled], None],
@@ -125,7 +125,7 @@ class Orders:
         self._last: CommitLast | None = None
         #: The usual commits before that.
         self.precopy = Precopy(handover_timeout_ms)
-        self._turns = Turns()
+        self._turns = ReleaseDelays()
         #: Whether something is open that others wait for.
         self.busy = False
         #: Whether they wait right now, or will in a moment: poll shorter.
@@ -264,7 +264,7 @@ class Orders:
 
     def _copy_news(self, news: CopyEvent) -> None:
         match news:
-            case Lag(task=task, lag=lag):
+            case CopyLag(task=task, lag=lag):
                 with self._board.rules() as rules:
                     rules.progress(task, lag, self._clock.now_ms())
                     decisions = rules.take()
@@ -404,7 +404,7 @@ class Orders:
                 self._holdings.stop(self._holdings.tasks[task] for task in tasks)
             case Resume(task=task):
                 active = self._holdings.tasks[task]
-                if active.stage is Stage.STOPPED:
+                if active.stage is TaskStage.STOPPED:
                     self._holdings.resume(active)
             case Close(task=task):
                 self._close(task)

@@ -9,7 +9,7 @@ import pytest
 from streamlet.errors import ProcessingError, RecordRefusedError
 from streamlet.kafka.ports import Headers
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.sending import Sending
+from streamlet.runtime.record_collector import RecordCollector
 from streamlet.runtime.task import Output
 from streamlet.types import TopicPartition
 
@@ -58,9 +58,9 @@ def output(*records: tuple[bytes, bytes], topic: str = "out") -> Output:
     return Output(topic, keys, values, times, origins=origins)
 
 
-def sent(policy: ErrorPolicy, given: Output) -> tuple[SmallSink, Sending]:
+def sent(policy: ErrorPolicy, given: Output) -> tuple[SmallSink, RecordCollector]:
     sink = SmallSink()
-    sending = Sending(sink, policy, "app")
+    sending = RecordCollector(sink, policy, "app")
     sending.send(given)
     return sink, sending
 

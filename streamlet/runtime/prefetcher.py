@@ -40,7 +40,7 @@ class _Fetched:
         self.start = offset
 
 
-class Ahead:
+class Prefetcher:
     """What was read ahead, by task.
 
     Args:

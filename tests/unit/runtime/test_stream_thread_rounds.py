@@ -11,18 +11,18 @@ import pytest
 from streamlet.clock import ManualClock, SystemClock
 from streamlet.errors import BrokerError, OutOfRangeError, TaskMigratedError, TimedOutError
 from streamlet.group.handover_values import AskHold, CommitLast
-from streamlet.runtime.ahead import Ahead
 from streamlet.runtime.closing import Closer
 from streamlet.runtime.opening import OpenTask
-from streamlet.runtime.postponed import Postponed
-from streamlet.runtime.worker import CLOSE_LATER_MS, HOLD_OFF_MS, Worker
+from streamlet.runtime.postponed import PostponedCommit
+from streamlet.runtime.prefetcher import Prefetcher
+from streamlet.runtime.stream_thread import CLOSE_LATER_MS, HOLD_OFF_MS, StreamThread
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import Group, wait_for
 from tests.unit.runtime.test_closing import LONG_MS, SOON_S, Stores
 
 
 @pytest.fixture
-def worker(tmp_path: Path) -> Iterable[Worker]:
+def worker(tmp_path: Path) -> Iterable[StreamThread]:
     """A worker that was not started: the test goes round for it."""
     group = Group(tmp_path)
     with group.cluster:
@@ -62,7 +62,7 @@ class Holds:
 
 
 def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
+    worker: StreamThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else that commit would begin while the hold is granted, and stopped tasks wait for it."""
     commits, holds = Commits(2), Holds()
@@ -79,7 +79,9 @@ def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
     assert (commits.begun, holds.asked) == (1, [7])
 
 
-def test_a_last_commit_waits_for_no_other(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_last_commit_waits_for_no_other(
+    worker: StreamThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An order that was replaced may have left the wish for a commit before its hold."""
     went_on: list[bool] = []
     worker._orders.precopy.begin(0)
@@ -90,7 +92,7 @@ def test_a_last_commit_waits_for_no_other(worker: Worker, monkeypatch: pytest.Mo
     assert went_on == [True]
 
 
-def test_input_that_is_gone_is_not_read_ahead_and_harms_nobody(worker: Worker) -> None:
+def test_input_that_is_gone_is_not_read_ahead_and_harms_nobody(worker: StreamThread) -> None:
     """A purge may take what a task began to read; the mark is behind it."""
     log, words = worker._source._log, [TopicPartition("words", n) for n in range(2)]  # type: ignore[attr-defined]
     for partition in words:
@@ -103,7 +105,7 @@ def test_input_that_is_gone_is_not_read_ahead_and_harms_nobody(worker: Worker) -
     assert worker.holdings.ahead.give(TaskId(0, 1), {words[1]: 3}) is None
 
 
-def test_input_that_is_gone_under_a_running_task_is_an_error(worker: Worker) -> None:
+def test_input_that_is_gone_under_a_running_task_is_an_error(worker: StreamThread) -> None:
     log, partition = worker._source._log, TopicPartition("words", 1)  # type: ignore[attr-defined]
     log.append(partition, [b"k"] * 4, [b"v"] * 4)
     log.raise_start(partition, 3)
@@ -113,7 +115,7 @@ def test_input_that_is_gone_under_a_running_task_is_an_error(worker: Worker) -> 
 
 
 def test_topics_that_are_not_ready_in_time_are_looked_at_again(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    worker: StreamThread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def look(now: int) -> bool:
         raise TimedOutError("topics without a leader after creation: ['app-counts-changelog']")
@@ -123,7 +125,7 @@ def test_topics_that_are_not_ready_in_time_are_looked_at_again(
     assert "looking at topics: topics without a leader" in caplog.text
 
 
-def test_what_was_read_ahead_is_let_go_with_a_round_that_failed(worker: Worker) -> None:
+def test_what_was_read_ahead_is_let_go_with_a_round_that_failed(worker: StreamThread) -> None:
     """The rest of that round's batches were not taken: there would be a hole."""
     log, words = worker._source._log, TopicPartition("words", 0)  # type: ignore[attr-defined]
     log.append(words, [b"k"] * 4, [b"v"] * 4)
@@ -137,9 +139,9 @@ def test_the_input_of_a_task_that_moves_is_read_before_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[TaskId, bool] = {}
-    give = Ahead.give
+    give = Prefetcher.give
 
-    def noting(self: Ahead, task: TaskId, positions: dict[TopicPartition, int]) -> object:
+    def noting(self: Prefetcher, task: TaskId, positions: dict[TopicPartition, int]) -> object:
         batches = give(self, task, positions)
         given[task] = batches is not None
         return batches
@@ -152,7 +154,7 @@ def test_the_input_of_a_task_that_moves_is_read_before_it_runs(
             wait_for(lambda: group.put_out == 120, "the first counts")
             assert not any(given.values()), "nobody had them before"
             given.clear()
-            monkeypatch.setattr(Ahead, "give", noting)
+            monkeypatch.setattr(Prefetcher, "give", noting)
             group.member("b")
             wait_for(lambda: group.shares() == [2, 2], "b has its share")
             group.produce(3)
@@ -164,7 +166,7 @@ def test_the_input_of_a_task_that_moves_is_read_before_it_runs(
 
 
 def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
+    worker: StreamThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commits, clock = Commits(0), ManualClock()
     for name, value in (("_commit", commits), ("_clock", clock)):
@@ -185,7 +187,7 @@ def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
 
 
 def test_stores_that_were_lost_are_closed_at_once(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
+    worker: StreamThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The group may give us the tasks back as soon as we have joined anew."""
     closer, stores = Closer(SystemClock(), LONG_MS), Stores()
@@ -217,12 +219,12 @@ class Refusing(Commits):
 
 
 def test_a_commit_that_is_refused_for_good_ends_the_worker(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
+    worker: StreamThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that starts anew makes the changelog again; one that tries on never would."""
     commits, clock = Refusing(1), ManualClock()
     monkeypatch.setattr(worker, "_commit", commits)
-    monkeypatch.setattr(worker, "_postponed", Postponed(clock, 1_000))
+    monkeypatch.setattr(worker, "_postponed", PostponedCommit(clock, 1_000))
     worker._commit_step()
     worker._commit_step()
     assert commits.begun == 1, "it is not tried again at once"
@@ -233,7 +235,7 @@ def test_a_commit_that_is_refused_for_good_ends_the_worker(
 
 @pytest.mark.parametrize(("leaving", "told"), [(None, 0), ("leaving", 1)])
 def test_nobody_is_told_of_a_drain_but_of_one_that_is_over(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch, leaving: str | None, told: int
+    worker: StreamThread, monkeypatch: pytest.MonkeyPatch, leaving: str | None, told: int
 ) -> None:
     """What it still does then comes behind everything else: it must have left before."""
     order: list[str] = []

@@ -14,11 +14,11 @@ from streamlet.group.handover_values import HandoverRules, Stage
 from streamlet.group.session import Assigned, CommitDone, Lost
 from streamlet.group.session_events import JoinSoon
 from streamlet.group.values import Assignment
-from streamlet.runtime.board import Board
 from streamlet.runtime.commit import Settled
-from streamlet.runtime.holdings import Holdings
 from streamlet.runtime.metrics.meters import Meters
-from streamlet.runtime.orders import Orders
+from streamlet.runtime.rebalance_events import RebalanceEvents
+from streamlet.runtime.task_manager import TaskManager
+from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.testing.ports import MemoryLog, MemorySource
 from streamlet.types import TaskId
 
@@ -55,20 +55,22 @@ class Wanted:
 class Scene:
     """A worker of which only the rules and what they lead to are real; it runs ``T``, claimed."""
 
-    board: Board = attrs.field(factory=lambda: Board(Handover(HandoverRules())))
+    board: RebalanceEvents = attrs.field(factory=lambda: RebalanceEvents(Handover(HandoverRules())))
     commit: OneCommit = attrs.field(factory=OneCommit)
     wanted: Wanted = attrs.field(factory=Wanted)
     clock: ManualClock = attrs.field(factory=ManualClock)
-    orders: Orders = attrs.field(init=False)
+    orders: TaskManager = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         clock = self.clock
         source = MemorySource(MemoryLog())
         nobody = cast(Any, None)
-        self.orders = Orders(
+        self.orders = TaskManager(
             self.board,
             group=nobody,
-            holdings=Holdings(source, cache_bytes=1, most_buffered=1, forget=lambda active: None),
+            holdings=TaskRegistry(
+                source, cache_bytes=1, most_buffered=1, forget=lambda active: None
+            ),
             activation=cast(Any, self.wanted),
             copies=None,
             commit=cast(Any, self.commit),

@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tests.unit.runtime.test_restore import S0, T0, World, number
+from tests.unit.runtime.test_changelog_reader import S0, T0, World, number
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from streamlet.group.session import Assigned, Lost, SessionEvent
 from streamlet.types import TaskId
 
 
-class Board:
+class RebalanceEvents:
     """One slot for the newest assignment, a queue for other events, and the rules.
 
     Args:

@@ -18,9 +18,9 @@ from streamlet.errors import BrokerError, StateLockedError, StreamletError, Time
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime import copies as copies_module
-from streamlet.runtime.copies import Copies, CopyEvent, CopyFailed, Lag, Promoted
-from streamlet.runtime.restore import GENTLE_RECORDS, POLL_RECORDS, Restorer
+from streamlet.runtime import state_updater
+from streamlet.runtime.changelog_reader import GENTLE_RECORDS, POLL_RECORDS, StoreChangelogReader
+from streamlet.runtime.state_updater import CopyEvent, CopyFailed, CopyLag, Promoted, StateUpdater
 from streamlet.state.changelog import encode_column
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
@@ -84,10 +84,10 @@ class World:
         if unsteady:
             admin, source = Unsteady(admin), Unsteady(source)
         self.parts = {"admin": admin, "source": source}
-        self.copies = Copies(
+        self.copies = StateUpdater(
             counting(),
             directory=self.directory,
-            restorer=Restorer(source, admin, clock, positions=self.source.positions),
+            restorer=StoreChangelogReader(source, admin, clock, positions=self.source.positions),
             positions=self,
             admin=admin,
             settings=Settings.load(),
@@ -138,7 +138,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 def test_a_copy_follows_its_changelog_and_tells_how_far_behind_it_is(world: World) -> None:
     world.flush(1, a=1, b=1)
     world.copies.set(frozenset({T0}))
-    world.see(lambda event: event == Lag(T0, 0))
+    world.see(lambda event: event == CopyLag(T0, 0))
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_a_broker_that_is_away_while_a_copy_is_opened_only_delays_it(
         world.flush(1, C1, a=1)
         world.parts[part].fails = call
         world.copies.set(frozenset({T0, T1}))
-        world.see(lambda event: event == Lag(T0, 0))
-        world.see(lambda event: event == Lag(T1, 0))
+        world.see(lambda event: event == CopyLag(T0, 0))
+        world.see(lambda event: event == CopyLag(T1, 0))
         assert world.parts[part].failed == 1
     finally:
         world.copies.close()
@@ -170,7 +170,7 @@ def test_a_broker_that_is_away_while_a_copy_is_opened_only_delays_it(
 def test_a_promoted_copy_is_as_of_the_commit_and_not_beyond(world: World) -> None:
     world.flush(1, a=1, b=1)
     world.copies.set(frozenset({T0}))
-    world.see(lambda event: event == Lag(T0, 0))
+    world.see(lambda event: event == CopyLag(T0, 0))
     world.flush(2, a=2)
     world.flush(3, b=3, c=3)  # its commit never came
     world.copies.promote(T0, StateNumber(1, 2), {C0: world.log.end(C0)})
@@ -203,7 +203,7 @@ def test_beside_tasks_that_run_copies_are_read_little_at_a_time(world: World) ->
 
 def test_a_promoted_copy_is_no_copy_any_more(world: World) -> None:
     world.copies.set(frozenset({T0, T1}))
-    world.see(lambda event: event == Lag(T1, 0))
+    world.see(lambda event: event == CopyLag(T1, 0))
     world.copies.promote(T0, None, {C0: 0})
     assert world.copies.wanted == {T1}
     world.promoted(T0).opened.close()
@@ -212,7 +212,7 @@ def test_a_promoted_copy_is_no_copy_any_more(world: World) -> None:
 def test_what_is_not_open_cannot_be_promoted(world: World) -> None:
     held = world.directory.lock_task(T0)
     world.copies.set(frozenset({T0, T1}))
-    world.see(lambda event: event == Lag(T1, 0))
+    world.see(lambda event: event == CopyLag(T1, 0))
     world.copies.promote(T0, None, {C0: 0})
     world.see(lambda event: isinstance(event, CopyFailed) and event.task == T0)
     held.release()
@@ -221,14 +221,14 @@ def test_what_is_not_open_cannot_be_promoted(world: World) -> None:
 def test_a_folder_that_is_held_is_tried_again(world: World) -> None:
     held = world.directory.lock_task(T0)
     world.copies.set(frozenset({T0, T1}))
-    world.see(lambda event: event == Lag(T1, 0))
+    world.see(lambda event: event == CopyLag(T1, 0))
     held.release()
-    world.see(lambda event: event == Lag(T0, 0))
+    world.see(lambda event: event == CopyLag(T0, 0))
 
 
 def test_a_copy_that_is_wanted_no_more_frees_its_folder(world: World) -> None:
     world.copies.set(frozenset({T0, T1}))
-    world.see(lambda event: event == Lag(T0, 0))
+    world.see(lambda event: event == CopyLag(T0, 0))
     world.copies.set(frozenset({T1}))
 
     def free() -> bool:
@@ -255,32 +255,32 @@ def test_what_is_about_to_be_promoted_is_read_before_everything_else(world: Worl
     read = list(world.source.read)
     assert C0 not in read[: read.index(C1) + 199], "the other one waited"
     world.copies.prefer(frozenset())
-    world.see(lambda event: event == Lag(T0, 0))
+    world.see(lambda event: event == CopyLag(T0, 0))
 
 
 def test_a_broker_that_is_away_for_a_while_only_delays(world: World) -> None:
     world.source.broken = True
     world.flush(1, a=1)
     world.copies.set(frozenset({T0}))
-    world.see(lambda event: event == Lag(T0, 1))
+    world.see(lambda event: event == CopyLag(T0, 1))
     world.source.broken = False
-    world.see(lambda event: event == Lag(T0, 0))
+    world.see(lambda event: event == CopyLag(T0, 0))
 
 
 def test_a_changelog_that_lost_records_makes_no_copy_until_it_was_written_again(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A copy of what is left would be told to be caught up."""
-    monkeypatch.setattr(copies_module, "AGAIN_MS", 1)
+    monkeypatch.setattr(state_updater, "AGAIN_MS", 1)
     world.flush(1, a=1, b=1)
     ends = {C0: 4}
     world.commit = Committed(9, CommitMetadata(1, "m", 1, ends, StateNumber(1, 2)).to_text())
     world.copies.set(frozenset({T0}))
     wait_for(lambda: "no copy of task 0_0 is made" in caplog.text, "it says so")
     assert f"{C0} ends at 2, the commit was made when it ended at 4" in caplog.text
-    assert Lag(T0, 0) not in world.copies.take()
+    assert CopyLag(T0, 0) not in world.copies.take()
     world.flush(2, a=2, b=2)
-    world.see(lambda event: event == Lag(T0, 0))
+    world.see(lambda event: event == CopyLag(T0, 0))
 
 
 def test_a_copy_that_was_read_to_the_ends_is_promoted_though_its_changelog_lost_them(
@@ -290,7 +290,7 @@ def test_a_copy_that_was_read_to_the_ends_is_promoted_though_its_changelog_lost_
         world.flush(1, tp, a=1)
         world.flush(2, tp, a=2)
         world.copies.set(world.copies.wanted | {task})
-        world.see(lambda event, task=task: event == Lag(task, 0))  # type: ignore[misc]
+        world.see(lambda event, task=task: event == CopyLag(task, 0))  # type: ignore[misc]
     world.log.lose_tail(C0, 1)
     wait_for(
         lambda: f"the copy of task 0_0 is kept: {C0} lost records" in caplog.text, "it is kept"
@@ -309,7 +309,7 @@ def test_a_copy_that_is_ahead_of_the_commit_is_not_promoted_and_stays(world: Wor
     for number in (1, 2, 3):
         world.flush(number, a=number)
     world.copies.set(frozenset({T0}))
-    world.see(lambda event: event == Lag(T0, 0))
+    world.see(lambda event: event == CopyLag(T0, 0))
     world.copies.promote(T0, StateNumber(1, 1), {C0: world.log.end(C0)})
     failed = world.see(lambda event: isinstance(event, CopyFailed))
     assert isinstance(failed, CopyFailed)
@@ -324,15 +324,15 @@ def test_a_copy_whose_store_refuses_is_closed_alone_and_opened_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes back by itself: the worker asks for each copy once."""
-    monkeypatch.setattr(copies_module, "AGAIN_MS", 1)
+    monkeypatch.setattr(state_updater, "AGAIN_MS", 1)
     world.copies.set(frozenset({T0, T1}))
-    world.see(lambda event: event == Lag(T1, 0))
+    world.see(lambda event: event == CopyLag(T1, 0))
     world.log.append(C0, [b"a"], [b""])  # no number in front: not ours
     other = world.copies._open[T1]
     world.see(lambda event: isinstance(event, CopyFailed))
     world.told.clear()
     world.log.lose_tail(C0, world.log.end(C0) - 1)  # what was not ours is gone
-    world.see(lambda event: event == Lag(T0, 0))
+    world.see(lambda event: event == CopyLag(T0, 0))
     assert world.copies._open[T1] is other, "the other copy was read on"
     assert not any(isinstance(e, CopyFailed) and e.task == T1 for e in world.told)
 
@@ -357,7 +357,7 @@ def test_threads_of_the_database_do_not_stay_behind_others(tmp_path: Path) -> No
 _DATABASE_THREADS = """
 import os, sys
 from pathlib import Path
-from tests.unit.runtime.test_copies import T0, T1, Lag, World, wait_for
+from tests.unit.runtime.test_state_updater import T0, T1, CopyLag, World, wait_for
 
 world, turns = World(Path(sys.argv[1])), []
 keep = world.copies._keep
@@ -365,7 +365,7 @@ world.copies._keep = lambda background: (turns.append(background), keep(backgrou
 world.copies.prefer(frozenset({T1}))
 wait_for(lambda: True in turns, "it is the background thread that opens the first")
 world.copies.set(frozenset({T0}))
-world.see(lambda event: event == Lag(T0, 0))
+world.see(lambda event: event == CopyLag(T0, 0))
 tasks = Path("/proc/self/task").iterdir()
 threads = {int(task.name): (task / "comm").read_text().strip() for task in tasks}
 of_rocksdb = {thread: name for thread, name in threads.items() if name.startswith("rocksdb")}
@@ -388,7 +388,7 @@ def test_when_the_thread_breaks_all_who_wait_hear_of_it_and_nothing_stays_open(
 
     world = World(tmp_path)
     world.copies.set(frozenset({T0, T1}))
-    world.see(lambda event: event == Lag(T1, 0))
+    world.see(lambda event: event == CopyLag(T1, 0))
     monkeypatch.setattr(world.source, "unassign", refused)
     monkeypatch.setattr(world.source, "poll", bug)
     both = world.copies._threads
@@ -405,7 +405,7 @@ def test_when_the_thread_breaks_all_who_wait_hear_of_it_and_nothing_stays_open(
 
 def test_closing_frees_what_was_promoted_and_never_taken(world: World, tmp_path: Path) -> None:
     world.copies.set(frozenset({T0}))
-    world.see(lambda event: event == Lag(T0, 0))
+    world.see(lambda event: event == CopyLag(T0, 0))
     world.copies.promote(T0, None, {C0: 0})
     wait_for(lambda: not world.copies._events.empty(), "it was promoted")
     world.copies.close()

@@ -29,31 +29,31 @@ from streamlet.errors import (
 from streamlet.group.commands import CommitOutcome
 from streamlet.kafka.ports import PartitionBatch, RecordSink, RecordSource
 from streamlet.runtime.activation import Activation
-from streamlet.runtime.active import ActiveTask, Stage
-from streamlet.runtime.board import Board
+from streamlet.runtime.active import ActiveTask, TaskStage
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.cleanup import Cleanup
 from streamlet.runtime.closing import Closer
 from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.control_link import ControlLink
-from streamlet.runtime.copies import Copies
-from streamlet.runtime.holdings import Holdings
 from streamlet.runtime.last_commit import LastCommit
 from streamlet.runtime.metrics.advisor import Advisor
-from streamlet.runtime.metrics.measure import Member, lags_of, measure, roles_of
+from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.opening import blamed
-from streamlet.runtime.orders import Orders
 from streamlet.runtime.out_of_range import OutOfRange
 from streamlet.runtime.outside import Observer, WorkerCounters, WorkerGroup
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.postponed import Postponed
+from streamlet.runtime.postponed import PostponedCommit
 from streamlet.runtime.purge import Purge
+from streamlet.runtime.rebalance_events import RebalanceEvents
+from streamlet.runtime.record_collector import RecordCollector
 from streamlet.runtime.reporting import Reporter
-from streamlet.runtime.sending import Sending
+from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.store_failures import StoreFailures
 from streamlet.runtime.task import Output
+from streamlet.runtime.task_manager import TaskManager
+from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.watchdog import Watchdog
 from streamlet.types import TaskId, TopicPartition
 
@@ -91,7 +91,7 @@ FAREWELL_MS = 1_000
 MEASURE_MS = 1_000
 
 
-class Worker:
+class StreamThread:
     """Runs the tasks the group gives it.
 
     Args:
@@ -122,11 +122,11 @@ class Worker:
         settings: Settings,
         *,
         group: WorkerGroup,
-        board: Board,
+        board: RebalanceEvents,
         source: RecordSource,
         sink: RecordSink,
         activation: Activation,
-        copies: Copies | None,
+        copies: StateUpdater | None,
         commit: AtLeastOnceCommit,
         catalog: Catalog,
         purge: Purge,
@@ -145,21 +145,21 @@ class Worker:
         self.meters = meters or Meters(clock)
         self._advisor, self._cleanup = advisor, cleanup
         self._group, self._board, self._source, self._sink = group, board, source, sink
-        self._sending = Sending(sink, policy, activation.application)
+        self._sending = RecordCollector(sink, policy, activation.application)
         self._activation, self._copies, self._commit = activation, copies, commit
         self._catalog, self._purge = catalog, purge
         self._watchdog = Watchdog(clock, settings.max_poll_interval_ms)
         self._clock, self._observer = clock, observer
         self._link, self._reporter = link, reporter
         self._closer = Closer(clock, _close_later_ms(settings, siblings))
-        self.holdings = Holdings(
+        self.holdings = TaskRegistry(
             source,
             cache_bytes=settings.cache_max_bytes,
             most_buffered=settings.buffered_records_per_partition,
             forget=self._forget,
             close=self._closer.close,
         )
-        self._orders = Orders(
+        self._orders = TaskManager(
             board,
             group=group,
             holdings=self.holdings,
@@ -184,7 +184,7 @@ class Worker:
         self.on_drained: Callable[[], None] = lambda: None
         self._told: tuple[TaskId, ...] = ()
         self._next_commit_ms = self._next_measure_ms = self._collect_by_ms = 0
-        self._postponed = Postponed(clock, settings.session_timeout_ms // 2)
+        self._postponed = PostponedCommit(clock, settings.session_timeout_ms // 2)
         #: Of the last round: whether more records were there than it took; whether some wait.
         self._backlog = self._waiting = False
 
@@ -259,7 +259,7 @@ class Worker:
         self._set_state("PENDING_SHUTDOWN")
         for task in self._activation.tasks:
             self._activation.cancel(task)
-        self.holdings.stop(self.holdings.of_stage(Stage.RUNNING))
+        self.holdings.stop(self.holdings.of_stage(TaskStage.RUNNING))
         try:
             self._commit_last()
         except EntryTooLargeError as error:
@@ -320,7 +320,7 @@ class Worker:
         if batches:
             self.meters.process.add_ns(self._clock.now_ns() - polled)
         self._waiting = False
-        for active in self.holdings.of_stage(Stage.RUNNING):
+        for active in self.holdings.of_stage(TaskStage.RUNNING):
             self._process_waiting(active, now)
 
     def _poll(self) -> list[PartitionBatch]:
@@ -523,7 +523,7 @@ class Worker:
         )
 
     def _set_state(self, state: str) -> None:
-        running = tuple(active.task for active in self.holdings.of_stage(Stage.RUNNING))
+        running = tuple(active.task for active in self.holdings.of_stage(TaskStage.RUNNING))
         if (state, running) != (self.state, self._told):
             self.state, self._told = state, running
             self._observer.state_changed(state, running)
@@ -537,7 +537,7 @@ class Worker:
         live = [one.processor.counters for one in self.holdings.tasks.values() if one.processor]
         with self._board.rules() as rules:
             roles, lags = roles_of(rules), lags_of(rules)
-        member = Member(
+        member = MeasuredMember(
             state=self.state,
             mode=self._settings.stream_rebalancing_mode,
             polled=self.counters.records,

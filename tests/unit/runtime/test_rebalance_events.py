@@ -10,21 +10,21 @@ from streamlet.group.handover import Handover
 from streamlet.group.handover_values import Close, HandoverRules
 from streamlet.group.session import Assigned, CommitDone, Lost
 from streamlet.group.values import Assignment
-from streamlet.runtime.board import Board
+from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.types import TaskId
 
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
 
 
-def board() -> Board:
-    return Board(Handover(HandoverRules()))
+def board() -> RebalanceEvents:
+    return RebalanceEvents(Handover(HandoverRules()))
 
 
 def assigned(generation: int, *active: TaskId) -> Assigned:
     return Assigned(generation, "m", Assignment(frozenset(active)), True, False)
 
 
-def apply(board: Board) -> None:
+def apply(board: RebalanceEvents) -> None:
     """What the worker does in a round."""
     with board.news() as (rules, _, news):
         if news is not None:

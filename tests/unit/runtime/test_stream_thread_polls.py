@@ -10,18 +10,18 @@ import pytest
 
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.board import Board
-from streamlet.runtime.worker import (
+from streamlet.runtime.rebalance_events import RebalanceEvents
+from streamlet.runtime.stream_thread import (
     IDLE_MS,
     POLL_BUSY_RECORDS,
     POLL_MS,
     POLL_RECORDS,
     QUIET_MS,
-    Worker,
+    StreamThread,
 )
 from streamlet.types import TopicPartition
 from tests.unit.runtime.members import Group
-from tests.unit.runtime.test_worker_rounds import Commits
+from tests.unit.runtime.test_stream_thread_rounds import Commits
 
 WORDS = TopicPartition("words", 0)
 
@@ -49,7 +49,7 @@ class Played:
 @pytest.fixture
 def played(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[Worker, Played, Commits]]:
+) -> Iterator[tuple[StreamThread, Played, Commits]]:
     """A worker that runs a task, as far as it knows."""
     group = Group(tmp_path)
     with group.cluster:
@@ -57,7 +57,7 @@ def played(
         source, commits = Played(), Commits(0)
         with monkeypatch.context() as patch:
             patch.setattr(worker, "_source", cast(RecordSource, source))
-            patch.setattr(worker, "_board", cast(Board, source))
+            patch.setattr(worker, "_board", cast(RebalanceEvents, source))
             patch.setattr(worker, "_commit", commits)
             patch.setattr(worker.holdings, "by_partition", {WORDS: cast(ActiveTask, None)})
             yield worker, source, commits
@@ -65,7 +65,7 @@ def played(
 
 
 def test_a_quiet_worker_waits_longer_for_the_first_record_than_for_the_last(
-    played: tuple[Worker, Played, Commits],
+    played: tuple[StreamThread, Played, Commits],
 ) -> None:
     worker, source, _ = played
     worker._poll()
@@ -73,7 +73,7 @@ def test_a_quiet_worker_waits_longer_for_the_first_record_than_for_the_last(
 
 
 def test_a_commit_that_is_prepared_and_records_that_wait_are_gone_on_with(
-    played: tuple[Worker, Played, Commits],
+    played: tuple[StreamThread, Played, Commits],
 ) -> None:
     worker, source, commits = played
     commits.left = 1
@@ -83,7 +83,7 @@ def test_a_commit_that_is_prepared_and_records_that_wait_are_gone_on_with(
     assert source.asked == [(POLL_RECORDS, POLL_MS, 0)] * 2
 
 
-def test_who_is_waited_for_waits_for_news(played: tuple[Worker, Played, Commits]) -> None:
+def test_who_is_waited_for_waits_for_news(played: tuple[StreamThread, Played, Commits]) -> None:
     worker, source, _ = played
     worker._orders.urgent = True
     worker._poll()
@@ -91,7 +91,7 @@ def test_who_is_waited_for_waits_for_news(played: tuple[Worker, Played, Commits]
 
 
 def test_a_backlog_is_worked_off_without_a_wait_also_then(
-    played: tuple[Worker, Played, Commits],
+    played: tuple[StreamThread, Played, Commits],
 ) -> None:
     worker, source, _ = played
     worker._orders.urgent = True
@@ -109,7 +109,7 @@ def test_a_backlog_is_worked_off_without_a_wait_also_then(
     [(True, True, POLL_MS), (True, False, QUIET_MS), (False, False, IDLE_MS)],
 )
 def test_a_worker_that_runs_nothing_waits_for_news_only(
-    played: tuple[Worker, Played, Commits], busy: bool, urgent: bool, wait_ms: int
+    played: tuple[StreamThread, Played, Commits], busy: bool, urgent: bool, wait_ms: int
 ) -> None:
     worker, source, _ = played
     worker.holdings.by_partition.clear()

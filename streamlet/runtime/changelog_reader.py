@@ -24,11 +24,11 @@ from streamlet.runtime.opening import blamed
 from streamlet.runtime.outdated import outdated, outdated_table
 from streamlet.runtime.restore_job import (
     OPEN_END,
-    Part,
+    ChangelogPart,
     Phase,
     RestoreJob,
     RestoreProgress,
-    Run,
+    RestoreRun,
     mistrust,
     prepare_rewrite,
     reader_of,
@@ -59,7 +59,7 @@ PREFERRED_RECORDS = 500
 PROGRESS_MS = 250
 
 
-class Restorer:
+class StoreChangelogReader:
     """Restores tasks side by side; see the module. For one thread.
 
     Args:
@@ -93,9 +93,9 @@ class Restorer:
         self._buffer_records = buffer_records
         self._buffer_bytes = buffer_bytes
         self._added: list[RestoreJob] = []
-        self._runs: dict[TaskId, Run] = {}
+        self._runs: dict[TaskId, RestoreRun] = {}
         #: Partitions with something left to read: assigned to the consumer, all but the waiting.
-        self._open: dict[TopicPartition, Part] = {}
+        self._open: dict[TopicPartition, ChangelogPart] = {}
         self._beyond: dict[TaskId, StateNumber] = {}
         self._abandoned: list[TaskId] = []
         self._preferred: frozenset[TaskId] = frozenset()
@@ -213,7 +213,7 @@ class Restorer:
             for task, run in self._runs.items()
         }
 
-    def _lag(self, part: Part) -> int:
+    def _lag(self, part: ChangelogPart) -> int:
         end: int | None = part.end
         if end == OPEN_END:
             end = None if part.tp in self._waiting else self._source.known_end(part.tp)
@@ -275,12 +275,12 @@ class Restorer:
                 log.warning("task %s starts over: %s", job.task, reason)
                 with blamed(job.task):
                     job.state.wipe()
-            self._begin(Run(job, []), starts, old)
+            self._begin(RestoreRun(job, []), starts, old)
             del self._added[0]
 
     def _begin(
         self,
-        run: Run,
+        run: RestoreRun,
         starts: Mapping[TopicPartition, int],
         old: Mapping[TopicPartition, str] | None = None,
     ) -> None:
@@ -291,7 +291,7 @@ class Restorer:
             if run.job.topic_ids.get(tp.topic):
                 state.topic_ids[tp.topic] = run.job.topic_ids[tp.topic]
         run.parts = [
-            Part(
+            ChangelogPart(
                 run.job.task,
                 tp,
                 store,
@@ -316,7 +316,7 @@ class Restorer:
         read = tp in self._open and tp not in self._waiting
         return self._clock.wall_ms(), self._source.known_end(tp) if read else None
 
-    def _begin_again(self, run: Run, reason: str) -> None:
+    def _begin_again(self, run: RestoreRun, reason: str) -> None:
         starts = self._admin.start_offsets([part.tp for part in run.parts])
         log.warning("task %s starts over: %s", run.job.task, reason)
         self._stop(run.parts)
@@ -328,7 +328,7 @@ class Restorer:
             run.job.state.wipe()
         self._begin(run, starts)
 
-    def _abandon(self, run: Run) -> None:
+    def _abandon(self, run: RestoreRun) -> None:
         """Give up a task whose local state is damaged, and not in its changelogs either."""
         with blamed(run.job.task):
             run.job.state.wipe()
@@ -336,7 +336,7 @@ class Restorer:
         self._beyond[run.job.task] = run.job.limit or NO_STATE
         self._abandoned.append(run.job.task)
 
-    def _read_on(self, parts: Sequence[Part]) -> None:
+    def _read_on(self, parts: Sequence[ChangelogPart]) -> None:
         """Have the consumer read those that are behind their end."""
         behind = {p.tp: p for p in parts if p.position < p.end and p.tp not in self._open}
         if behind:
@@ -344,7 +344,7 @@ class Restorer:
             self._open.update(behind)
             self._share()
 
-    def _stop(self, parts: Sequence[Part]) -> None:
+    def _stop(self, parts: Sequence[ChangelogPart]) -> None:
         reading = [part.tp for part in parts if self._open.pop(part.tp, None) is not None]
         if reading:
             self._waiting.difference_update(reading)
@@ -455,7 +455,7 @@ class Restorer:
         """A number above the commit's that a done task met, if that proves a later commit."""
         return self._beyond.pop(task, None)
 
-    def _written(self, run: Run, write: Callable[[], None]) -> bool:
+    def _written(self, run: RestoreRun, write: Callable[[], None]) -> bool:
         """Write; if the store turns out to be damaged, begin the task again, once."""
         try:
             with blamed(run.job.task):
@@ -476,7 +476,7 @@ class Restorer:
                 if part.position < part.end and now - part.told_ms >= PROGRESS_MS:
                     self._progress(part.progress("batch", now))
 
-    def _tell_all(self, run: Run, phase: Phase) -> None:
+    def _tell_all(self, run: RestoreRun, phase: Phase) -> None:
         if self._progress is not None:
             now = self._clock.now_ms()
             for part in run.parts:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.runtime import ahead as module
-from streamlet.runtime.ahead import Ahead, from_offset
+from streamlet.runtime import prefetcher as module
+from streamlet.runtime.prefetcher import Prefetcher, from_offset
 from streamlet.testing.ports import MemoryLog, MemorySource
 from streamlet.types import TaskId, TopicPartition
 
@@ -21,7 +21,7 @@ class World:
         for topic in ("a", "b"):
             self.log.create(topic, 2)
         self.source = MemorySource(self.log)
-        self.ahead = Ahead(self.source)
+        self.ahead = Prefetcher(self.source)
 
     def write(self, partition: TopicPartition, count: int) -> None:
         """Records whose values are their offsets."""

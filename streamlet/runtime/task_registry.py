@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from streamlet.kafka.ports import PartitionBatch, RecordSource
-from streamlet.runtime.active import ActiveTask, Stage
-from streamlet.runtime.ahead import Ahead
+from streamlet.runtime.active import ActiveTask, TaskStage
 from streamlet.runtime.opening import OpenTask
+from streamlet.runtime.prefetcher import Prefetcher
 from streamlet.types import TaskId, TopicPartition
 
 
-class Holdings:
+class TaskRegistry:
     """Which tasks are held, which of them run, and what is fetched for them.
 
     Args:
@@ -42,7 +42,7 @@ class Holdings:
         self.by_partition: dict[TopicPartition, ActiveTask] = {}
         self._paused: set[TopicPartition] = set()
         #: Input of tasks to come, and what was read so of tasks that run now.
-        self.ahead = Ahead(source)
+        self.ahead = Prefetcher(source)
         self._kept: list[PartitionBatch] = []
 
     @property
@@ -50,7 +50,7 @@ class Holdings:
         """Whether no task runs, so that nothing has to be done between two steps."""
         return not self.by_partition
 
-    def of_stage(self, stage: Stage) -> list[ActiveTask]:
+    def of_stage(self, stage: TaskStage) -> list[ActiveTask]:
         """The tasks in a stage, in order."""
         return [active for active in self.tasks.values() if active.stage is stage]
 
@@ -70,7 +70,7 @@ class Holdings:
     def resume(self, active: ActiveTask) -> None:
         """Let a restored or stopped task process, from where it is."""
         assert active.processor is not None
-        active.move_to(Stage.RUNNING)
+        active.move_to(TaskStage.RUNNING)
         active.halted = ""
         self.by_partition |= dict.fromkeys(active.inputs, active)
         kept = self.ahead.give(active.task, active.processor.received)
@@ -89,7 +89,7 @@ class Holdings:
         stopped = list(tasks)
         self._stop_fetching(stopped)
         for active in stopped:
-            active.move_to(Stage.STOPPED)
+            active.move_to(TaskStage.STOPPED)
 
     def halt(self, active: ActiveTask, reason: str) -> None:
         """Read nothing more of a running task, which stays as it is and can be handed over."""
@@ -107,7 +107,7 @@ class Holdings:
         """Close a task, writing nothing; its folder stays as it was at the last commit."""
         self._stop_fetching([active])
         self._forget(active)
-        active.move_to(Stage.CLOSED)
+        active.move_to(TaskStage.CLOSED)
         self._close(active.opened)
         del self.tasks[active.task]
         self._share_cache()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlet.batch import Batch
-from streamlet.runtime.inputs import Inputs
+from streamlet.runtime.partition_group import PartitionGroup
 from streamlet.types import TopicPartition
 
 LEFT, RIGHT = TopicPartition("left", 0), TopicPartition("right", 0)
@@ -17,11 +17,13 @@ def records(partition: TopicPartition, times: list[int], first: int = 0) -> Batc
     return Batch(partition.topic, partition.partition, offsets, list(times), list(times), times)
 
 
-def inputs(idle_ms: int = 0) -> Inputs:
-    return Inputs({LEFT: 0, RIGHT: 0}, idle_ms)
+def inputs(idle_ms: int = 0) -> PartitionGroup:
+    return PartitionGroup({LEFT: 0, RIGHT: 0}, idle_ms)
 
 
-def taken(buffers: Inputs, now_ms: int = 0, ends: dict[TopicPartition, int] | None = None) -> str:
+def taken(
+    buffers: PartitionGroup, now_ms: int = 0, ends: dict[TopicPartition, int] | None = None
+) -> str:
     """The timestamps that came out, with the partition's initial, e.g. ``l1 r2``."""
     known = (ends or {}).get
     return " ".join(

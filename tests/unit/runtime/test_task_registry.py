@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from streamlet.runtime.active import ActiveTask, Stage
-from streamlet.runtime.holdings import Holdings
+from streamlet.runtime.active import ActiveTask, TaskStage
+from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.testing.ports import MemoryLog
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.counting import CountingSource
@@ -29,12 +29,12 @@ def test_tasks_that_stop_together_are_taken_from_the_client_in_one_call() -> Non
     log = MemoryLog()
     log.create("in", 4)
     source = CountingSource(log)
-    holdings = Holdings(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
+    holdings = TaskRegistry(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
     tasks = [running(partition) for partition in range(4)]
     for active in tasks:
         holdings.add(active)
         holdings.resume(active)
     holdings.stop(tasks[:3])
     assert source.unassigned == [[TopicPartition("in", partition) for partition in range(3)]]
-    assert [active.stage for active in tasks] == [*3 * [Stage.STOPPED], Stage.RUNNING]
+    assert [active.stage for active in tasks] == [*3 * [TaskStage.STOPPED], TaskStage.RUNNING]
     assert list(holdings.by_partition) == [TopicPartition("in", 3)]

@@ -40,8 +40,8 @@ from streamlet.group.messages import Committed
 from streamlet.kafka.ports import Admin
 from streamlet.runtime.background import Processors, lower_priority
 from streamlet.runtime.changelog_ends import short_of_commit
+from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.opening import OpenTask, open_task
-from streamlet.runtime.restore import Restorer
 from streamlet.runtime.restore_job import RestoreJob
 from streamlet.state.directory import StateDirectory
 from streamlet.state.rocksdb import start_threads
@@ -84,7 +84,7 @@ class CommittedPositions(Protocol):
 
 
 @attrs.frozen
-class Lag:
+class CopyLag:
     """How many records the copy's changelog furthest behind has still to read."""
 
     task: TaskId
@@ -110,7 +110,7 @@ class CopyFailed:
     reason: str
 
 
-CopyEvent: TypeAlias = Lag | Promoted | CopyFailed
+CopyEvent: TypeAlias = CopyLag | Promoted | CopyFailed
 
 
 @attrs.frozen
@@ -130,7 +130,7 @@ class _Prefer:
 _Order: TypeAlias = frozenset[TaskId] | _Promote | _Prefer | None
 
 
-class Copies:
+class StateUpdater:
     """The copies of one worker; all methods are the worker's, everything else the thread's.
 
     Args:
@@ -149,7 +149,7 @@ class Copies:
         topology: Topology,
         *,
         directory: StateDirectory,
-        restorer: Restorer,
+        restorer: StoreChangelogReader,
         positions: CommittedPositions,
         admin: Admin,
         settings: Settings,
@@ -479,7 +479,7 @@ class Copies:
         for task, lag in sorted(self._restorer.lags().items()):
             if task not in self._promoting and self._told.get(task) != lag:
                 self._told[task] = lag
-                self._tell(Lag(task, lag))
+                self._tell(CopyLag(task, lag))
 
     def _fail(self, error: StateError) -> None:
         """Close the copy whose stores fail, report it, and open it again after a pause."""

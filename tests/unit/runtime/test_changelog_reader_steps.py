@@ -8,11 +8,11 @@ from pathlib import Path
 import attrs
 
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.restore import GENTLE_POLLS, GENTLE_RECORDS, Restorer
+from streamlet.runtime.changelog_reader import GENTLE_POLLS, GENTLE_RECORDS, StoreChangelogReader
 from streamlet.state.changelog import encode_column
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import StateNumber
-from tests.unit.runtime.test_restore import S0, World, number
+from tests.unit.runtime.test_changelog_reader import S0, World, number
 
 
 class Polls(MemorySource):
@@ -35,7 +35,7 @@ def test_beside_tasks_that_run_little_is_read_and_written_at_once(tmp_path: Path
         values, _ = encode_column(StateNumber(1, i), [number(n) for n in range(GENTLE_RECORDS)])
         world.log.append(S0, keys, values)
     state, source = world.state(), Polls(world.log)
-    restorer = Restorer(source, MemoryAdmin(world.log), world.clock)
+    restorer = StoreChangelogReader(source, MemoryAdmin(world.log), world.clock)
     restorer.add(world.job(state, (1, 11)))
     written: list[int] = []
     while not restorer.idle:
