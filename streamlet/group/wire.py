@@ -4,7 +4,8 @@ The head is (version used, latest version supported), big-endian, and never chan
 read it of a member far newer than itself and answer at the version both know. ``latest`` is the
 highest version the caller knows: our own, unless it stands for an older program. The body is raw
 deflate. The whole group's bodies are one record of the broker and must stay far below 1 MB, so
-tasks are columns of small numbers, and a member id or process id ends in its 16 bytes of uuid.
+lists of tasks are columns of small numbers (``wire_tasks``), and a member id or process id ends in
+its 16 bytes of uuid.
 
 The only place that knows fastavro besides the user's serdes.
 """
@@ -25,11 +26,12 @@ import fastavro
 from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.errors import GroupError
 from streamlet.group.values import Assignment, Flip, Subscription
-from streamlet.group.wire_schemas import ASSIGNMENTS, SUBSCRIPTIONS
+from streamlet.group.wire_schemas import ASSIGNMENTS, SUBSCRIPTIONS, TASK_SETS
+from streamlet.group.wire_tasks import ordered, tasks_of, tasks_record
 from streamlet.types import TaskId
 
 #: The latest version this code writes and reads.
-VERSION = 5
+VERSION = 6
 
 _HEAD = struct.Struct(">ii")
 _HASH_BYTES = 8
@@ -88,7 +90,7 @@ def encode_subscription(
     subscription: Subscription, version: int = VERSION, latest: int = VERSION
 ) -> bytes:
     """Write a subscription at a version its reader knows."""
-    return _encode(SUBSCRIPTIONS, version, latest, _subscription_record(subscription))
+    return _encode(SUBSCRIPTIONS, version, latest, _subscription_record(subscription, version))
 
 
 def decode_subscription(data: bytes, latest: int = VERSION) -> Subscription:
@@ -106,7 +108,7 @@ def encode_assignment(
     assignment: Assignment, version: int = VERSION, latest: int = VERSION
 ) -> bytes:
     """Write an assignment at a version its reader knows."""
-    return _encode(ASSIGNMENTS, version, latest, _assignment_record(assignment))
+    return _encode(ASSIGNMENTS, version, latest, _assignment_record(assignment, version))
 
 
 def decode_assignment(data: bytes, latest: int = VERSION) -> Assignment:
@@ -145,7 +147,8 @@ def identity_of(subscription: Subscription) -> bytes:
 
 
 def _part_of_identity(said: Subscription, version: int) -> bytes:
-    return short_hash(_pack(SUBSCRIPTIONS[version], _subscription_record(said)))[:_IDENTITY_BYTES]
+    record = _subscription_record(said, version)
+    return short_hash(_pack(SUBSCRIPTIONS[version], record))[:_IDENTITY_BYTES]
 
 
 def same_program(identity: bytes, other: bytes) -> bool:
@@ -199,7 +202,7 @@ def _checked(build: Callable[[dict[str, Any]], T], record: dict[str, Any]) -> T:
         raise WireError(f"the record does not fit together: {error}") from error
 
 
-def _subscription_record(s: Subscription) -> dict[str, Any]:
+def _subscription_record(s: Subscription, version: int) -> dict[str, Any]:
     if any(len(item) != _HASH_BYTES for item in s.subtopologies):
         raise ValueError(f"a subtopology hash has {_HASH_BYTES} bytes")
     return {
@@ -209,7 +212,7 @@ def _subscription_record(s: Subscription) -> dict[str, Any]:
         "capacity": s.capacity,
         "instance_members": s.instance_members,
         "subtopologies": b"".join(s.subtopologies),
-        "copies": _copies_record(s.copies),
+        "copies": _copies_record(s.copies, version),
         "instance_id": s.instance_id,
         "leaving": None if s.leaving is None else attrs.asdict(s.leaving),
         "successors": [_pack_id(one) for one in (s.leaving.successors if s.leaving else ())],
@@ -259,24 +262,26 @@ def _flip(r: dict[str, Any]) -> Flip | None:
     return None if r.get("flip") is None else Flip(**r["flip"])
 
 
-def _copies_record(copies: dict[TaskId, Copy]) -> list[dict[str, Any]]:
+def _copies_record(copies: dict[TaskId, Copy], version: int) -> list[dict[str, Any]]:
     """Group tasks that are alike but for their lag; a lag is one more than it is, 0 for unknown."""
     groups: dict[tuple[int, int, bool], list[TaskId]] = {}
-    for task, copy in sorted(copies.items()):
+    for task, copy in copies.items():
         alike = (_ROLES.index(copy.role), copy.generation, copy.ready)
         groups.setdefault(alike, []).append(task)
     records = []
     for (role, generation, ready), tasks in sorted(groups.items()):
-        lags = [0 if (lag := copies[t].lag) is None else lag + 1 for t in tasks]
+        listed = ordered(tasks, version)
+        lags = [0 if (lag := copies[t].lag) is None else lag + 1 for t in listed]
         fields = {"role": role, "generation": generation, "ready": ready}
-        records.append({**fields, "tasks": _tasks_record(tasks), "lags": lags if any(lags) else []})
+        record = {**fields, "tasks": tasks_record(listed, version)}
+        records.append({**record, "lags": lags if any(lags) else []})
     return records
 
 
 def _copies(records: list[dict[str, Any]]) -> dict[TaskId, Copy]:
     copies: dict[TaskId, Copy] = {}
     for record in records:
-        tasks = _tasks(record["tasks"])
+        tasks = tasks_of(record["tasks"])
         lags = record["lags"] or [0] * len(tasks)
         if record["role"] < 0:
             raise ValueError(f"role {record['role']}")
@@ -287,9 +292,9 @@ def _copies(records: list[dict[str, Any]]) -> dict[TaskId, Copy]:
     return dict(sorted(copies.items()))
 
 
-def _assignment_record(a: Assignment) -> dict[str, Any]:
+def _assignment_record(a: Assignment, version: int) -> dict[str, Any]:
     return {
-        **{name: _tasks_record(sorted(getattr(a, name))) for name in _TASK_SETS},
+        **{n: tasks_record(ordered(getattr(a, n), version), version) for n in TASK_SETS},
         "release": _orders_record(a.release),
         "pending": _orders_record(a.pending),
         "leave": a.leave,
@@ -307,32 +312,17 @@ def _assignment_record(a: Assignment) -> dict[str, Any]:
     }
 
 
-_TASK_SETS = ("active", "learner", "standby", "awaited", "revoke", "being_learned", "unassigned")
-
-
 def _assignment(r: dict[str, Any]) -> Assignment:
     return Assignment(
         **{
             **r,
-            **{name: frozenset(_tasks(r.get(name, []))) for name in _TASK_SETS},
+            **{name: frozenset(tasks_of(r.get(name, []))) for name in TASK_SETS},
             "release": _orders(r["release"]),
             "pending": _orders(r["pending"]),
             "leader": _unpack_id(r["leader"]),
             "flip": _flip(r),
         }
     )
-
-
-def _tasks_record(tasks: list[TaskId]) -> list[dict[str, Any]]:
-    """Group partitions by subtopology; ``tasks`` is sorted."""
-    groups: dict[int, list[int]] = {}
-    for task in tasks:
-        groups.setdefault(task.subtopology, []).append(task.partition)
-    return [{"subtopology": key, "partitions": parts} for key, parts in groups.items()]
-
-
-def _tasks(records: list[dict[str, Any]]) -> list[TaskId]:
-    return [TaskId(r["subtopology"], partition) for r in records for partition in r["partitions"]]
 
 
 def _orders_record(orders: dict[TaskId, str]) -> list[dict[str, Any]]:

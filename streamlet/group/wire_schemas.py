@@ -1,6 +1,6 @@
 """Avro schemas of subscription and assignment, by version.
 
-A later version adds fields or records under a new number and leaves these as they are: members of
+A later version adds or changes fields under a new number and leaves these as they are: members of
 both versions meet in one group during a rolling upgrade.
 """
 
@@ -24,12 +24,20 @@ def _extended(schema: dict[str, Any], /, **fields: Any) -> dict[str, Any]:
     return {**schema, "fields": [*schema["fields"], *more]}
 
 
+def _changed(schema: dict[str, Any], /, **kinds: Any) -> dict[str, Any]:
+    fields = [{**one, "type": kinds.get(one["name"], one["type"])} for one in schema["fields"]]
+    return {**schema, "fields": fields}
+
+
 def _array(items: Any) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
 _TASKS = _array(_record("Tasks", subtopology="int", partitions=_array("int")))
 _ORDERS = _array(_record("Order", subtopology="int", partition="int", member="bytes"))
+_COPIES = _record(
+    "Copies", role="int", generation="int", ready="boolean", tasks=_TASKS, lags=_array("long")
+)
 
 _SUBSCRIPTION_1 = _record(
     "Subscription",
@@ -39,16 +47,7 @@ _SUBSCRIPTION_1 = _record(
     capacity="double",
     instance_members="int",
     subtopologies="bytes",
-    copies=_array(
-        _record(
-            "Copies",
-            role="int",
-            generation="int",
-            ready="boolean",
-            tasks=_TASKS,
-            lags=_array("long"),
-        )
-    ),
+    copies=_array(_COPIES),
     instance_id=["null", "string"],
     leaving=["null", _record("Leaving", since_ms="long", deadline_ms=["null", "long"])],
     deferral_deadline_ms=["null", "long"],
@@ -101,8 +100,28 @@ _ASSIGNMENT_4 = _extended(_ASSIGNMENT_3, unassigned=_array("Tasks"))
 #: Version 5 adds the standbys whose readiness the group waits for.
 _ASSIGNMENT_5 = _extended(_ASSIGNMENT_4, awaited=_array("Tasks"))
 
-_SUBSCRIPTIONS = (_SUBSCRIPTION_1, *[_SUBSCRIPTION_2] * 2, *[_SUBSCRIPTION_4] * 2)
-_ASSIGNMENTS = (_ASSIGNMENT_1, _ASSIGNMENT_2, _ASSIGNMENT_3, _ASSIGNMENT_4, _ASSIGNMENT_5)
+#: The fields of an assignment that are lists of tasks.
+TASK_SETS = ("active", "learner", "standby", "awaited", "revoke", "being_learned", "unassigned")
+
+#: Version 6 changes lists of tasks to columns of numbers, see ``wire_tasks``.
+_COLUMN = _array("long")
+_SUBSCRIPTION_6 = _changed(_SUBSCRIPTION_4, copies=_array(_changed(_COPIES, tasks=_COLUMN)))
+_ASSIGNMENT_6 = _changed(_ASSIGNMENT_5, **dict.fromkeys(TASK_SETS, _COLUMN))
+
+_SUBSCRIPTIONS = (
+    _SUBSCRIPTION_1,
+    *[_SUBSCRIPTION_2] * 2,
+    *[_SUBSCRIPTION_4] * 2,
+    _SUBSCRIPTION_6,
+)
+_ASSIGNMENTS = (
+    _ASSIGNMENT_1,
+    _ASSIGNMENT_2,
+    _ASSIGNMENT_3,
+    _ASSIGNMENT_4,
+    _ASSIGNMENT_5,
+    _ASSIGNMENT_6,
+)
 
 #: Version -> parsed schema.
 SUBSCRIPTIONS: dict[int, Any] = {

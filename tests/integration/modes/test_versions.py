@@ -147,26 +147,26 @@ def test_a_newer_program_meets_an_older_leader_and_takes_over_from_it(
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize("latest", [1, wire.VERSION - 1])
 def test_older_programs_are_replaced_one_by_one_under_load(
-    make_cluster: Callable[..., Cluster],
+    make_cluster: Callable[..., Cluster], latest: int
 ) -> None:
     """While one of them is there all speak its version, hand-overs included; then the newest."""
     cluster = make_cluster("counting")
-    a, b = (cluster.instance(name, 0, latest=1) for name in "ab")
+    a, b = (cluster.instance(name, 0, latest=latest) for name in "ab")
     with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
         a.start()
         cluster.await_running()  # it leads, and goes on leading
         b.start()
         await_owners(cluster, a, b)
-        assert versions(cluster) == {"a": 1, "b": 1}
+        assert versions(cluster) == {"a": latest, "b": latest}
         c = cluster.instance("c", 0).start()
         await_owners(cluster, a, b, c)
-        assert versions(cluster) == {"a": 1, "b": 1, "c": 1}
-        assert (
-            f"the leader knows version 1 at most, we know {wire.VERSION}: joining again" in c.log()
-        )
+        assert versions(cluster) == dict.fromkeys("abc", latest)
+        known = f"the leader knows version {latest} at most, we know {wire.VERSION}"
+        assert f"{known}: joining again" in c.log()
         renewed_b = renewed(cluster, b)
-        wait_for(lambda: versions(cluster) == {"a": 1, "b": 1, "c": 1}, "b is back")
+        wait_for(lambda: versions(cluster) == dict.fromkeys("abc", latest), "b is back")
         renewed_a = renewed(cluster, a)
         wait_for(
             lambda: versions(cluster) == dict.fromkeys("abc", wire.VERSION), "all speak the newest"
