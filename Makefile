@@ -1,16 +1,16 @@
-# Everything a person types: setup demo demo-spark test lint bench. Each does its own set-up in
+# Everything a person types: setup demo demo-spark test lint docs bench. Each does its own set-up in
 # .venv, from a fresh clone on, and only what it needs; a second run finds it done.
 
 VENV := .venv
 BIN := $(VENV)/bin
-CHECKED := streamlet tests examples bench
+CHECKED := streamlet tests examples bench docs/hooks
 
 # The first Python that runs and is new enough; PYTHON=... says otherwise.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-spark test lint bench
+.PHONY: help setup demo demo-spark test lint docs bench
 .SUFFIXES:
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo 'make demo-spark  the same application as one query in Spark; no Java needed'
 	@echo 'make test    all tests; ROOM=assignor for those of one room: $(ROOMS)'
 	@echo 'make lint    format, lint, types, order of imports'
+	@echo 'make docs    the documentation with the API reference, into build/site'
 	@echo 'make bench   word count against a bare loop; BENCH="restore --runs 5" for another'
 	@echo 'make setup   everything the others need, into $(VENV)'
 
@@ -81,6 +82,9 @@ lint: $(VENV)/.setup-all
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(VENV)/.setup-docs
+	$(BIN)/mkdocs build --strict
+
 BENCH ?= wordcount
 bench: $(VENV)/.setup-demo $(if $(findstring spark,$(BENCH)),$(VENV)/.setup-spark)
 	$(BIN)/python -m bench $(BENCH) --json
@@ -91,12 +95,17 @@ $(BIN)/python:
 
 $(VENV)/.setup-all: pyproject.toml | $(BIN)/python
 	@echo 'installing everything into $(VENV), once ...'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,demo,spark]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs,demo,spark]'
 	@touch $@
 
 $(VENV)/.setup-demo: pyproject.toml | $(BIN)/python
 	@test -e $(VENV)/.setup-all || { echo 'installing into $(VENV), once ...'; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'; }
+	@touch $@
+
+$(VENV)/.setup-docs: pyproject.toml | $(BIN)/python
+	@test -e $(VENV)/.setup-all || { echo 'installing into $(VENV), once ...'; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'; }
 	@touch $@
 
 $(VENV)/.setup-spark: pyproject.toml | $(BIN)/python
