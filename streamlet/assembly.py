@@ -109,7 +109,7 @@ def open_worker(
             settings,
             group=session,
             board=board,
-            source=_source(settings, name, topics=catalog.inputs),
+            source=_source(settings, name, headers=True, topics=catalog.inputs),
             sink=sink,
             activation=_activation(
                 topology, settings, session, copies, catalog, policy, clock, restoring

@@ -22,7 +22,8 @@ class PartitionBatch:
     """Raw records of one partition in columns of equal length.
 
     ``offsets`` is a ``range`` whenever the offsets are contiguous, else a list.
-    ``timestamps`` are milliseconds since the epoch. ``headers`` is None unless asked for.
+    ``timestamps`` are milliseconds since the epoch. ``headers`` is None where no record has
+    any, or where nobody asked for them.
     """
 
     topic: str

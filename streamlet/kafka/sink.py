@@ -177,11 +177,12 @@ class KafkaSink:
         where = repeat(where) if isinstance(where, int) else where
         extra: Iterable[Headers | None] = repeat(None) if headers is None else headers
         rows = zip(keys, values, times, where, extra, strict=False)
+        produce: Any = self._produce
         for index, (key, value, time, partition, head) in enumerate(rows):
-            more: dict[str, Any] = {"headers": list(head)} if head else {}
+            pairs = list(head) if head else None
             while True:
                 try:
-                    self._produce(topic, value, key, partition=partition, timestamp=time, **more)
+                    produce(topic, value, key, partition, None, None, time, pairs)
                 except BufferError:
                     self._wait_for_room()
                     continue

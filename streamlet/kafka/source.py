@@ -38,7 +38,7 @@ class KafkaSource:
     Args:
         bootstrap_servers: ``host:port,…``.
         config: more librdkafka settings, last word.
-        headers: whether to read record headers (a call and a list per record).
+        headers: whether to read record headers (a call per record).
         isolation: ``read_uncommitted`` or ``read_committed``.
         clock: the time.
     """
@@ -221,6 +221,7 @@ class KafkaSource:
         offsets: Sequence[int] = range(first, last + 1)  # type: ignore[operator, arg-type]
         if len(offsets) != len(run):
             offsets = [m.offset() for m in run]  # type: ignore[misc]
+        headers: list[Any] | None = list(map(_headers, run)) if self._with_headers else None
         return PartitionBatch(
             topic,
             partition,
@@ -228,7 +229,7 @@ class KafkaSource:
             list(map(_key, run)),
             list(map(_value, run)),
             [t[1] for t in map(_timestamp, run)],
-            list(map(_headers, run)) if self._with_headers else None,  # type: ignore[arg-type]
+            headers if headers and any(headers) else None,
         )
 
     def _call(self, method: Callable[..., Any], partitions: list[RawPartition]) -> None:

@@ -11,6 +11,9 @@ from streamlet.kafka.ports import Headers
 
 Action = Literal["fail", "skip", "dead_letter"]
 
+#: What the names of the headers begin with that give the reason of a dead letter.
+_REASON = "streamlet."
+
 
 @attrs.frozen
 class ErrorPolicy:
@@ -44,8 +47,13 @@ class ErrorPolicy:
         )
 
 
-def reason_headers(error: ProcessingError, application: str) -> Headers:
-    """Headers of a dead letter: where the record came from and why it is here."""
+def reason_headers(
+    error: ProcessingError, application: str, headers: Headers | None = None
+) -> Headers:
+    """Headers of a dead letter: its record's own, then where it came from and why it is here.
+
+    The reason of an earlier letter that was read again is left out.
+    """
     cause = error.__cause__ or error
     named = {
         "application": application,
@@ -56,4 +64,11 @@ def reason_headers(error: ProcessingError, application: str) -> Headers:
         "error": type(cause).__name__,
         "message": str(cause)[:1000],
     }
-    return [(f"streamlet.{name}", text.encode()) for name, text in named.items()]
+    reason = {f"{_REASON}{name}": text.encode() for name, text in named.items()}
+    own = [header for header in headers or () if header[0] not in reason]
+    return [*own, *reason.items()]
+
+
+def has_reason(headers: Headers | None) -> bool:
+    """Whether these are the headers of a dead letter."""
+    return any(name.startswith(_REASON) for name, _ in headers or ())

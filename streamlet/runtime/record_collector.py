@@ -8,7 +8,7 @@ import attrs
 
 from streamlet.errors import ProcessingError, RecordRefusedError
 from streamlet.kafka.ports import RecordSink
-from streamlet.runtime.policy import ErrorPolicy, reason_headers
+from streamlet.runtime.policy import ErrorPolicy, has_reason, reason_headers
 from streamlet.runtime.task import Output
 
 log = logging.getLogger(__name__)
@@ -65,17 +65,19 @@ class RecordCollector:
             self._dead_letter(self.policy.topic, output, refused.index, error)
 
     def _dead_letter(self, topic: str, output: Output, index: int, error: ProcessingError) -> None:
-        """Write it as it was to be written; without its value where that is what is too large.
+        """Write it as it was to be written, with the place of the input record in its headers.
 
-        The headers tell where the record that led to it lies.
+        What is too large is left out: first the value, then the record's own headers.
         """
-        headers = reason_headers(error, self.application)
-        if output.topic == topic and output.headers is not None:  # a letter has its reason already
-            headers = output.headers[index] or headers
-        for value in (output.values[index], None):
-            key, time = output.keys[index], output.timestamps[index]
+        own = None if output.headers is None else output.headers[index]
+        reason = reason_headers(error, self.application)
+        headers = reason_headers(error, self.application, own)
+        if own is not None and output.topic == topic and has_reason(own):
+            reason = headers = own  # a letter has its reason already
+        key, time = output.keys[index], output.timestamps[index]
+        for value, heads in ((output.values[index], headers), (None, headers), (None, reason)):
             try:
-                self.sink.send(topic, [key], [value], [time], headers=[headers])
+                self.sink.send(topic, [key], [value], [time], headers=[heads])
                 return
             except RecordRefusedError as refused:
                 log.warning("a dead letter cannot hold its record: %s (%s)", refused, error)

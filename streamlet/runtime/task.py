@@ -427,19 +427,20 @@ class Task:
         self.counters.skipped += 1
         if self._policy.topic is not None:
             self.counters.dead_lettered += 1
-            key, value, time = self._as_read(where, offset)
-            letter = reason_headers(error, self.application)
+            key, value, time, headers = self._as_read(where, offset)
+            letter = reason_headers(error, self.application, headers)
             origin = (1, where, [offset])
             self._emit(Output(self._policy.topic, [key], [value], [time], None, [letter], [origin]))
 
     def _as_read(
         self, where: TopicPartition, offset: int
-    ) -> tuple[bytes | None, bytes | None, int]:
+    ) -> tuple[bytes | None, bytes | None, int, Headers | None]:
         """The record as it came from the topic, for its dead letter."""
         for raw in self._raws:
             if (raw.topic, raw.partition) == where and offset in raw.offsets:
                 i = raw.offsets.index(offset)
-                return raw.keys[i], raw.values[i], raw.timestamps[i]
+                headers = None if raw.headers is None else raw.headers[i]
+                return raw.keys[i], raw.values[i], raw.timestamps[i], headers
         raise AssertionError(f"no raw record for {where} offset {offset}")
 
 

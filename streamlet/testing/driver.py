@@ -109,32 +109,56 @@ class TopologyTestDriver:
 
     # Input.
 
-    def pipe_input(self, topic: str, key: Any, value: Any, timestamp_ms: int | None = None) -> None:
+    def pipe_input(
+        self,
+        topic: str,
+        key: Any,
+        value: Any,
+        timestamp_ms: int | None = None,
+        *,
+        headers: Headers | None = None,
+    ) -> None:
         """Write one record, encoded as the application reads the topic, and process it.
+
+        ``headers`` are pairs of a name and bytes.
 
         Raises:
             NotFoundError: the application does not read the topic.
             SerdeError: the record cannot be encoded.
             ProcessingError: it failed under the error policy ``fail``.
         """
-        self.pipe_inputs(topic, [(key, value)], timestamp_ms)
+        self.pipe_inputs(topic, [(key, value)], timestamp_ms, headers=headers)
 
     def pipe_bytes(
-        self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int | None = None
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int | None = None,
+        *,
+        headers: Headers | None = None,
     ) -> None:
         """Write one raw record, also one that cannot be decoded; otherwise as ``pipe_input``."""
         self._reading(topic)
-        self._pipe(topic, [key], [value], timestamp_ms)
+        self._pipe(topic, [key], [value], timestamp_ms, headers)
 
     def pipe_inputs(
-        self, topic: str, records: Iterable[tuple[Any, Any]], timestamp_ms: int | None = None
+        self,
+        topic: str,
+        records: Iterable[tuple[Any, Any]],
+        timestamp_ms: int | None = None,
+        *,
+        headers: Headers | None = None,
     ) -> None:
-        """Write several records and process them as one batch; raises as ``pipe_input``."""
+        """Write several records and process them as one batch; raises as ``pipe_input``.
+
+        Each record has the ``headers``.
+        """
         _, source = self._reading(topic)
         pairs = list(records)
         keys = source.key.encode_column([key for key, _ in pairs])
         values = source.value.encode_column([value for _, value in pairs])
-        self._pipe(topic, keys, values, timestamp_ms)
+        self._pipe(topic, keys, values, timestamp_ms, headers)
 
     # Time.
 
@@ -292,9 +316,11 @@ class TopologyTestDriver:
         keys: list[bytes | None],
         values: list[bytes | None],
         timestamp_ms: int | None,
+        headers: Headers | None,
     ) -> None:
         time = self._record_ms if timestamp_ms is None else timestamp_ms
-        batch = self._batch(topic, keys, values, [time] * len(keys))
+        heads: list[Headers | None] | None = [list(headers)] * len(keys) if headers else None
+        batch = self._batch(topic, keys, values, [time] * len(keys), heads)
         self._process(deque([batch] if keys else []))
 
     def _batch(

@@ -1,0 +1,99 @@
+"""Headers of records, from the input through repartition topics to outputs and dead letters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+import streamlet as sl
+from streamlet.kafka.client import KafkaAdmin, KafkaSource
+from streamlet.kafka.ports import Headers, NewTopic
+from streamlet.types import TopicPartition
+
+pytestmark = pytest.mark.integration
+
+ONE: Headers = [("trace", b"one")]
+MORE: Headers = [("trace", b"one"), ("empty", b""), ("null", None), ("trace", b"two")]
+
+
+@pytest.fixture
+def name(bootstrap_servers: str) -> Iterator[str]:
+    """An application's, with its topics ``NAME-in``, ``NAME-out`` and ``NAME-letters``."""
+    admin = KafkaAdmin(bootstrap_servers)
+    name = f"headers-{uuid4().hex[:8]}"
+    admin.create_topics([NewTopic(f"{name}-{end}", 1, 1) for end in ("in", "out", "letters")])
+    yield name
+    admin.delete_topics([one for one in admin.topics() if one.startswith(name)])
+    admin.close()
+
+
+def write(bootstrap_servers: str, topic: str, records: list[tuple[str, bytes, Headers]]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for key, value, headers in records:
+        producer.produce(topic, value, key, headers=list(headers))
+    assert producer.flush(30) == 0
+
+
+def read(
+    bootstrap_servers: str, topic: str, count: int
+) -> list[tuple[bytes | None, Headers | None]]:
+    """Values and headers of a topic's records, once there are ``count``."""
+    source = KafkaSource(bootstrap_servers, headers=True)
+    source.assign({TopicPartition(topic, 0): 0})
+    found: list[tuple[bytes | None, Headers | None]] = []
+    deadline = time.monotonic() + 60
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count} records"
+        for batch in source.poll(1_000, 100):
+            found += zip(batch.values, batch.headers or [None] * len(batch), strict=True)
+    source.close()
+    return found
+
+
+def test_headers_go_through_a_repartition_topic_and_a_count_into_the_output(
+    bootstrap_servers: str, name: str, tmp_path: Path
+) -> None:
+    records: list[tuple[str, bytes, Headers]] = [
+        ("k", b"a", []),
+        ("k", b"a", ONE),
+        ("k", b"a", MORE),
+        ("k", b"a", []),
+    ]
+    write(bootstrap_servers, f"{name}-in", records)
+    app = sl.App(name, bootstrap_servers=bootstrap_servers, config={"state.dir": str(tmp_path)})
+    words = app.stream(f"{name}-in", key=str, value=str).map_values(str.upper)
+    counts = words.group_by(lambda k, v: v, key=str).count(store="n")
+    counts.to_stream().map_values(str, value=str).to(f"{name}-out")
+    assert len(app.run(count=4, timeout=60)) == 4
+    assert read(bootstrap_servers, f"{name}-out", 4) == [
+        (b"1", None),
+        (b"2", ONE),
+        (b"3", MORE),
+        (b"4", None),
+    ]
+
+
+def test_a_dead_letter_has_the_headers_of_its_record_before_the_reason(
+    bootstrap_servers: str, name: str, tmp_path: Path
+) -> None:
+    records: list[tuple[str, bytes, Headers]] = [("k", b"1", ONE), ("k", b"bad", MORE)]
+    write(bootstrap_servers, f"{name}-in", records)
+    app = sl.App(
+        name,
+        bootstrap_servers=bootstrap_servers,
+        config={"state.dir": str(tmp_path)},
+        on_error=("dead_letter", f"{name}-letters"),
+    )
+    app.stream(f"{name}-in", key=str, value=str).map_values(int, value=int).to(f"{name}-out")
+    assert len(app.run(timeout=15, count=1)) == 1
+    [(value, headers)] = read(bootstrap_servers, f"{name}-letters", 1)
+    assert value == b"bad"
+    assert headers is not None
+    assert list(headers[: len(MORE)]) == MORE
+    assert dict(headers)["streamlet.error"] == b"ValueError"
+    assert read(bootstrap_servers, f"{name}-out", 1)[0][1] == ONE
