@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import streamlet
+import streamlet.assignor.values
 import streamlet.consumer
 import streamlet.errors
 import streamlet.serdes
@@ -28,11 +29,8 @@ def public_names() -> Iterator[str]:
         for room in (streamlet, streamlet.consumer, streamlet.serdes, streamlet.spark)
     }
     rooms[streamlet.testing] = dir(streamlet.testing)
-    rooms[streamlet.errors] = [
-        name
-        for name, one in vars(streamlet.errors).items()
-        if inspect.isclass(one) and issubclass(one, streamlet.StreamletError)
-    ]
+    for module in (streamlet.errors, streamlet.assignor.values):
+        rooms[module] = [name for name, one in vars(module).items() if defined_in(module, one)]
     for room, names in rooms.items():
         for name in names:
             found = getattr(room, name)
@@ -41,6 +39,10 @@ def public_names() -> Iterator[str]:
             yield path if path.startswith("streamlet") else f"{room.__name__}.{name}"
             if inspect.isclass(found):
                 yield from (f"{path}.{one}" for one in members(found))
+
+
+def defined_in(module: ModuleType, one: object) -> bool:
+    return inspect.isclass(one) and one.__module__ == module.__name__
 
 
 def members(kind: type) -> Iterator[str]:
