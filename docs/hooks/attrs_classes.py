@@ -18,23 +18,15 @@ class AttrsClasses(Extension):
         if "__init__" in cls.members or not any(one in _DECORATORS for one in decorators):
             return
         kind = ParameterKind.positional_or_keyword
-        fields = [one for one in cls.members.values() if _is_field(one)]
         parameters = (
-            Parameter(field.name, annotation=field.annotation, kind=kind, default=_default(field))
-            for field in fields
+            Parameter(one.name, annotation=one.annotation, kind=kind, default=_default(one))
+            for one in cls.members.values()
+            if isinstance(one, Attribute) and one.annotation and "property" not in one.labels
         )
         init = Function(
             "__init__", parameters=Parameters(Parameter("self", kind=kind), *parameters)
         )
         cls.set_member("__init__", init)
-
-
-def _is_field(member: Any) -> bool:
-    return (
-        isinstance(member, Attribute)
-        and member.annotation is not None
-        and "property" not in member.labels
-    )
 
 
 def _default(field: Attribute) -> str | None:
