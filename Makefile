@@ -46,12 +46,13 @@ SUITES_assignor := tests/unit/test_assignor_examples.py tests/spec \
 	tests/integration/test_assignor.py
 SUITES_bench := tests/unit/test_bench*.py tests/integration/test_bench.py
 SUITES_broker := tests/integration/test_broker.py tests/integration/test_broker_commands.py
-SUITES_config := tests/unit/test_config.py tests/unit/kafka/test_client_properties.py
+SUITES_config := tests/unit/test_config.py tests/unit/kafka/test_client_properties.py \
+	tests/integration/test_internal_topic_settings.py
 SUITES_consumer := tests/unit/test_consumer*.py tests/integration/test_consumer.py
 SUITES_control := tests/unit/runtime/test_control_link.py tests/unit/runtime/test_reporting.py
 SUITES_docs := tests/unit/test_*_page.py tests/unit/test_rooms.py tests/test_tidy.py \
 	tests/integration/test_readme.py
-SUITES_dsl := tests/unit/test_user_code.py tests/typing
+SUITES_dsl := tests/unit/test_user_code.py tests/typing tests/integration/test_headers.py
 SUITES_examples := tests/unit/test_flights_*.py tests/unit/test_*_examples.py \
 	tests/unit/test_kubernetes.py tests/integration/test_examples.py
 SUITES_group := tests/spec tests/simulation/test_model*.py tests/simulation/test_random_histories.py \
