@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from streamlet.dsl.expressions import col, key, lit, value
     from streamlet.dsl.grouped import KGroupedStream
     from streamlet.dsl.materialized import Materialized
+    from streamlet.dsl.record_context import RecordContext, with_context
     from streamlet.dsl.stream import KStream
     from streamlet.dsl.table import KTable
     from streamlet.errors import StreamletError
@@ -38,6 +39,7 @@ __all__ = [
     "KStream",
     "KTable",
     "Materialized",
+    "RecordContext",
     "Serde",
     "StateRestoreListener",
     "StreamletError",
@@ -54,6 +56,7 @@ __all__ = [
     "spark",
     "sum_",
     "value",
+    "with_context",
 ]
 
 _HOMES = {
@@ -63,6 +66,7 @@ _HOMES = {
     "KStream": "streamlet.dsl.stream",
     "KTable": "streamlet.dsl.table",
     "Materialized": "streamlet.dsl.materialized",
+    "RecordContext": "streamlet.dsl.record_context",
     "Serde": "streamlet.serdes",
     "StateRestoreListener": "streamlet.runtime.listeners",
     "StreamletError": "streamlet.errors",
@@ -78,6 +82,7 @@ _HOMES = {
     "serde": "streamlet.serdes",
     "sum_": "streamlet.dsl.aggregates",
     "value": "streamlet.dsl.expressions",
+    "with_context": "streamlet.dsl.record_context",
 }
 
 

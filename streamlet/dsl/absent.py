@@ -114,7 +114,7 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         "sink": "call to(topic), or foreach(function) to write elsewhere",
         "set_timestamp": "it is not in streamlet yet; App.stream(timestamp=...) takes the time "
         "from the record that is read",
-        "set_headers": "it is not in streamlet yet; put it into the value",
+        "set_headers": "call peek(streamlet.with_context(function)), whose context sets headers",
         **_each(_PAIRS, "items", "events"),
         **_each("it is not in streamlet yet; functions take single records", "take", "noack_take"),
         "echo": "call to(topic) once for each topic",

@@ -7,15 +7,21 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from streamlet.dsl.record_context import ContextFunction
 from streamlet.errors import TopologyError
 
 
-def check_takes(call: str, function: Callable[..., Any], *arguments: str) -> None:
+def check_takes(
+    call: str, function: Callable[..., Any], *arguments: str, context: bool = False
+) -> None:
     """Make sure that a function can be called with these positional arguments.
+
+    ``context`` if it may ask for the ``RecordContext``, which then comes behind them.
 
     Raises:
         TopologyError: it cannot; the message names the call and the arguments.
     """
+    function, arguments = _asking(call, function, arguments, context)
     _check_callable(call, function)
     signature = _signature(function)
     if signature is None:
@@ -29,8 +35,10 @@ def check_takes(call: str, function: Callable[..., Any], *arguments: str) -> Non
         ) from error
 
 
-def takes(call: str, function: Callable[..., Any], *arguments: str) -> int:
+def takes(call: str, function: Callable[..., Any], *arguments: str, context: bool = False) -> int:
     """How many of the arguments a function wants: all of them, or all but the first.
+
+    ``context`` as of ``check_takes``; it is not counted.
 
     A function that requires all gets all; anything else, and what Python cannot tell of (some
     builtins), goes without the first: ``map_values(str.upper)`` and
@@ -39,13 +47,28 @@ def takes(call: str, function: Callable[..., Any], *arguments: str) -> int:
     Raises:
         TopologyError: neither number will do.
     """
+    function, wanted = _asking(call, function, arguments, context)
     _check_callable(call, function)
     signature = _signature(function)
-    if signature is None or _required(signature) < len(arguments):
-        check_takes(call, function, *arguments[1:])
+    if signature is None or _required(signature) < len(wanted):
+        check_takes(call, function, *wanted[1:])
         return len(arguments) - 1
-    check_takes(call, function, *arguments)
+    check_takes(call, function, *wanted)
     return len(arguments)
+
+
+def _asking(
+    call: str, function: Callable[..., Any], arguments: tuple[str, ...], context: bool
+) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """A user's own function, and the arguments that it is called with."""
+    if not isinstance(function, ContextFunction):
+        return function, arguments
+    if not context:
+        raise TopologyError(
+            f"{call} has no RecordContext for its function: put what is needed into the value, by "
+            "map_values(with_context(function)) before it"
+        )
+    return function.function, (*arguments, "context")
 
 
 def _check_callable(call: str, function: Any) -> None:

@@ -14,6 +14,8 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, Final, get_args, get_origin
 
+from streamlet.dsl.record_context import ContextFunction
+
 #: Stands for a type that cannot be told.
 UNKNOWN: Final[Any] = type("Unknown", (), {"__repr__": lambda self: "unknown"})()
 
@@ -54,6 +56,8 @@ def result_type(function: Callable[..., Any], *arguments: Any) -> Any:
 
     ``X | None`` counts as ``X``: null is a tombstone, not a type.
     """
+    if isinstance(function, ContextFunction):
+        function = function.function
     if isinstance(function, type):
         return function
     if isinstance(function, types.BuiltinFunctionType | types.MethodDescriptorType):

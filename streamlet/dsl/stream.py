@@ -15,6 +15,7 @@ from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.inference import element_type, pair_types, result_type
 from streamlet.dsl.joins import StreamTableJoin
 from streamlet.dsl.kinds import Kind
+from streamlet.dsl.record_context import applied
 from streamlet.dsl.stateless import (
     Filter,
     FlatMap,
@@ -61,8 +62,8 @@ class KStream(Generic[K, V]):
         - Key, timestamp, headers: kept.
         """
         function = plain(predicate, self._value.of)
-        check_takes("filter()", function, "key", "value")
-        node = self._below("KSTREAM-FILTER-", lambda _: Filter(function, keep=True))
+        check_takes("filter()", function, "key", "value", context=True)
+        node = self._below("KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=True)))
         return KStream(node, self._key, self._value)
 
     def filter_not(self, predicate: Callable[[K, V], object]) -> KStream[K, V]:
@@ -72,8 +73,8 @@ class KStream(Generic[K, V]):
         - Key, timestamp, headers: kept.
         """
         function = plain(predicate, self._value.of)
-        check_takes("filter_not()", function, "key", "value")
-        node = self._below("KSTREAM-FILTER-", lambda _: Filter(function, keep=False))
+        check_takes("filter_not()", function, "key", "value", context=True)
+        node = self._below("KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=False)))
         return KStream(node, self._key, self._value)
 
     def map(
@@ -93,8 +94,8 @@ class KStream(Generic[K, V]):
         - Key: the first of the pair.
         - Timestamp, headers: kept.
         """
-        check_takes("map()", function, "key", "value")
-        node = self._below("KSTREAM-MAP-", lambda _: Map(function), rekeyed=True)
+        check_takes("map()", function, "key", "value", context=True)
+        node = self._below("KSTREAM-MAP-", applied(function, Map), rekeyed=True)
         new_key, new_value = pair_types(result_type(function))
         return KStream(
             node,
@@ -120,8 +121,8 @@ class KStream(Generic[K, V]):
         - Key, timestamp, headers: kept.
         """
         made = plain(function, self._value.of)
-        count = takes("map_values()", made, "key", "value")
-        node = self._below("KSTREAM-MAPVALUES-", lambda _: MapValues(made, count))
+        count = takes("map_values()", made, "key", "value", context=True)
+        node = self._below("KSTREAM-MAPVALUES-", applied(made, lambda f: MapValues(f, count)))
         told = self._told(function, count)
         return KStream(node, self._key, Kind.told(value, told, "map_values()", "value"))
 
@@ -140,8 +141,8 @@ class KStream(Generic[K, V]):
         - Key: the first of each pair.
         - Timestamp, headers: those of the record, in each result.
         """
-        check_takes("flat_map()", function, "key", "value")
-        node = self._below("KSTREAM-FLATMAP-", lambda _: FlatMap(function), rekeyed=True)
+        check_takes("flat_map()", function, "key", "value", context=True)
+        node = self._below("KSTREAM-FLATMAP-", applied(function, FlatMap), rekeyed=True)
         new_key, new_value = pair_types(element_type(result_type(function)))
         return KStream(
             node,
@@ -165,8 +166,10 @@ class KStream(Generic[K, V]):
         - Nulls: the function gets them as None.
         - Key, timestamp, headers: those of the record, in each result.
         """
-        count = takes("flat_map_values()", function, "key", "value")
-        node = self._below("KSTREAM-FLATMAPVALUES-", lambda _: FlatMapValues(function, count))
+        count = takes("flat_map_values()", function, "key", "value", context=True)
+        node = self._below(
+            "KSTREAM-FLATMAPVALUES-", applied(function, lambda f: FlatMapValues(f, count))
+        )
         told = element_type(result_type(function, *(self._key.of, self._value.of)[-count:]))
         return KStream(node, self._key, Kind.told(value, told, "flat_map_values()", "value"))
 
@@ -189,8 +192,8 @@ class KStream(Generic[K, V]):
         - Nulls: the function gets them as None.
         - Key, timestamp, headers: kept.
         """
-        check_takes("peek()", function, "key", "value")
-        node = self._below("KSTREAM-PEEK-", lambda _: Peek(function))
+        check_takes("peek()", function, "key", "value", context=True)
+        node = self._below("KSTREAM-PEEK-", applied(function, Peek))
         return KStream(node, self._key, self._value)
 
     def foreach(self, function: Callable[[K, V], object]) -> None:
@@ -199,8 +202,8 @@ class KStream(Generic[K, V]):
         - Nulls: the function gets them as None.
         - Key, timestamp, headers: nothing comes after it.
         """
-        check_takes("foreach()", function, "key", "value")
-        self._below("KSTREAM-FOREACH-", lambda _: Foreach(function))
+        check_takes("foreach()", function, "key", "value", context=True)
+        self._below("KSTREAM-FOREACH-", applied(function, Foreach))
 
     def merge(self, other: KStream[K, V]) -> KStream[K, V]:
         """Records of both streams; each one's order is kept.
@@ -437,8 +440,8 @@ class KStream(Generic[K, V]):
 
     def _selected(self, call: str, function: Any, key: Any) -> tuple[StreamNode, Kind, Kind]:
         made = plain(function, self._value.of)
-        check_takes(call, made, "key", "value")
-        node = self._below("KSTREAM-KEY-SELECT-", lambda _: SelectKey(made), rekeyed=True)
+        check_takes(call, made, "key", "value", context=True)
+        node = self._below("KSTREAM-KEY-SELECT-", applied(made, SelectKey), rekeyed=True)
         told = self._told(function, 2)
         # The values go on object for object, so a reader below still counts as one of the table's.
         node = attrs.evolve(node, uses=self._node.uses)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
 from streamlet.config import Settings
+from streamlet.dsl.record_context import InContext
 from streamlet.errors import ConfigError, TopologyError
 from streamlet.spark import topics
 from streamlet.spark.folding import folds_of
@@ -100,6 +101,7 @@ def prepare(
     found = resolve(reference)
     topology, chosen = found.topology(), where.settings or found.settings
     _check_settings(chosen)
+    _check_functions(topology)
     folds, reason = _folds(found, wish)
     client = {"bootstrap.servers": where.bootstrap_servers or chosen.bootstrap_servers}
     clients = None
@@ -210,6 +212,22 @@ def _check_settings(settings: Settings) -> None:
         )
     if problems:
         raise ConfigError(problems)
+
+
+def _check_functions(topology: Topology) -> None:
+    """Refuse functions that ask for headers, which are neither read nor written here."""
+    context: Any = None  # an operator without stores asks for none
+    asking = [
+        node.name
+        for part in topology.subtopologies
+        for node in part.processors
+        if not node.stores and isinstance(node.factory(context), InContext)
+    ]
+    if asking:
+        raise TopologyError(
+            f"functions with a RecordContext ({', '.join(asking)}) do not run on Spark, where "
+            "headers are not read; --engine native can"
+        )
 
 
 def _check_state_store(spark: SparkSession) -> None:

@@ -41,6 +41,17 @@ assert_type(flights.peek(lambda k, f: print(f.carrier)), KStream[str, Flight])
 assert_type(flights.merge(flights), KStream[str, Flight])
 assert_type(flights.repartition(name="again", partitions=3), KStream[str, Flight])
 
+
+@sl.with_context
+def sent(key: str, flight: Flight, context: sl.RecordContext) -> float:
+    context.set_header("carrier", flight.carrier.encode())
+    return flight.delay
+
+
+assert_type(flights.map_values(sent), KStream[str, float])
+flights.filter(sl.with_context(lambda k, f, context: f.delay > context.timestamp))
+flights.peek(sl.with_context(lambda k, f, context: print(k.upper(), f.carrier, context.topic)))
+
 grouped = flights.group_by(lambda k, f: f.carrier, key=str)
 assert_type(grouped, KGroupedStream[str, Flight])
 assert_type(flights.group_by_key(), KGroupedStream[str, Flight])

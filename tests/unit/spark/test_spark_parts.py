@@ -10,9 +10,10 @@ import pytest
 
 import examples.wordcount
 import streamlet as sl
-from streamlet.errors import AppNotFoundError, ConfigError, StreamletError
+from streamlet.errors import AppNotFoundError, ConfigError, StreamletError, TopologyError
 from streamlet.spark.gateway import is_noise
 from streamlet.spark.java import has_vector_module, java_home, wrapped
+from streamlet.spark.prepare import _check_functions
 from streamlet.spark.reference import reference_of, resolve
 from streamlet.spark.security import check_clients, java_settings
 
@@ -40,6 +41,19 @@ def test_an_app_is_found_by_the_shortest_name_it_can_be_imported_by() -> None:
     reference = reference_of(examples.wordcount.app)
     assert reference == "examples.wordcount:app"
     assert resolve(reference) is examples.wordcount.app
+
+
+def test_functions_that_ask_for_a_record_context_are_refused_by_name() -> None:
+    app = sl.App("asking")
+    stream = app.stream("in", key=str, value=str)
+    stream.group_by_key().count(store="n").to_stream().to("counts")
+    _check_functions(app.topology())
+
+    app = sl.App("asking")
+    stream = app.stream("in", key=str, value=str)
+    stream.peek(sl.with_context(lambda k, v, context: None)).to("out")
+    with pytest.raises(TopologyError, match=r"\(KSTREAM-PEEK-0000000001\) do not run on Spark"):
+        _check_functions(app.topology())
 
 
 def test_an_app_that_no_module_holds_is_refused() -> None:
