@@ -100,16 +100,16 @@ $(VENV)/.setup-all: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.setup-demo: pyproject.toml | $(BIN)/python
-	@test -e $(VENV)/.setup-all || { echo 'installing into $(VENV), once ...'; \
+	@test $(VENV)/.setup-all -nt $< || { echo 'installing into $(VENV), once ...'; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'; }
 	@touch $@
 
 $(VENV)/.setup-docs: pyproject.toml | $(BIN)/python
-	@test -e $(VENV)/.setup-all || { echo 'installing into $(VENV), once ...'; \
+	@test $(VENV)/.setup-all -nt $< || { echo 'installing into $(VENV), once ...'; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'; }
 	@touch $@
 
 $(VENV)/.setup-spark: pyproject.toml | $(BIN)/python
-	@test -e $(VENV)/.setup-all || { echo 'installing Spark into $(VENV), once ...'; \
+	@test $(VENV)/.setup-all -nt $< || { echo 'installing Spark into $(VENV), once ...'; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,spark]'; }
 	@touch $@
