@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-from bench import assignor, handover, restore, restore_share, scale_down, streams
+from bench import assignor, crash, handover, restore, restore_share, scale_down, streams
 from bench.processes import MeasurementError
 from streamlet.errors import StreamletError
 
@@ -23,6 +23,7 @@ _WORKLOADS = (
     "assignor",
     "handover",
     "scale-down",
+    "crash",
     "spark",
 )
 _WAYS = ("passthrough", "native_count", "tws_per_key", "tasks")
@@ -67,6 +68,13 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         case "scale-down":
             return scale_down.run(
                 runs=options.runs, rate=options.rate or scale_down.RATE, keys=options.keys
+            )
+        case "crash":
+            return crash.run(
+                runs=options.runs,
+                kills=options.kills,
+                rate=options.rate or crash.RATE,
+                ways=options.crashes,
             )
         case "spark":
             from bench import spark  # needs the extra
@@ -117,7 +125,16 @@ def _parse() -> argparse.Namespace:
         "--rate",
         type=_count,
         help=f"records per second; of handover {handover.RATE:,}, of scale-down "
-        f"{scale_down.RATE:,} if not given",
+        f"{scale_down.RATE:,}, of crash {crash.RATE:,} if not given",
+    )
+    parser.add_argument(
+        "--kills", type=_kills, default=4, help="of workers, in each round of crash"
+    )
+    parser.add_argument(
+        "--crashes",
+        type=lambda text: _chosen(text, tuple(crash.WAYS)),
+        default=list(crash.WAYS),
+        help=f"what crash measures, by commas: {', '.join(crash.WAYS)}",
     )
     parser.add_argument(
         "--modes",
@@ -149,6 +166,15 @@ def _count(text: str) -> int:
     number = int(text.replace("_", ""))
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def _kills(text: str) -> int:
+    number = _count(text)
+    if number > crash.MOST_KILLS:
+        raise argparse.ArgumentTypeError(
+            f"must be at most {crash.MOST_KILLS}: an instance gives up"
+        )
     return number
 
 

@@ -114,7 +114,14 @@ class Instances:
     """All instances of one application, those that are gone too."""
 
     def __init__(
-        self, bootstrap: str, application: str, folder: Path, tasks: int, config: Mapping[str, str]
+        self,
+        bootstrap: str,
+        application: str,
+        folder: Path,
+        tasks: int,
+        config: Mapping[str, str],
+        *,
+        static: bool = False,
     ) -> None:
         self._command = [sys.executable, "-m", "streamlet", "run", "bench.handover_app:app"]
         self._command += ["--bootstrap-servers", bootstrap, "--log-level", "info", "--log-json"]
@@ -123,6 +130,7 @@ class Instances:
         self._environ = {**os.environ, NAME: application}
         self._folder = folder
         self._tasks = tasks
+        self._static = static
         self.all: list[Instance] = []
 
     @property
@@ -139,6 +147,8 @@ class Instances:
         """One more, with an empty disk."""
         name = f"i{len(self.all)}"
         more = ["--name", name, "--state-dir", str(self._folder / name)]
+        if self._static:
+            more += ["--set", f"group.instance.id={name}"]
         self.all.append(Instance(name, [*self._command, *more], self._environ))
         return self.all[-1]
 

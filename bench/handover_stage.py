@@ -75,15 +75,21 @@ def loaded(
     partitions: int,
     instances: int = 1,
     beat_ms: int = BEAT_MS,
+    static: bool = False,
 ) -> Iterator[Stage]:
-    """So many instances that share the tasks and have counted every key once, under load."""
+    """So many instances that share the tasks and have counted every key once, under load.
+
+    ``static``: their members have static ids.
+    """
     application = f"bench-handover-{uuid.uuid4().hex[:8]}"
     source, output = names(application)
     topics = Topics(bootstrap, partitions)
     topics.create(source)
     topics.create(output, {"message.timestamp.type": "LogAppendTime"})
     with tempfile.TemporaryDirectory() as folder, watching() as stalls:
-        all_of_them = Instances(bootstrap, application, Path(folder), partitions, config)
+        all_of_them = Instances(
+            bootstrap, application, Path(folder), partitions, config, static=static
+        )
         command = [sys.executable, "-m", "bench.handover_load", "--bootstrap", bootstrap]
         command += ["--topic", source, "--keys", str(keys), "--rate", str(rate)]
         command += ["--partitions", str(partitions), "--beat-ms", str(beat_ms)]
