@@ -32,7 +32,7 @@ from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.task import Output
 from streamlet.starting import BrokerWait, StartStoppedError
 from streamlet.tools.log import set_up_logging
-from streamlet.tools.run_progress import ended_event, leaving_event, restoring_event
+from streamlet.tools.worker_events import ended_event, leaving_event, restoring_event
 from streamlet.types import TaskId
 
 log = logging.getLogger("streamlet.process")  # __name__ is __main__ here

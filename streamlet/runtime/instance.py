@@ -31,6 +31,7 @@ from streamlet.clock import Clock
 from streamlet.group.dead_members import DeadMembers
 from streamlet.runtime.restarts import RestartPolicy
 from streamlet.runtime.signals import GracefulStop, handled
+from streamlet.runtime.spare import Spare, close_stdin, launch
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +86,7 @@ class Supervisor:
         earlier: takes the signals that come before ``run`` does.
         dead_members: removes the members of crashed workers from the group; None: their sessions
             time out, or their successors have the same static ids.
+        spare: has a process ready for a worker that crashes; None: each starts as a new one.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Supervisor:
         drain_on_sigterm: bool = False,
         earlier: GracefulStop | None = None,
         dead_members: DeadMembers | None = None,
+        spare: Spare | None = None,
     ) -> None:
         self._command = list(command)
         self._orders = orders
@@ -107,6 +110,7 @@ class Supervisor:
         self._on_event = on_event
         self._restart = restart or RestartPolicy()
         self._dead_members = dead_members
+        self._spare = spare
         self._stop_timeout_ms = stop_timeout_ms
         self._workers = [WorkerProcess(member) for member in range(count)]
         self._drain_on_sigterm = drain_on_sigterm
@@ -130,6 +134,7 @@ class Supervisor:
                 while not self._finished():
                     self._obey_earlier()
                     self._start_due()
+                    self._keep_spare()
                     self._wait()
                     self._reap()
                     self._check_stop()
@@ -225,24 +230,27 @@ class Supervisor:
             if worker.process is None and worker.exit_code is None and worker.start_at_ms <= now:
                 self._start(worker)
 
+    def _keep_spare(self) -> None:
+        """Have a spare process as long as a worker that crashes would start again."""
+        if self._spare is None:
+            return
+        if self._stopping_since is None and self._drain_since_ms is None:
+            self._spare.keep()
+        else:
+            self._spare.end()
+
     def _start(self, worker: WorkerProcess) -> None:
-        read, write = os.pipe()
-        worker.process = subprocess.Popen(
-            [*self._command, "--events-fd", str(write)],
-            stdin=subprocess.PIPE,
-            pass_fds=(write,),
-            # Ctrl-C in the terminal is for us alone. The session is ours: where Linux shares
-            # processors out among sessions first, no priority counts between two of them.
-            process_group=0,
-        )
-        os.close(write)
-        worker.events, worker.unread, worker.passing = read, b"", False
+        spare = None if self._spare is None else self._spare.take()
+        launched = spare or launch(self._command)
+        worker.process, worker.events = launched.process, launched.events
+        worker.unread, worker.passing = b"", False
         worker.drained, worker.reported, worker.member_id = False, None, ""
         worker.started_ms = self._clock.now_ms()
         self._tell(worker, {**self._orders, "member": worker.member})
         if self._drain_since_ms is not None and not self._marked:
             self._tell(worker, {"drain": self._drain_since_ms})
-        log.info("worker %d started (pid %d)", worker.member, worker.process.pid)
+        was = ", which was the spare process" if spare else ""
+        log.info("worker %d started (pid %d)%s", worker.member, worker.process.pid, was)
 
     def _tell(self, worker: WorkerProcess, order: dict[str, Any]) -> None:
         if worker.process is None or worker.process.stdin is None:
@@ -314,7 +322,7 @@ class Supervisor:
                     continue
                 os.close(worker.events)  # a process that it left behind keeps the other end open
                 worker.events = -1
-            _close_stdin(process)
+            close_stdin(process)
             worker.process = None
             code = worker.reported
             if code is None:
@@ -379,10 +387,12 @@ class Supervisor:
                 worker.process.wait()
 
     def _release(self) -> None:
-        """Close the pipes of workers that did not end by themselves."""
+        """End the spare process, and close the pipes of workers that did not end by themselves."""
+        if self._spare is not None:
+            self._spare.end()
         for worker in self._workers:
             if worker.process is not None:
-                _close_stdin(worker.process)
+                close_stdin(worker.process)
             if worker.events >= 0:
                 os.close(worker.events)
                 worker.events = -1
@@ -397,12 +407,11 @@ def _how_ended(reported: int | None, returncode: int) -> str:
     return f"exit code {returncode} without a report of its end; os._exit in user code does that"
 
 
-def _close_stdin(process: subprocess.Popen[bytes]) -> None:
-    if process.stdin is not None:
-        with contextlib.suppress(BrokenPipeError):  # it may have died with an order unread
-            process.stdin.close()
-
-
 def worker_command() -> list[str]:
     """The command line of a worker process of this installation."""
     return [sys.executable, "-m", "streamlet.process"]
+
+
+def spare_command() -> list[str]:
+    """The command line of a spare process, which becomes a worker when it gets orders."""
+    return [sys.executable, "-m", "streamlet.spare"]

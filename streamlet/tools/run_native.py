@@ -106,8 +106,16 @@ def _run(
             waiting.until_done(partial(_prepare, app, settings, process_id, lock, orders))
             if orders["members"]:
                 stop_ms = STOP_MS + 3 * settings.session_timeout_ms
-                dead = dead_members(app.name, settings)
-                code = _supervise(orders, progress, measures, drain_on_sigterm, stop, stop_ms, dead)
+                code = _supervise(
+                    orders,
+                    progress,
+                    measures,
+                    drain_on_sigterm,
+                    stop,
+                    stop_ms,
+                    dead_members(app.name, settings),
+                    with_spare=settings.spare_worker_enable,
+                )
             else:
                 code = _run_here(app, settings, orders, progress, measures, stop, waiting)
             if progress.drained:
@@ -143,11 +151,14 @@ def _supervise(
     stop: GracefulStop,
     stop_ms: int,
     dead_members: DeadMembers | None,
+    *,
+    with_spare: bool,
 ) -> int:
     import logging
 
     from streamlet.clock import SystemClock
-    from streamlet.runtime.instance import Supervisor, worker_command
+    from streamlet.runtime.instance import Supervisor, spare_command, worker_command
+    from streamlet.runtime.spare import Spare
     from streamlet.tools.log import is_json
 
     orders["log_level"] = logging.getLevelName(logging.getLogger().level).lower()
@@ -160,16 +171,18 @@ def _supervise(
         if not measures.event(member, event):
             progress.event(member, event)
 
+    clock = SystemClock()
     instance = Supervisor(
         worker_command(),
         orders,
         orders["members"],
-        clock=SystemClock(),
+        clock=clock,
         on_event=on_event,
         stop_timeout_ms=stop_ms,
         drain_on_sigterm=drain_on_sigterm,
         earlier=stop,
         dead_members=dead_members,
+        spare=Spare(spare_command(), clock) if with_spare else None,
     )
     return instance.run()
 
@@ -188,7 +201,7 @@ def _run_here(
     from streamlet.clock import SystemClock
     from streamlet.local import MemberIdentity
     from streamlet.runtime.background import lower_priority
-    from streamlet.tools.run_progress import ended_event, leaving_event
+    from streamlet.tools.worker_events import ended_event, leaving_event
 
     member = MemberIdentity(orders["process_id"], orders["name"])
     clock = SystemClock()

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 from typing import Any
@@ -38,6 +39,22 @@ def test_events_of_several_threads_do_not_run_into_one_another() -> None:
         thread.join()
     os.close(write)
     assert sorted(told) == sorted([*range(EVENTS)] * 2)
+
+
+@pytest.mark.parametrize("module", ["streamlet.process", "streamlet.spare"])
+def test_a_worker_that_waits_for_orders_has_loaded_what_it_needs_and_no_more(module: str) -> None:
+    """What only people look at takes time and memory; what it loads later, tasks wait for."""
+    code = (
+        "import runpy, sys\n"
+        f"try: runpy.run_module({module!r}, run_name='__main__')\n"
+        "except SystemExit as end: print(end.code, *sys.modules)"
+    )
+    command = [sys.executable, "-c", code, "--events-fd", "1"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    code, *loaded = done.stdout.split()
+    assert code == "0", done.stderr
+    assert {"confluent_kafka", "kafka", "rocksdict", "streamlet.assembly"} <= {*loaded}
+    assert not {"rich", "typer", "pyspark", "streamlet.broker"} & {*loaded}
 
 
 def test_a_worker_is_not_stopped_by_the_terminal_that_it_writes_to(

@@ -108,6 +108,13 @@ class Instance:
 
     def workers(self) -> list[int]:
         """Pids of its living workers, oldest first."""
+        return [pid for pid in self._children() if f"started (pid {pid})" in self.log()]
+
+    def spare(self) -> list[int]:
+        """Pid of the process that waits for a worker to crash, if there is one."""
+        return [pid for pid in self._children() if f"started (pid {pid})" not in self.log()]
+
+    def _children(self) -> list[int]:
         assert self.process is not None
         try:
             children = psutil.Process(self.process.pid).children()

@@ -16,6 +16,7 @@ from streamlet.group.transport import Transport
 from streamlet.runtime.instance import Supervisor
 from streamlet.runtime.restarts import RestartPolicy
 from streamlet.runtime.signals import GracefulStop
+from streamlet.runtime.spare import Spare
 
 #: Plays a worker: says that it is up, obeys orders, or does what its first order says.
 WORKER = """
@@ -109,7 +110,11 @@ class Events:
 
 
 def instance(
-    events: Events, count: int = 1, dead_members: DeadMembers | None = None, **orders: Any
+    events: Events,
+    count: int = 1,
+    dead_members: DeadMembers | None = None,
+    spare: Spare | None = None,
+    **orders: Any,
 ) -> Supervisor:
     return Supervisor(
         [sys.executable, "-c", WORKER],
@@ -119,6 +124,7 @@ def instance(
         on_event=events,
         restart=RestartPolicy(first_ms=1, longest_ms=4, most=3, within_ms=60_000),
         dead_members=dead_members,
+        spare=spare,
     )
 
 
@@ -188,6 +194,29 @@ def test_a_killed_worker_is_started_again() -> None:
     events.react = react
     assert running.run() == 0
     assert len(events.ups()) == 2
+
+
+def test_a_spare_process_takes_the_place_of_a_killed_worker() -> None:
+    """It gets its orders then; another one is spare as soon as it runs, and none is left over."""
+    events, spares = Events(), []
+    spare = Spare([sys.executable, "-c", WORKER], SystemClock(), pause_ms=0)
+    running = instance(events, spare=spare)
+
+    def react(member: int, event: dict[str, Any]) -> None:
+        if "up" in event:
+            spare.keep()
+            assert spare._waiting is not None
+            spares.append(spare._waiting.process.pid)
+            if len(spares) == 1:
+                os.kill(event["up"], signal.SIGKILL)
+            else:
+                running.stop()
+
+    events.react = react
+    assert running.run() == 0
+    first, second = events.ups()
+    assert second == spares[0] != first
+    assert not alive(spares[1])
 
 
 @pytest.mark.parametrize("code", [2, 3, 5, 6])

@@ -1,0 +1,36 @@
+"""Events that tell a supervisor what its workers do, as JSON takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from streamlet.assignor.values import Leaving
+from streamlet.runtime.outside import WorkerCounters
+from streamlet.runtime.restore_job import RestoreProgress
+
+
+def ended_event(counters: WorkerCounters, drained: bool) -> dict[str, Any]:
+    """The event that tells a supervisor what a worker did until it ended, well or not."""
+    return {"event": "ended", "drained": drained, **attrs.asdict(counters)}
+
+
+def leaving_event(leaving: Leaving | None) -> dict[str, Any]:
+    """The event that tells a supervisor that the instance is to leave, or is not any more."""
+    if leaving is None:
+        return {"event": "staying"}
+    return {"event": "leaving", **attrs.asdict(leaving)}
+
+
+def restoring_event(progress: RestoreProgress) -> dict[str, Any]:
+    """The event that tells a supervisor of a store being restored."""
+    return {
+        "event": "restoring",
+        "task": str(progress.task),
+        "store": progress.store,
+        "restored": progress.restored,
+        "remaining": progress.remaining,
+        "rate": progress.rate,
+        "eta_s": progress.eta_s,
+    }
