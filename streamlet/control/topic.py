@@ -63,7 +63,7 @@ def prepare_control(admin: Admin, application: str, *, replication: int = -1) ->
     if problems:
         raise TopologyError(
             f"topic {name} is there with {' and '.join(problems)}: it cannot be the control topic "
-            f"of {application}. Delete it, it is made anew; marks to leave go with it"
+            f"of {application}. Delete it, it is created again; marks to leave go with it"
         )
     return name
 
@@ -130,7 +130,7 @@ class ControlTopic:
         ``read`` comes first, and again after an error.
 
         Raises:
-            BrokerError: what the client reports as fatal, or the topic was cut off or made anew.
+            BrokerError: what the client reports as fatal, or the topic was cut off or created again.
         """
         before = self.view
         batches = self._source.poll(1, timeout_ms)

@@ -51,7 +51,7 @@ def max_(of: Expression) -> Aggregation:
 
 @attrs.frozen(eq=False)
 class MadeOf:
-    """What an aggregator was made of: it bears this as ``made_of``."""
+    """The parts of an aggregator, which carries them as ``made_of``."""
 
     wanted: Aggregations
     key_type: Any
@@ -68,7 +68,7 @@ Aggregator = Callable[[Any, Any, Any], Any]
 def functions(
     wanted: Aggregations, key_type: Any, value_type: Any
 ) -> tuple[Initializer, Aggregator, Any]:
-    """Initializer, aggregator, and the type of the result, ``UNKNOWN`` where it cannot be told."""
+    """Initializer, aggregator, and the type of the result, ``UNKNOWN`` where it is not known."""
     if isinstance(wanted, Aggregation):
         first, step = _one(wanted, key_type, value_type)
         _mark(step, wanted, key_type, value_type)
@@ -110,7 +110,7 @@ def _one(wanted: Aggregation, key_type: Any, value_type: Any) -> tuple[Any, Aggr
 
 
 def is_aggregations(given: object) -> bool:
-    """Whether ``aggregate`` was given these and not an initializer."""
+    """True if ``aggregate`` was given these and not an initializer."""
     return isinstance(given, Aggregation) or (
         isinstance(given, Mapping)
         and bool(given)

@@ -28,7 +28,7 @@ Function = Callable[..., Any]
 
 
 class HotStore(Protocol):
-    """What operators use of a task's store (``state.store.CachedStore``)."""
+    """The part of a task's store that operators use (``state.store.CachedStore``)."""
 
     cache: dict[Any, Any]
 
@@ -188,7 +188,7 @@ def finished(done: Batch, error: BaseException | None) -> Batch:
 
 
 def copier(serde: Serde[Any]) -> Callable[[Any], Any] | None:
-    """A function that copies a value (None stays None); None if nobody ever needs one."""
+    """A function that copies a value (None stays None); None if no reader needs one."""
     if serde.immutable:
         return None
     copy = serde.copy

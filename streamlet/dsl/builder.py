@@ -189,7 +189,7 @@ class Builder:
 
 @attrs.frozen(eq=False)
 class StreamNode:
-    """Where a stream comes from.
+    """The origin of a stream: its node, and what its source node needs.
 
     ``rekeyed``: the key may have changed since the records were partitioned by it. ``uses`` are
     those of the tables whose values these are, object for object.

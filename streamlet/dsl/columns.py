@@ -37,7 +37,7 @@ _PLAIN = (str, bytes, int, float, dict, list)
 
 
 def has_null(column: list[Any]) -> bool:
-    """Whether there is a None; a value's own ``__eq__`` or ``__bool__`` is not asked."""
+    """True if there is a None; a value's own ``__eq__`` or ``__bool__`` is not called."""
     if column and type(column[0]) in _PLAIN and all(column):
         return False  # the quickest no; an empty text or a zero only costs the second look
     return any(map(is_, column, repeat(None)))

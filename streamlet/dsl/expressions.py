@@ -93,11 +93,11 @@ class Expression:
         return Unary("not", self)
 
     def is_null(self) -> Unary:
-        """Whether it is None."""
+        """True if the value is None."""
         return Unary("is null", self)
 
     def is_not_null(self) -> Unary:
-        """Whether it is not None."""
+        """True if the value is not None."""
         return Unary("is not null", self)
 
 
@@ -134,7 +134,7 @@ class Binary(Expression):
 
 
 def col(name: str) -> Column:
-    """What the value has under this name: an attribute, or an entry of a dict (None if missing)."""
+    """The entry of the value with this name: attribute, or entry of a dict (None if missing)."""
     return Column("value", name)
 
 
@@ -249,7 +249,7 @@ def _source(one: Expression, value_type: Any, names: dict[str, Any], fresh: Iter
 
 
 def _truth(one: Expression, value_type: Any, names: dict[str, Any], fresh: Iterator[str]) -> str:
-    """As ``_source``, and what it gives must be a bool or None."""
+    """Like ``_source``, and the result must be a bool or None."""
     inner = _source(one, value_type, names, fresh)
     is_truth = isinstance(one, Unary) or (
         isinstance(one, Binary) and one.operator in (*_COMPARISONS, "&", "|")

@@ -82,7 +82,7 @@ def _check_callable(call: str, function: Any) -> None:
 
 
 def is_async(function: Any) -> bool:
-    """Whether calling it returns a coroutine or an async generator, as far as Python can tell."""
+    """True if calling it returns a coroutine or an async generator, as far as Python can tell."""
     while isinstance(function, functools.partial):
         function = function.func
     called = getattr(type(function), "__call__", None)  # noqa: B004 - an object's own

@@ -141,15 +141,15 @@ class KGroupedStream(Generic[K, V]):
         - Key, timestamp, headers: those of the record that changed the row.
         """
         given = aggregator is None and is_aggregations(initializer)
-        told = UNKNOWN
+        inferred = UNKNOWN
         if given:
-            initializer, aggregator, told = functions(initializer, self._key.of, self._value.of)
+            initializer, aggregator, inferred = functions(initializer, self._key.of, self._value.of)
         check_takes("aggregate()", initializer)
         check_takes("aggregate()", aggregator, "key", "value", "aggregate")
         self._show()
         if value is None and not given:
-            told = _first_type(initializer)
-        kind = Kind.told(value, told, "aggregate()", "value")
+            inferred = _first_type(initializer)
+        kind = Kind.of_result(value, inferred, "aggregate()", "value")
 
         def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
             return Aggregate(kept, initializer, aggregator, spec.value, use)
@@ -199,9 +199,9 @@ class KGroupedStream(Generic[K, V]):
 
 
 def _first_type(initializer: Callable[[], Any]) -> Any:
-    told = result_type(initializer)
-    if told is not UNKNOWN:
-        return told
+    inferred = result_type(initializer)
+    if inferred is not UNKNOWN:
+        return inferred
     try:
         return type(initializer())
     except KeyboardInterrupt:

@@ -67,7 +67,7 @@ def result_type(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def element_type(of: Any) -> Any:
-    """What a container or iterator type yields, or ``UNKNOWN``."""
+    """The type that a container or iterator type yields, or ``UNKNOWN``."""
     origin, inside = get_origin(of), get_args(of)
     if not (isinstance(origin, type) and issubclass(origin, Iterable)) or not inside:
         return UNKNOWN

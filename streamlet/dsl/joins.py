@@ -89,5 +89,5 @@ def map_values_view(function: Function, takes: int) -> View:
 
 
 def _nth(mask: list[bool], count: int) -> int:
-    """Where entry number ``count`` of those that are set lies."""
+    """The index of entry number ``count`` of those that are set."""
     return [index for index, kept in enumerate(mask) if kept][count]

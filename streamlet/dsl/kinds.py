@@ -1,4 +1,4 @@
-"""What is known of a stream's keys or values: type and serde, or which call lost sight of it."""
+"""The type and serde of a stream's keys or values, or the call after which they are unknown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MERGE = "merge()"
 
 @attrs.frozen(eq=False)
 class Kind:
-    """Keys or values of one stream. ``lost`` says after which call nothing is known of them."""
+    """The type and serde of keys or values; ``lost`` is the call after which they are unknown."""
 
     serde: Serde[Any] | None
     of: Any = UNKNOWN
@@ -25,7 +25,7 @@ class Kind:
 
     @classmethod
     def given(cls, of: Any, call: str, role: str) -> Kind:
-        """What a user gave as ``key=`` or ``value=``.
+        """The kind that a user gave as ``key=`` or ``value=``.
 
         Raises:
             TopologyError: there is no serde for it.
@@ -36,8 +36,8 @@ class Kind:
             raise TopologyError(f"{call}, {role}=: {error}") from error
 
     @classmethod
-    def told(cls, given: Any, inferred: Any, call: str, role: str) -> Kind:
-        """What was given if something was, else what was inferred, else unknown since this call."""
+    def of_result(cls, given: Any, inferred: Any, call: str, role: str) -> Kind:
+        """The given kind, else the inferred one, else unknown since this call."""
         if given is not None:
             return cls.given(given, call, role)
         if inferred is UNKNOWN:
@@ -45,7 +45,7 @@ class Kind:
         try:
             return cls(serde_of(inferred), inferred)
         except SerdeError as error:
-            # Not needed perhaps, so no error yet; attributes of it can still be told.
+            # Perhaps not needed, so no error yet; types of attributes can still be inferred.
             return cls(None, inferred, f"{call} ({error})")
 
     @classmethod

@@ -22,7 +22,7 @@ class Materialized:
 
     @classmethod
     def of(cls, given: StoreLike) -> Materialized:
-        """What a user gave as ``store=``."""
+        """Read what a user gave as ``store=``."""
         return given if isinstance(given, Materialized) else cls(given)
 
 

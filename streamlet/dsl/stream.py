@@ -99,8 +99,8 @@ class KStream(Generic[K, V]):
         new_key, new_value = pair_types(result_type(function))
         return KStream(
             node,
-            Kind.told(key, new_key, "map()", "key"),
-            Kind.told(value, new_value, "map()", "value"),
+            Kind.of_result(key, new_key, "map()", "key"),
+            Kind.of_result(value, new_value, "map()", "value"),
         )
 
     @overload
@@ -146,8 +146,8 @@ class KStream(Generic[K, V]):
         new_key, new_value = pair_types(element_type(result_type(function)))
         return KStream(
             node,
-            Kind.told(key, new_key, "flat_map()", "key"),
-            Kind.told(value, new_value, "flat_map()", "value"),
+            Kind.of_result(key, new_key, "flat_map()", "key"),
+            Kind.of_result(value, new_value, "flat_map()", "value"),
         )
 
     @overload
@@ -421,8 +421,8 @@ class KStream(Generic[K, V]):
             make,
             reads=rows.store.name,
         )
-        told = result_type(joiner, *(self._key.of, self._value.of, table._value.of)[-count:])
-        return KStream(node, left._key, Kind.told(value, told, call, "value"))
+        inferred = result_type(joiner, *(self._key.of, self._value.of, table._value.of)[-count:])
+        return KStream(node, left._key, Kind.of_result(value, inferred, call, "value"))
 
     def _copartitioned(self, call: str, name: str | None) -> KStream[K, V]:
         """The stream, sent through a repartition topic if its key may have changed."""
@@ -445,9 +445,9 @@ class KStream(Generic[K, V]):
         told = self._told(function, 2)
         # The values go on object for object, so a reader below still counts as one of the table's.
         node = attrs.evolve(node, uses=self._node.uses)
-        return node, Kind.told(key, told, call, "key"), self._value
+        return node, Kind.of_result(key, inferred, call, "key"), self._value
 
-    def _told(self, function: Any, count: int) -> Any:
+    def _result_type(self, function: Any, count: int) -> Any:
         """The type of what a function of ``(value)`` or ``(key, value)`` returns."""
         if isinstance(function, Expression):
             return type_of(function, self._key.of, self._value.of)

@@ -28,7 +28,7 @@ W = TypeVar("W")
 
 @attrs.frozen(eq=False)
 class TableNode:
-    """Where a table comes from: its node, what is noted of its readers, its rows.
+    """The origin of a table: its node, the notes on its readers, its rows.
 
     ``views`` lead from the rows of ``store`` to those of the table.
     """
@@ -104,8 +104,8 @@ class KTable(Generic[K, V]):
         )
         views = (*above.views, map_values_view(function, count))
         node = attrs.evolve(above, name=name, use=use, views=views)
-        told = result_type(function, *(self._key.of, self._value.of)[-count:])
-        return KTable(node, self._key, Kind.told(value, told, "map_values()", "value"))
+        inferred = result_type(function, *(self._key.of, self._value.of)[-count:])
+        return KTable(node, self._key, Kind.of_result(value, inferred, "map_values()", "value"))
 
     def to_stream(self) -> KStream[K, V]:
         """The changes as a stream; a deletion is a record without a value.
@@ -134,5 +134,5 @@ class KTable(Generic[K, V]):
         return KTable(attrs.evolve(above, name=name, use=use, views=views), self._key, self._value)
 
     def _joined(self) -> TableNode:
-        """What a stream that joins this table needs of it."""
+        """The row store and notes that a stream needs to join this table."""
         return self._node

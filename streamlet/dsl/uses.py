@@ -1,4 +1,4 @@
-"""What the readers of a table need of it, noted while the topology is built.
+"""The needs of a table's readers, noted while the topology is built.
 
 Operators are made later, when tasks start; by then everything there is to note was noted.
 """
@@ -12,7 +12,7 @@ import attrs
 class TableUse:
     """Needs of those below a table's node.
 
-    ``olds``: somebody reads the previous values. ``shown``: a user function sees the values, and
+    ``olds``: a reader needs the previous values. ``shown``: a user function sees the values, and
     might change one in place.
     """
 
@@ -21,7 +21,7 @@ class TableUse:
     shown: bool = False
 
     def want_olds(self) -> None:
-        """Note that somebody reads the previous values; they come from above."""
+        """Note that a reader needs the previous values; they come from above."""
         self.olds = True
         if self.parent is not None:
             self.parent.want_olds()

@@ -98,7 +98,7 @@ class KafkaAdmin:
         }
 
     def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
-        """The id of each topic that exists; a topic made anew has another."""
+        """The id of each topic that exists; a topic created again has another."""
         if not names:
             return {}
         wanted = TopicCollection(list(names))
@@ -218,7 +218,7 @@ class KafkaAdmin:
         """Delete; unknown names are ignored."""
         if not names:
             return
-        # Of one client only: a request that another overtook would delete what was made anew.
+        # Of one client only: a request that another overtook would delete what was created again.
         client = self._client
         futures = client.delete_topics(list(names), request_timeout=self._timeout)
         for name, future in futures.items():

@@ -128,7 +128,7 @@ class RecordSink(Protocol):
 
 @attrs.frozen
 class TopicInfo:
-    """What the broker says of one topic. ``topic_id`` changes when a topic is made anew."""
+    """What the broker says of one topic. ``topic_id`` changes when a topic is created again."""
 
     name: str
     partitions: int
@@ -154,7 +154,7 @@ class Admin(Protocol):
         ...
 
     def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
-        """The id of each of these topics that exists; a topic made anew has another."""
+        """The id of each of these topics that exists; a topic created again has another."""
         ...
 
     def topic_config(self, name: str) -> dict[str, str]:

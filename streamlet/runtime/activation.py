@@ -8,7 +8,8 @@ A task with a warm copy on this worker is promoted by the thread that keeps it; 
 and restored here, a step at a time, between the batches of tasks that run.
 
 Before that its positions, logs and local state are compared (``mismatch``). What disagrees is read
-once more, since somebody may have committed meanwhile; then ``runtime.decision`` says what to do.
+once more, since another owner may have committed meanwhile; then ``runtime.decision`` says what to
+do.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class Activation:
         self._ask_at_ms = self._read_at_ms = 0
         #: Waiting for brokers to say what it begins with.
         self._asked: dict[TaskId, _Asked] = {}
-        #: To be opened here, once nobody else has the folder.
+        #: To be opened here, once no other process has the folder.
         self._to_open: dict[TaskId, Target] = {}
         self._retry_ms = 0
         #: Why tasks cannot be opened now, and when each of them is tried again.
@@ -163,12 +164,12 @@ class Activation:
 
     @property
     def idle(self) -> bool:
-        """Whether no task is on its way."""
+        """True if no task is being brought up."""
         return not self.tasks
 
     @property
     def restoring(self) -> bool:
-        """Whether tasks are restored here, by ``step``."""
+        """True if tasks are restored here, by ``step``."""
         return bool(self._restoring)
 
     def reads(self) -> Mapping[TaskId, tuple[int, int]]:
@@ -331,7 +332,7 @@ class Activation:
         self._incomplete.clear()
 
     def _take_answers(self) -> None:
-        """Send the tasks on their way whose targets are known; ask again if nobody could say."""
+        """Begin with the tasks whose targets are known; ask again if no broker could answer."""
         for task, asked in list(self._asked.items()):
             if not asked.answer.done():
                 continue

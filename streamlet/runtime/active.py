@@ -27,7 +27,7 @@ from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
 
 class TaskStage(enum.StrEnum):
-    """Where an active task is in its life."""
+    """The stages in the life of an active task."""
 
     READY = "ready"
     RUNNING = "running"
@@ -81,7 +81,7 @@ class ActiveTask:
     freshness: dict[TopicPartition, Freshness] = attrs.field(factory=dict)
 
     def begin_again(self) -> None:
-        """Begin a new active period in place: nobody has touched the task since our last commit."""
+        """Begin a new active period in place: the last commit of the task is still ours."""
         self.epoch += 1
         self.number = 0
         self.written = {}
@@ -94,7 +94,7 @@ class ActiveTask:
 
     @property
     def task(self) -> TaskId:
-        """Which task."""
+        """The task's id."""
         return self.opened.task
 
     @property
@@ -135,12 +135,12 @@ class ActiveTask:
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """What a commit would write now: offsets behind the last processed records."""
+        """The offsets that a commit would write now: behind the last processed records."""
         return self.committed if self.processor is None else self.processor.positions
 
     @property
     def changed(self) -> bool:
-        """Whether a commit has anything to say."""
+        """True if there is something to commit."""
         return self.positions != self.committed or self.state.has_dirty()
 
     def metadata(
@@ -151,7 +151,7 @@ class ActiveTask:
         ends: dict[TopicPartition, int],
         release_to: str | None = None,
     ) -> str:
-        """What goes beside the offsets of a commit."""
+        """The metadata that a commit writes beside the offsets."""
         return CommitMetadata(
             epoch=self.epoch,
             by=member_id,

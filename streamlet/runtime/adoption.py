@@ -41,7 +41,7 @@ class _Found:
 
     @property
     def is_aside(self) -> bool:
-        """Whether it does not have the name of a task."""
+        """True if the folder does not have the name of a task."""
         return self.folder.path.name != str(self.task)
 
     @property

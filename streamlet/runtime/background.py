@@ -37,7 +37,7 @@ def lower_priority(*, of_all: bool = False) -> None:
 
 
 class Processors:
-    """How short processors are, as one thread feels it; where that is not known they are not.
+    """Measures how short processors are, as one thread feels it; plenty where that is unknown.
 
     Args:
         schedstat: the system's account of the thread that asks.
@@ -49,7 +49,7 @@ class Processors:
         self._share = 1.0
 
     def share(self) -> float:
-        """How much of a processor the thread should take, going by how long it waited of late."""
+        """The share of a processor the thread should take, from how long it waited of late."""
         try:
             ran_ns, waited_ns, *_ = map(int, self._schedstat.read_bytes().split())
         except (OSError, ValueError):

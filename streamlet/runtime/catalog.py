@@ -1,4 +1,4 @@
-"""What topics there are: checked at the start, looked at again while the leader plans with them."""
+"""The topics there are: checked at the start, looked at again while the leader plans with them."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ GENTLE_POLLS = 4
 #: What a preferred task may hold in memory: little is then left to write when it is promoted. And
 #: what is read at once while there is one, so that an order to promote it is taken soon.
 PREFERRED_RECORDS = 500
-#: Progress of a store is told no more often than this.
+#: Progress of a store is reported no more often than this.
 PROGRESS_MS = 250
 
 
@@ -66,7 +66,7 @@ class StoreChangelogReader:
         source: a consumer of its own, with headers (tombstones bear their number there).
         admin: for the starts of changelogs.
         clock: for the bound of a step and for rates.
-        progress: told how far each store is, a few times a second and when it is done.
+        progress: called with the progress of each store, a few times a second and at its end.
         positions: where the consumer is in each partition, past gaps without records. Needed where
             a changelog may end in such a gap (transaction markers): without it the restore would
             wait for a record that never comes.
@@ -109,12 +109,12 @@ class StoreChangelogReader:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to restore."""
+        """True if there is nothing to restore."""
         return not self._added and not self._runs
 
     @property
     def urgent(self) -> bool:
-        """Whether a preferred task is among those that are read."""
+        """True if a preferred task is among those that are read."""
         return not self._preferred.isdisjoint(self._runs)
 
     def add(self, job: RestoreJob) -> None:
@@ -194,7 +194,8 @@ class StoreChangelogReader:
     def lags(self) -> dict[TaskId, int]:
         """Records that the changelog furthest behind has still to read, by task begun.
 
-        Of tasks that wait for preferred ones it is not known: nobody asks where their logs end.
+        Of tasks that wait for preferred ones it is not known: the ends of their logs are not read
+        yet.
         """
         waiting = {self._open[tp].task for tp in self._waiting}
         return {
@@ -300,7 +301,7 @@ class StoreChangelogReader:
                 state.positions.get(tp, starts[tp]),
                 OPEN_END if run.job.follow and store not in state.plain else run.job.ends[tp],
                 started_ms=now,
-                told_ms=now,
+                reported_ms=now,
                 outdated=kept.get(tp, ""),
                 outdated_end=run.job.ends[tp],
                 look=partial(self._look, tp) if run.job.follow else None,
@@ -362,7 +363,7 @@ class StoreChangelogReader:
                 raise self._trouble
             batches = self._source.poll(PREFERRED_RECORDS if self.urgent else most, timeout_ms)
         except BrokerError as error:
-            self._trouble = error  # nobody may be there to say where logs begin
+            self._trouble = error  # no broker may be there to say where logs begin
             found = self._begin_cut_off_again()
             self._trouble = None
             if not found:
@@ -473,7 +474,7 @@ class StoreChangelogReader:
             return
         for run in self._runs.values():
             for part in run.parts:
-                if part.position < part.end and now - part.told_ms >= PROGRESS_MS:
+                if part.position < part.end and now - part.reported_ms >= PROGRESS_MS:
                     self._progress(part.progress("batch", now))
 
     def _tell_all(self, run: RestoreRun, phase: Phase) -> None:

@@ -1,9 +1,9 @@
-"""Deletes state that has lain on this instance's disk for long and that nobody is going to miss.
+"""Deletes state that has lain on this instance's disk for long and that is not needed.
 
-A thread of its own: to delete a large database takes time, and nobody waits for that. A folder goes
-when it was dormant for all of ``state.cleanup.delay.ms``, and only while other instances have as
-many copies of the task as there should be, as they say themselves in the control topic. So the last
-copies of a task never go, whoever is down.
+A thread of its own: to delete a large database takes time, and no task waits for that. A folder
+goes when it was dormant for all of ``state.cleanup.delay.ms``, and only while other instances have
+as many copies of the task as there should be, as they say themselves in the control topic. So the
+last copies of a task never go, whichever instances are down.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WHOLE = frozenset(
 
 
 def copies_elsewhere(view: ControlView, task: TaskId, instance: str) -> int:
-    """How many other instances say that they have all of a task's state."""
+    """The number of other instances that report all of a task's state."""
     name = str(task)
     return len(
         {
@@ -56,7 +56,7 @@ class Cleanup:
         delay_ms: how long a folder stays.
         needed: how many copies others must have: 1 and the standbys.
         view: what the control topic says.
-        forget: told of each task whose state is gone.
+        forget: called with each task whose state is gone.
         clock: the time.
     """
 

@@ -1,9 +1,9 @@
-"""Closes stores on a thread of its own, so that nobody waits for the disk.
+"""Closes stores on a thread of its own, so that no task waits for the disk.
 
 Closing a task's database flushes it: tens of milliseconds in which the worker's other tasks would
 stand still, at the very moment in which one of them changes hands. So it can be put off until the
 new owner is at work, which may be on the same machine. Until it is done the folder is locked;
-whoever wants it tries again.
+an opener tries again.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Closer:
         self._hurry = threading.Event()  # for what was given so far
 
     def close(self, opened: OpenTask) -> None:
-        """Close these stores soon; nobody may use them any more."""
+        """Close these stores soon; the caller must not use them any more."""
         due_ms = self._clock.now_ms() + self._pause_ms
         self._thread.submit(self._close, opened, due_ms, self._hurry)
 
     def hurry(self) -> None:
-        """Close all that was given so far without a pause: somebody may want it again."""
+        """Close all that was given so far without a pause: another worker may want it."""
         self._hurry.set()
         self._hurry = threading.Event()
 

@@ -51,12 +51,12 @@ log = logging.getLogger(__name__)
 LOOK_MS = 300_000
 #: How long one call may go on with the next task; one task is never cut in pieces.
 STEP_NS = 4_000_000
-#: How often to look whether somebody deleted the first records of our changelogs.
+#: How often to check whether the first records of our changelogs were deleted.
 STARTS_MS = 5_000
 
 
 class CommitGroup(Protocol):
-    """What a commit asks of the membership (``group.session``)."""
+    """The part of the membership that commits use (``group.session``)."""
 
     @property
     def member_id(self) -> str:
@@ -70,7 +70,7 @@ class CommitGroup(Protocol):
 
     @property
     def gated(self) -> bool:
-        """Whether a commit would be turned away: a join is under way, or the tasks were lost."""
+        """True if a commit would be refused: a join is under way, or the tasks were lost."""
         ...
 
     def commit(
@@ -83,7 +83,7 @@ class CommitGroup(Protocol):
         ...
 
     def alive(self) -> bool:
-        """Whether a heartbeat was answered within the session timeout; if not, one is tried now."""
+        """True if a heartbeat was answered within the session timeout; if not, one is tried now."""
         ...
 
 
@@ -130,7 +130,7 @@ class AtLeastOnceCommit:
         sink: where outputs and changelog records go, one queue for both.
         admin: tells where changelogs end.
         clock: for measuring.
-        open_source: a consumer with headers, to read what strangers wrote to a changelog.
+        open_source: a consumer with headers, to read the zombie writes in a changelog.
         flush_timeout_ms: how long delivery may take.
         look_ms: how often a stateful task is committed though it has nothing to say, to find what
             others wrote to its changelogs, and to note the age of its stores.
@@ -175,12 +175,12 @@ class AtLeastOnceCommit:
 
     @property
     def under_way(self) -> bool:
-        """Whether a commit is not yet accepted, or not yet written to the local stores."""
+        """True if a commit is not yet accepted, or not yet written to the local stores."""
         return bool(self._parts or self._unprepared or self._unwritten)
 
     @property
     def sent(self) -> bool:
-        """Whether the coordinator owes an answer."""
+        """True if the coordinator has not answered a commit yet."""
         return self._sent
 
     def begin(
@@ -251,7 +251,7 @@ class AtLeastOnceCommit:
             self._send()
 
     def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled | None:
-        """Take the coordinator's answer; None if nobody waits for it any more.
+        """Take the coordinator's answer; None if no commit waits for it any more.
 
         A commit that was turned away, or whose outcome is unknown, stays under way and is sent
         again by ``begin``, without its marks: the order they answered is not held any more.
@@ -351,7 +351,7 @@ class AtLeastOnceCommit:
         parts = [part for part in self._parts if part.drained is not None]
         self._sink.flush(self._flush_timeout_ms)
         self._read_ends(parts)
-        while self._overwrite_strangers(parts):
+        while self._overwrite_zombie_writes(parts):
             self._sink.flush(self._flush_timeout_ms)
             self._read_ends(parts)
         self._delivered = True
@@ -423,8 +423,8 @@ class AtLeastOnceCommit:
             ) from refused
         part.sent[changelog] = part.sent.get(changelog, 0) + len(keys)
 
-    def _overwrite_strangers(self, parts: Sequence[TaskCommit]) -> bool:
-        """Write the keys again that somebody else wrote since our last flush; whether there were.
+    def _overwrite_zombie_writes(self, parts: Sequence[TaskCommit]) -> bool:
+        """Write the keys again that another process wrote since our last flush; True if there were.
 
         What they had contained is as of this commit, so the values are the drained ones.
         """
@@ -458,7 +458,7 @@ class AtLeastOnceCommit:
 
     @staticmethod
     def _checked(part: TaskCommit, changelog: TopicPartition) -> None:
-        """Note that up to its end there is nothing of a stranger that will not be overwritten."""
+        """Note that all zombie writes up to its end will be overwritten."""
         part.sent.pop(changelog, None)
         part.checked[changelog] = part.ends[changelog]
 
@@ -481,7 +481,7 @@ class AtLeastOnceCommit:
                 if end < known:
                     raise ChangelogLostError(
                         f"{tp} ends at {end}, although it was written up to {known}: it lost "
-                        "records or was made anew"
+                        "records or was created again"
                     )
 
     def _look_at_starts(self, parts: Sequence[TaskCommit]) -> None:
@@ -569,7 +569,7 @@ def _times(part: TaskCommit) -> dict[TopicPartition, int]:
 
 
 def _local_positions(part: TaskCommit) -> dict[TopicPartition, int]:
-    """How far the store has each changelog: ours to their ends, source topics as committed."""
+    """The position of each changelog in the store: ours at their ends, source topics at commits."""
     positions = dict(part.ends)
     for spec in part.active.subtopology.stores:
         if spec.source_topic is not None:

@@ -1,13 +1,13 @@
-"""A member's end of the control topic: a thread that follows marks and publishes what it is told.
+"""A member's end of the control topic: a thread that follows marks and publishes entries.
 
 Nothing that runs waits for it, and nothing fails with it: while the broker is away it tries again,
 and what was to be published is published later, the newest of each kind. If the thread itself
 breaks the worker ends and is started again, since it would never be seen to leave. Reading goes
 to a view that never changes, so any thread may look at it.
 
-Whose member is gone says so itself when it leaves in peace. For the dead the leader does, who knows
-from the last rebalance which members there are: what is about others has some time to be about a
-member again (a worker that is started anew), then it is removed.
+A member that leaves in peace removes its entries itself. For dead ones the leader does it, which
+knows from the last rebalance which members there are: an entry about others has some time to be
+about a member again (a worker that starts again), then it is removed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FOLLOW_MS = 50
 #: How long a publication may take, and how long to rest after a failure.
 FLUSH_MS = 5_000
 RETRY_MS = 500
-#: How long something is about nobody before the leader removes it. A worker that fails over and
+#: How long an entry is about no member before the leader removes it. A worker that fails over and
 #: over is away for up to half a minute and still bound by its instance's mark.
 MEMBER_GONE_MS = 15_000
 INSTANCE_GONE_MS = 60_000
@@ -50,15 +50,15 @@ class _OwnMark:
 
 
 class ControlLink:
-    """Follows and publishes for one member; everything but the thread's own may be called by any.
+    """Follows and publishes for one member; every thread may call the public methods.
 
     Args:
-        member: who we are.
-        name: what people call our instance.
+        member: our own key.
+        name: the name of our instance.
         open_topic: opens the control topic, on the thread.
         clock: the time.
         leave_timeout_ms: ``scale.down.timeout.ms``, for marks without a deadline; None: never.
-        on_leaving: told when our instance is marked, and when it is not any more.
+        on_leaving: called when our instance is marked, and when the mark is removed.
         reset: the last reset that our instance's state takes into account, as its folder notes it.
     """
 
@@ -97,9 +97,9 @@ class ControlLink:
         self._leaving: Leaving | None = None
         #: What is to be written: the newest entry of each place, None to remove it.
         self._pending: dict[Place, Entry | None] = {}
-        #: What we wrote of ourselves; comes back if somebody removes it while we live.
+        #: What we wrote of ourselves; written again if it is removed while we live.
         self._mine: dict[Place, Entry] = {}
-        #: Since when there has been something about nobody.
+        #: Entries about no member, and since when they have been.
         self._missing: dict[Place, int] = {}
         #: What the members' settings were compared by last, and what was wrong.
         self._compared: ControlView | None = None
@@ -121,7 +121,7 @@ class ControlLink:
 
         Raises:
             RefusedError: it was, or (``starting``) a reset is under way.
-            StreamletError: nobody follows the topic any more: marks would not be seen.
+            StreamletError: the thread that follows the topic has ended: marks would not be seen.
         """
         if self._broke is not None:
             raise self._broke
@@ -169,7 +169,7 @@ class ControlLink:
 
     @property
     def leads(self) -> bool:
-        """Whether our member made the group's last plan."""
+        """True if our member made the group's last plan."""
         return self._roster is not None
 
     def close(self, timeout_ms: int = 3_000) -> None:
@@ -230,7 +230,7 @@ class ControlLink:
         self._words = {**self._words, **view.progress}
         for place, entry in self._mine.items():
             if place not in self._pending and not _has(view, place):
-                self._pending[place] = entry  # whoever removed it took us for dead
+                self._pending[place] = entry  # the leader took us for dead
         leaving = self._as_leaving(view.marks.get(self._member.instance))
         if leaving != self._leaving:
             self._leaving = leaving
@@ -270,7 +270,7 @@ class ControlLink:
         self._pending.clear()
 
     def _compare(self) -> None:
-        """As the leader, say once that others would plan otherwise."""
+        """As the leader, log once that other members would plan otherwise."""
         roster = self._roster
         if roster is None or self._compared is self.view:
             return
@@ -278,14 +278,14 @@ class ControlLink:
         found = disagreement(self.view, self._member, roster)
         if found and found != self._disagreement:
             log.warning(
-                "members differ in settings that whoever leads plans by, so plans will change when "
+                "members differ in settings that the leader plans by, so plans will change when "
                 "the lead does; we lead now: %s",
                 found,
             )
         self._disagreement = found
 
     def _remove_gone(self, now_ms: int) -> None:
-        """As the leader, remove what has been about nobody for some time."""
+        """As the leader, remove entries about members and instances that are gone for a while."""
         roster = self._roster
         if roster is None:
             self._missing.clear()
@@ -298,7 +298,7 @@ class ControlLink:
 
 
 def _about_others(view: ControlView, roster: frozenset[MemberKey]) -> dict[Place, int]:
-    """Places of what is about nobody of these, and how long each may stay, ms."""
+    """The places of entries about other members, and how long each may stay, ms."""
     instances = {member.instance for member in roster}
     members = (view.progress.keys() | view.endpoints.keys()) - roster
     places = {place: MEMBER_GONE_MS for key in members for place in view.places_of(key)}

@@ -80,7 +80,7 @@ class Decisions:
         return frozenset((*self._searches, *self._decided, *self._offers, *self._offer_at_ms))
 
     def confirmed(self, mismatch: Mismatch) -> bool:
-        """Whether the same was found before; a commit meanwhile may explain the first time."""
+        """True if the same was found before; a commit meanwhile may explain the first time."""
         before = self._found.get(mismatch.task)
         self._found[mismatch.task] = mismatch.kind
         return before is mismatch.kind

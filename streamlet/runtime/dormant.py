@@ -1,4 +1,4 @@
-"""What lies on this instance's disk: state of tasks that nobody here has open."""
+"""Dormant state: tasks on this instance's disk that no worker here has open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def dormant_copies(directory: StateDirectory, admin: Admin) -> dict[TaskId, int 
     left out: they are worth nothing.
 
     Raises:
-        BrokerError: nobody says what topics there are.
+        BrokerError: no broker answers which topics there are.
     """
     positions = {}
     for folder in directory.tasks():

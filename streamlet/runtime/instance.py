@@ -66,16 +66,16 @@ class WorkerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """True while the process runs."""
         return self.process is not None and self.process.poll() is None
 
 
 class Supervisor:
-    """Runs workers until they are told to stop, or are done by themselves.
+    """Runs worker processes until they are stopped, or have ended by themselves.
 
     Args:
         command: the command line of a worker.
-        orders: what each worker is told first, a JSON object; ``member`` is added.
+        orders: each worker's first order, a JSON object; ``member`` is added.
         count: how many workers.
         clock: for restarts.
         on_event: gets ``(member, event)`` for everything a worker reports, and an event ``exited``
@@ -399,7 +399,7 @@ class Supervisor:
 
 
 def _how_ended(reported: int | None, returncode: int) -> str:
-    """How a worker ended, for the log; ``returncode`` is that of its process."""
+    """Describe for the log how a worker ended; ``returncode`` is that of its process."""
     if reported is not None:
         return f"exit code {reported}"
     if returncode < 0:

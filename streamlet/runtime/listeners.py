@@ -1,9 +1,9 @@
-"""What a user may want to be told of while an application runs: states, and stores being restored.
+"""Listeners that a user may set: for states, and for stores being restored.
 
 Kafka Streams' ``StateListener`` and ``StateRestoreListener``. They are called on the loop of the
-worker they tell of, in its process, so what they do holds up processing. As in Kafka Streams an
-exception in one of them ends the worker (and the supervisor starts it again): whoever counts on
-being told must not go on untold. Only on the way out, where there is nothing left to stop, it is
+worker they report on, in its process, so what they do holds up processing. As in Kafka Streams an
+exception in one of them ends the worker (and the supervisor starts it again): a user who counts
+on a call must not miss one. Only on the way out, where there is nothing left to stop, it is
 logged.
 """
 
@@ -34,10 +34,10 @@ _ENDING = frozenset({"PENDING_SHUTDOWN", "NOT_RUNNING", "ERROR"})
 
 
 class StateRestoreListener:
-    """Told how stores are restored before their task runs; override what you want to know.
+    """Called while stores are restored before their task runs; override what you want to know.
 
     ``partition`` is that of the changelog. Copies (learners and standbys) are not restored in this
-    sense, they are kept, so a task that takes over from a warm copy tells nothing.
+    sense, they are kept, so a task that takes over from a warm copy calls nothing.
     """
 
     def on_restore_start(
@@ -48,7 +48,7 @@ class StateRestoreListener:
     def on_batch_restored(
         self, partition: TopicPartition, store: str, batch_end: int, restored: int
     ) -> object:
-        """So many more records were read, up to this offset; a few times a second."""
+        """More records were read, up to this offset; called a few times a second."""
 
     def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> object:
         """The store is as its task needs it, after so many records."""

@@ -22,7 +22,7 @@ from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
 
 class MismatchKind(enum.StrEnum):
-    """Where the disagreement lies."""
+    """The kinds of disagreement between positions, changelogs and state."""
 
     POSITIONS = "positions"  # the committed positions are gone, foreign, or older than the state
     CHANGELOG = "changelog"  # a changelog lost records, and no local state equals the commit
@@ -77,7 +77,7 @@ def judge(task: TaskId, target: Target, state: TaskState) -> Target | Mismatch:
 
 
 def copy_may_be_promoted(target: Target) -> bool:
-    """Whether nothing about the target asks for a look at the state that is on disk."""
+    """True if nothing about the target asks for a look at the state that is on disk."""
     lost = target.limit is None and any(target.ends.values())
     short = any(
         at > target.ranges[tp].end for tp, at in target.offsets.items() if tp in target.ranges
@@ -86,7 +86,7 @@ def copy_may_be_promoted(target: Target) -> bool:
 
 
 def needs_entry(target: Target, state: TaskState) -> bool:
-    """Whether only commit entries tell if an unmarked input is a new one."""
+    """True if only commit entries tell whether an unmarked input is a new one."""
     if target.decided or not target.unmarked or target.limit in (None, NO_STATE):
         return False
     return target.recorded is None and _recorded(target, state) is None and bool(target.ends)
@@ -115,7 +115,7 @@ def _remade(target: Target, state: TaskState) -> dict[TopicPartition, str]:
     ids = target.topic_ids or {}
     known = state.topic_ids
     return {
-        tp: f"topic {tp.topic} was made anew"
+        tp: f"topic {tp.topic} was created again"
         for tp in target.ends
         if known.get(tp.topic) and ids.get(tp.topic) and known[tp.topic] != ids[tp.topic]
     }
@@ -165,7 +165,7 @@ def set_back(task: TaskId, target: Target, met: StateNumber) -> Mismatch:
 
 
 def proves_set_back(reach: StateNumber, target: Target) -> bool:
-    """Whether state of this number cannot be there beside the commit.
+    """True if state of this number cannot be there beside the commit.
 
     State of an epoch before the commit's is what a reset or another decision left behind.
     """
@@ -203,7 +203,7 @@ def _input_lost(task: TaskId, target: Target) -> Mismatch | None:
     if not short:
         return None
     return Mismatch(
-        task, MismatchKind.INPUT, f"{'; '.join(short)}: the topic lost records or was made anew"
+        task, MismatchKind.INPUT, f"{'; '.join(short)}: the topic lost records or was created again"
     )
 
 
@@ -246,7 +246,7 @@ def continued(
 
     Local state is preferred to the commit behind it, which was perhaps never accepted: outputs
     before it could be missing. It is written to the changelogs as a whole, because without a commit
-    that can be relied upon nobody knows what they lack.
+    that can be relied upon it is not known what they lack.
     """
     chosen = newer(local, entry)
     if chosen is None:
@@ -264,7 +264,7 @@ def continued(
 
 
 def newer(local: CommitEntry | None, entry: CommitEntry | None) -> CommitEntry | None:
-    """What ``continue`` goes on with, of the local state and the changelogs' newest entry."""
+    """The newer of the local state and the changelogs' newest entry, for ``continue``."""
     if local is None or entry is None:
         return local or entry
     behind = StateNumber(local.state.epoch, local.state.number + 1)

@@ -1,4 +1,4 @@
-"""Opens a task's stores on this disk, whoever wants them: an active task or a copy."""
+"""Opens a task's stores on this disk, for an active task or a copy."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _opened(lock: FolderLock, part: Subtopology, task: TaskId, cache_bytes: int)
         try:
             return TaskState.open(folder, part.stores, cache_bytes, changelogs)
         except TaskCorruptedError as error:
-            log.warning("state of task %s is damaged (%s); restoring it anew", task, error)
+            log.warning("state of task %s is damaged (%s); restoring it again", task, error)
             lock.wipe()
             return TaskState.open(folder, part.stores, cache_bytes, changelogs)
     except BaseException:

@@ -64,7 +64,7 @@ class OutOfRange:
 
     @property
     def waiting(self) -> bool:
-        """Whether ``step`` has something to do."""
+        """True if ``step`` has something to do."""
         return bool(self._asked or self._ask_again_ms)
 
     def met(self, partition: TopicPartition) -> bool:

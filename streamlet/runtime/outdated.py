@@ -6,7 +6,7 @@ State carries the time at which its position was last known to be the log's end.
 
 Of an outdated changelog only what was compacted matters: while the offsets behind the position are
 without a gap, nothing was removed there, and the state is continued whatever its age. So state that
-does not say how old it is, as earlier versions wrote it, is restored anew only where it has to be.
+does not say how old it is, as earlier versions wrote it, is restored again only where it has to be.
 A table's own topic is processed on behind the commit, so a table that is outdated is built again.
 """
 
@@ -70,7 +70,7 @@ def _too_old(
 
 
 def outdated_table(job: RestoreJob, admin: Admin, now_ms: int) -> str | None:
-    """Why a table over a compacted topic is to be built again; None if it is not.
+    """The reason to build a table over a compacted topic again; None if there is none.
 
     Raises:
         BrokerError: the broker does not answer.

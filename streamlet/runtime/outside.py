@@ -1,4 +1,4 @@
-"""What a worker knows of the outside: its group, who watches it, and what it counts for them."""
+"""A worker's surroundings: its membership, its observer, and the counters it shows them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamlet.types import TaskId
 
 
 class WorkerGroup(CommitGroup, TaskManagerGroup, MembershipStatus, Protocol):
-    """What the worker asks of its membership (``group.session``)."""
+    """The part of the membership that the worker uses (``group.session``)."""
 
     def start(self) -> None:
         """Join."""
@@ -35,7 +35,7 @@ class WorkerGroup(CommitGroup, TaskManagerGroup, MembershipStatus, Protocol):
 
 
 class Observer(Protocol):
-    """Who wants to know what a worker does (the supervisor's pipe, a notebook, a test)."""
+    """Observes what a worker does (the supervisor's pipe, a notebook, a test)."""
 
     def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
         """The worker's state (Kafka Streams' names) or the set of running tasks changed."""
@@ -52,7 +52,7 @@ class Observer(Protocol):
 
 @attrs.define
 class WorkerCounters:
-    """What a worker counted since it started."""
+    """The counts of a worker since it started."""
 
     records: int = 0
     dropped: int = 0  # by rule: null keys, negative timestamps

@@ -16,7 +16,7 @@ import attrs
 from streamlet.batch import Batch
 from streamlet.types import TopicPartition
 
-#: End of a partition as far as anybody knows; None: not known yet.
+#: End of a partition as far as it is known; None: not known yet.
 KnownEnd = Callable[[TopicPartition], int | None]
 
 
@@ -114,7 +114,7 @@ def _more_to_come(one: _Input, known_end: KnownEnd) -> bool:
 
 
 def _not_after(timestamps: Sequence[int], limit: int) -> int:
-    """How many leading timestamps are ≤ limit; at least one."""
+    """The number of leading timestamps that are ≤ limit; at least one."""
     if max(timestamps) <= limit:
         return len(timestamps)
     return max(1, next(i for i, time in enumerate(timestamps) if time > limit))

@@ -1,4 +1,4 @@
-"""What happens to a record that cannot be processed: fail, skip, or dead letter."""
+"""The policy for a record that cannot be processed: fail, skip, or dead letter."""
 
 from __future__ import annotations
 

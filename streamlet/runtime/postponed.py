@@ -16,26 +16,26 @@ _TEXT = "commit postponed: %s"
 
 
 class PostponedCommit:
-    """Whether the commit under way has to wait, and for how long it may be refused.
+    """Decides when a postponed commit is tried again, and for how long it may be refused.
 
     A broker that is away may come back at any time. What is refused, as a changelog that was
     deleted is, may be what a broker says that does not know everything yet; but not for long.
 
     Args:
         clock: the time.
-        patience_ms: how long a refusal may last.
+        refusal_ms: how long a refusal may last.
     """
 
-    def __init__(self, clock: Clock, patience_ms: int) -> None:
+    def __init__(self, clock: Clock, refusal_ms: int) -> None:
         self._clock = clock
-        self._patience_ms = patience_ms
+        self._refusal_ms = refusal_ms
         self._refused_ms: int | None = None
         self._again_ms = 0
         self._said = ""
 
     @property
     def waits(self) -> bool:
-        """Whether it is too early to try again."""
+        """True if it is too early to try again."""
         return self._clock.now_ms() < self._again_ms
 
     def take(self, error: BrokerError) -> None:
@@ -49,7 +49,7 @@ class PostponedCommit:
             self._refused_ms = None
         elif self._refused_ms is None:
             self._refused_ms = now
-        elif now - self._refused_ms >= self._patience_ms:
+        elif now - self._refused_ms >= self._refusal_ms:
             raise error
         self._again_ms = now + AGAIN_MS
         log.log(logging.DEBUG if str(error) == self._said else logging.WARNING, _TEXT, error)

@@ -1,8 +1,9 @@
-"""Commits that go before tasks are stopped to be handed over, so that little is left to say then.
+"""Commits before tasks are stopped to be handed over, so that little is left to copy then.
 
-What the owner's last commits bring is what the copy at the new home has still to read, while nobody
-runs the task. So the owner commits while it goes on, gives the copy time to take that in, and
-commits what came in between, until that is little: the rounds of a live migration's pre-copy.
+Precopy is the term of live migration. The entries of the owner's last commits are what the copy at
+the new owner has still to read, while no member runs the task. So the owner commits while it goes
+on, gives the copy time to take that in, and commits what came in between, until that is little: the
+rounds of a live migration's pre-copy.
 
 Owners that the same plan tells to give up tasks take turns with it, see ``group.turns``.
 """
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 from streamlet.types import TaskId
 
 #: Changed entries of a commit that may be the last before tasks are stopped. The first may be that
-#: only without any: who waits for the tasks hurries once it has seen a commit (``Claim.looked``).
+#: only without any: the new owner hurries once it has seen a commit (``Claim.looked``).
 LITTLE_ENTRIES = 1_000
 #: Commits at most, and how long the copy is given for each thousand entries, at least and at most,
 #: ms. Alone it would need a tenth; it shares its processors with all else that goes on.
@@ -27,13 +28,13 @@ SHARE_OF_TIMEOUT = 0.25
 
 
 class ReleaseDelays:
-    """When it is our turn to give up this or that task."""
+    """The time at which this member may release each task."""
 
     def __init__(self) -> None:
         self._at_ms: dict[TaskId, int] = {}
 
     def ordered(self, release: Iterable[TaskId], turn_ms: int, now_ms: int) -> None:
-        """A plan has us give up these and no others, so long after now.
+        """Take the tasks that a plan has us release, and these only, so long after now.
 
         The wait counts from the first of the plans that say so: they may follow each other faster
         than turns come.
@@ -41,7 +42,7 @@ class ReleaseDelays:
         self._at_ms = {task: self._at_ms.get(task, now_ms + turn_ms) for task in release}
 
     def wait_ms(self, tasks: Iterable[TaskId], now_ms: int) -> int:
-        """How long until tasks may be stopped, ms. Others may wait for us to stop the rest."""
+        """How long until tasks may be stopped, ms. Other releases may wait for ours."""
         ours = self._at_ms.keys() & set(tasks)
         return max(self._at_ms[min(ours)] - now_ms, 0) if ours else 0
 
@@ -50,7 +51,7 @@ class Precopy:
     """The commits before one stop.
 
     Args:
-        handover_timeout_ms: when who waits for the tasks gives up.
+        handover_timeout_ms: when the new owner gives up waiting.
     """
 
     def __init__(self, handover_timeout_ms: int) -> None:
@@ -64,11 +65,11 @@ class Precopy:
         self._until_ms = now_ms + self._limit_ms
 
     def end(self) -> None:
-        """Somebody cannot wait, or nothing is to be stopped any more: no further commits."""
+        """End the pre-copy: a member cannot wait, or no task is to be stopped any more."""
         self._rounds, self._due_ms = 0, None
 
     def due(self, now_ms: int) -> bool:
-        """Whether to begin a commit now."""
+        """True if a commit is to begin now."""
         return self._due_ms is not None and now_ms >= self._due_ms
 
     def committing(self, now_ms: int) -> None:
@@ -86,5 +87,5 @@ class Precopy:
 
     @property
     def over(self) -> bool:
-        """Whether the tasks may be stopped, unless a commit is under way."""
+        """True if the tasks may be stopped, unless a commit is under way."""
         return self._due_ms is None

@@ -1,9 +1,9 @@
 """Input of tasks that are about to be ours, fetched before it is known where they begin.
 
 A task that is handed over begins at the offsets of its mark. Fetching only from then on would cost
-a round trip to the broker, and the fetch under way before it, while nobody runs the task. So from
-the first look at its committed positions, when the mark is still to come, its input is read from
-there; the mark then says which of these records count.
+a round trip to the broker, and the fetch under way before it, while no member runs the task. So
+from the first look at its committed positions, when the mark is still to come, its input is read
+from there; the mark then says which of these records count.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Fetched:
 
 
 class Prefetcher:
-    """What was read ahead, by task.
+    """Reads the input of tasks before they are ours, and keeps it by task.
 
     Args:
         source: the worker's consumer.

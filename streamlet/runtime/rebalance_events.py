@@ -1,4 +1,4 @@
-"""What the worker and the control thread share: a member's hand-over rules, under one lock.
+"""A member's hand-over rules, shared by the worker and the control thread under one lock.
 
 The group moves on while a user function runs. So an assignment that the worker has not applied when
 the next join is described is void: the worker then never runs what the group no longer counts on it
@@ -22,7 +22,7 @@ class RebalanceEvents:
     """One slot for the newest assignment, a queue for other events, and the rules.
 
     Args:
-        handover: the member's rules; nobody else may touch them.
+        handover: the member's rules; only this object may touch them.
     """
 
     def __init__(self, handover: Handover) -> None:
@@ -55,13 +55,13 @@ class RebalanceEvents:
             self._arrived.set()
 
     def describe(self) -> Mapping[TaskId, Copy]:
-        """What a JoinGroup says of our tasks; voids an assignment that was not applied."""
+        """Describe our tasks for a JoinGroup; voids an assignment that was not applied."""
         with self._lock:
             self._assigned = None
             self.said_leaving = self._handover.leaving
             return self._handover.describe(self._dormant)
 
-    # Called by whoever follows the control topic.
+    # Called by the thread that follows the control topic.
 
     def set_leaving(self, leaving: Leaving | None) -> None:
         """Our instance was marked to leave, or its mark was removed."""
@@ -88,7 +88,7 @@ class RebalanceEvents:
             yield self._handover, events, assigned
 
     def wake(self) -> None:
-        """There is news elsewhere; from any thread."""
+        """Wake the worker, because there is news elsewhere; from any thread."""
         self._arrived.set()
 
     def wait(self, timeout_ms: int) -> None:

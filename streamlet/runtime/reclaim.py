@@ -1,4 +1,4 @@
-"""Tasks held open while the group changes its type: whose was the last commit of each (F4)?
+"""Looks up the last commits of tasks held open while the group changes its type (F4).
 
 The coordinator answers in its own time; until then the tasks stand still.
 """
@@ -39,7 +39,7 @@ class Reclaims:
         self._ask_at_ms = self._clock.now_ms()
 
     def forget(self, task: TaskId) -> None:
-        """Nobody wants to know any more."""
+        """Drop a task that is not to be looked up any more."""
         self._waiting.pop(task, None)
 
     def step(self) -> None:
@@ -53,7 +53,7 @@ class Reclaims:
             self._asked[self._fetch(inputs)] = tasks
 
     def fetched(self, done: FetchDone) -> list[tuple[ActiveTask, Positions]]:
-        """What is known now: tasks with their committed positions."""
+        """The tasks whose committed positions are known now, with these."""
         tasks = self._asked.pop(done.token, ())
         if done.outcome is not FetchOutcome.FETCHED:
             self._ask_at_ms = self._clock.now_ms() + RETRY_MS

@@ -43,7 +43,7 @@ _MOVING = frozenset({"learning", "waiting", "restoring", "stopped"})
 
 @attrs.frozen
 class _Reached:
-    """Where a copy was at a time, to tell its rate by."""
+    """The position of a copy at a time, to compute its rate from."""
 
     at_ms: int
     offset: int
@@ -125,7 +125,7 @@ class Reporter:
         self._publish(attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy))
 
     def _traits(self, rules: Handover, state: str) -> tuple[object, ...]:
-        """What an outline is made of: as long as these are the same there is no news."""
+        """The values an outline is made of: as long as they are the same there is no news."""
         return (
             state,
             self._member_id(),
@@ -192,7 +192,7 @@ class Reporter:
 
 
 def _problems(holdings: TaskRegistry, activation: Activation) -> dict[str, str]:
-    """Why active tasks stand still, of those that do."""
+    """The reasons why active tasks stand still, by task."""
     found = {str(task): problem for task, problem in activation.problems.items()}
     halted = ((task, one.halted) for task, one in holdings.tasks.items() if one.halted)
     return found | {str(task): reason for task, reason in halted}

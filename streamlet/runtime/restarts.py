@@ -1,4 +1,4 @@
-"""When a worker that failed starts again, and when its instance gives up."""
+"""Decides when a worker that failed starts again, and when its instance gives up."""
 
 from __future__ import annotations
 

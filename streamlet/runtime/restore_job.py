@@ -34,7 +34,7 @@ class RestoreJob:
 
     ``ends`` is where each changelog partition ended, read after the commit was fetched; for a store
     over a source topic, the committed input offset. ``limit`` is the state number of that commit;
-    None if nobody committed: everything counts. ``topic_ids`` are those that the topics have now;
+    None without a commit: everything counts. ``topic_ids`` are those that the topics have now;
     an unknown one is not compared. ``inputs`` are the input positions that ``limit`` belongs to.
 
     ``claimed`` is the epoch of that commit: with it records prove that positions were set back.
@@ -64,7 +64,7 @@ Phase: TypeAlias = Literal["start", "batch", "end", "suspended"]
 
 @attrs.frozen
 class RestoreProgress:
-    """How far one store is. ``rate`` is in records per second, ``eta_s`` in seconds."""
+    """The progress of one store. ``rate`` is in records per second, ``eta_s`` in seconds."""
 
     task: TaskId
     store: str
@@ -73,7 +73,7 @@ class RestoreProgress:
     position: int  # the next offset to read
     end: int
     restored: int  # records read, those skipped included
-    batch: int  # of those, since this was told last
+    batch: int  # of those, since the last report
     rate: float
     eta_s: float | None  # None before there is a rate
 
@@ -95,9 +95,9 @@ class ChangelogPart:
     position: int
     end: int
     started_ms: int
-    told_ms: int
+    reported_ms: int
     restored: int = 0
-    told_of: int = 0  # of ``restored``
+    reported: int = 0  # of ``restored``
     #: Why deletions below ``outdated_end`` may be missing; empty: none are. ``gap``: records are.
     outdated: str = ""
     outdated_end: int = 0
@@ -138,9 +138,9 @@ class ChangelogPart:
         self.loader.flush(position, epoch, at_ms, self.reader.newest)
 
     def progress(self, phase: Phase, now_ms: int) -> RestoreProgress:
-        """What there is to tell now; what is told is told once."""
-        batch, self.told_of = self.restored - self.told_of, self.restored
-        self.told_ms = now_ms
+        """Progress that was not reported yet."""
+        batch, self.reported = self.restored - self.reported, self.restored
+        self.reported_ms = now_ms
         seconds = (now_ms - self.started_ms) / 1000
         rate = self.restored / seconds if seconds > 0 else 0.0
         end = self.position if self.end == OPEN_END else self.end
@@ -174,7 +174,7 @@ class RestoreRun:
 
     @property
     def read(self) -> bool:
-        """Whether everything was read, and nothing is to be followed."""
+        """True if everything was read, and nothing is to be followed."""
         return not self.job.follow and all(part.position >= part.end for part in self.parts)
 
     def finish(self) -> None:
@@ -202,7 +202,7 @@ class RestoreRun:
 
 
 def outruns(met: StateNumber, limit: StateNumber, claimed: int | None) -> bool:
-    """Whether a record proves that a commit after ``limit`` was accepted.
+    """True if a record proves that a commit after ``limit`` was accepted.
 
     A claim precedes the first record of its epoch, and commit n precedes the first record for
     commit n + 1. ``claimed`` is the epoch of the commit's own claim; None: nothing is known of it.
@@ -219,7 +219,7 @@ def prepare_rewrite(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> No
 
 
 def mistrust(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> str | None:
-    """Why the local state does not go with the log; None if it does."""
+    """The reason why the local state does not go with the log; None if it does."""
     state = job.state
     reach = max(state.state, state.reach)
     if job.limit is not None and reach > job.limit:
@@ -231,7 +231,7 @@ def mistrust(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> str | Non
     for tp in sorted(set(state.changelogs.values()) - job.rewrite):
         known, now = state.topic_ids.get(tp.topic), job.topic_ids.get(tp.topic)
         if known and now and known != now:
-            return f"topic {tp.topic} was made anew"
+            return f"topic {tp.topic} was created again"
         position = state.positions.get(tp)
         if position is not None and position > job.ends[tp]:
             return f"{tp} ends at {job.ends[tp]}, the state was built up to {position}"
@@ -241,7 +241,7 @@ def mistrust(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> str | Non
 
 
 def _outdated(job: RestoreJob) -> bool:
-    """Whether the local state was built from a changelog before that was written again."""
+    """True if the local state was built from a changelog before that was written again."""
     state = job.state
     if job.rebuilt is None or state.state.epoch >= job.rebuilt:
         return False
@@ -252,7 +252,7 @@ def _outdated(job: RestoreJob) -> bool:
 
 
 def reader_of(job: RestoreJob, store: str, tp: TopicPartition) -> Reader:
-    """Which records of this changelog count, as the job has it."""
+    """The reader that knows which records of this changelog count."""
     if store in job.state.plain:
         return PlainReader(job.state.stores[store].taken)
     if job.follow:

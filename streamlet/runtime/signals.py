@@ -1,4 +1,4 @@
-"""Who takes signals: Ctrl-C for commands that run until told to stop, once graceful, twice now."""
+"""Signal handling: the first Ctrl-C stops gracefully, the second at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Handler: TypeAlias = Callable[[int, FrameType | None], object]
 
 @contextmanager
 def handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
-    """While the block runs these take signals, then who did before. Main thread only."""
+    """Handle these signals while the block runs, then restore the handlers. Main thread only."""
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
@@ -35,7 +35,7 @@ class GracefulStop:
     Main thread only. The second raises ``KeyboardInterrupt``, which a command turns into exit 130.
 
     Args:
-        drains: whether SIGUSR1 sets ``drain``, which is whoever waits for it to clear.
+        drains: whether SIGUSR1 sets ``drain``; the waiting thread clears it.
         drain_on_sigterm: whether the first SIGTERM does, too.
         breakable: False for a block that is inside of calls that a ``KeyboardInterrupt`` breaks:
             the second sets ``now``, for the block to look at between them, and the third raises.
@@ -77,7 +77,7 @@ class GracefulStop:
 
 
 def _set(event: threading.Event) -> None:
-    """Set it in another thread: whoever the signal interrupted may hold the event's own lock.
+    """Set it in another thread: the interrupted code may hold the event's own lock.
 
     A wait on it does for a moment when it begins; setting it here would wait for ever for that.
     """

@@ -1,4 +1,4 @@
-"""Where a task begins to read: at its commit, or where ``auto.offset.reset`` says.
+"""Finds where a task begins to read: at its commit, or where ``auto.offset.reset`` says.
 
 A commit before the log's start under ``none`` is returned as it is: the task comes up, its consumer
 finds nothing there, and the task is halted alone (``runtime.out_of_range``).
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @attrs.frozen
 class InputRange:
-    """What an input partition holds, and where to begin in it without a commit."""
+    """The offsets an input partition holds, and where to begin in it without a commit."""
 
     first: int
     end: int
@@ -77,12 +77,12 @@ def input_ranges(
 
 
 def reset_policy(part: Subtopology, topic: str, settings: Settings) -> str:
-    """Where to read an input topic on whose log does not hold the position: as Kafka's setting."""
+    """The policy for an input topic whose log does not hold the position, as in Kafka's setting."""
     if any(repartition.name == topic for repartition in part.repartitions):
         return "earliest"  # what lies between two subtopologies is all to be processed
     return part.source_of(topic).reset or settings.auto_offset_reset
 
 
 def is_table(part: Subtopology, topic: str) -> bool:
-    """Whether a store of the subtopology is a table over this input topic."""
+    """True if a store of the subtopology is a table over this input topic."""
     return any(store.source_topic == topic for store in part.stores)

@@ -58,7 +58,7 @@ STEP_BUSY_MS = 2
 #: While one is about to come steps do not wait. Where nothing is to be read the thread then rests
 #: for so long: a rest, other than a step that waits, ends with an order.
 AWAIT_MS = 5
-#: How often lags are told, and how often committed positions of tables' source topics are read.
+#: How often lags are reported, and how often committed positions of tables' source topics are read.
 LAG_MS = 50
 TABLES_MS = 1_000
 #: How often to note, for people, how far copies are.
@@ -74,7 +74,7 @@ _BROKE = "the thread that keeps copies broke"
 
 
 class CommittedPositions(Protocol):
-    """Who knows committed positions (``group.session``)."""
+    """Reads committed positions (``group.session``)."""
 
     def fetch_committed(
         self, partitions: Sequence[TopicPartition], timeout_ms: int
@@ -85,7 +85,7 @@ class CommittedPositions(Protocol):
 
 @attrs.frozen
 class CopyLag:
-    """How many records the copy's changelog furthest behind has still to read."""
+    """The lag of a copy: records left to read in its changelog that is furthest behind."""
 
     task: TaskId
     lag: int
@@ -181,7 +181,7 @@ class StateUpdater:
         self._mine: frozenset[TaskId] = frozenset()
         self._open: dict[TaskId, OpenTask] = {}
         self._promoting: dict[TaskId, StateNumber | None] = {}
-        self._told: dict[TaskId, int] = {}
+        self._reported_lags: dict[TaskId, int] = {}
         #: When to look again at changelogs that lost records.
         self._short: dict[TaskId, int] = {}
         self._next_lag_ms = 0
@@ -220,7 +220,7 @@ class StateUpdater:
     ) -> None:
         """Bring a wanted copy to a commit and hand it over: ``Promoted`` or ``CopyFailed`` follows.
 
-        It is no copy any more, whatever ``set`` is told afterwards. ``inputs`` are the positions
+        It is no copy any more, whatever ``set`` is given afterwards. ``inputs`` are the positions
         that ``limit`` belongs to. ``complete``: only if the copy was read to the ends already,
         because its changelogs have lost records since.
         """
@@ -233,7 +233,7 @@ class StateUpdater:
             raise self._failure
 
     def take(self) -> list[CopyEvent]:
-        """What happened since the last call."""
+        """The events since the last call."""
         events = []
         while not self._events.empty():
             events.append(self._events.get())
@@ -272,7 +272,7 @@ class StateUpdater:
         self._turns[False].set()
 
     def _refuse_orders(self) -> None:
-        """Nobody carries out orders any more: who waits for a promotion has to know; any thread."""
+        """Fail pending promotions, because the thread has ended; any thread."""
         with contextlib.suppress(queue.Empty):
             while True:
                 order = self._orders.get_nowait()
@@ -320,7 +320,7 @@ class StateUpdater:
             self._drop(task)
 
     def _round(self) -> None:
-        """Orders, one step, what is to be told, a rest."""
+        """Take orders, make one step, report, and rest."""
         self._take_orders()
         began = self._clock.thread_ns()
         try:
@@ -344,7 +344,7 @@ class StateUpdater:
         """Hand a copy over that was read to its ends; one ahead of its commit stays on disk."""
         beyond = self._restorer.beyond(task)
         if beyond is None:
-            self._told.pop(task, None)
+            self._reported_lags.pop(task, None)
             self._tell(Promoted(self._open.pop(task), limit))
         else:
             self._drop(task)
@@ -352,7 +352,7 @@ class StateUpdater:
 
     @property
     def _awaited(self) -> bool:
-        """Whether somebody waits for one of our copies, or will in a moment."""
+        """True if a hand-over waits for one of our copies, or will in a moment."""
         return bool(self._promoting) or self._restorer.urgent
 
     def _rest_ms(self, used_ns: int) -> int:
@@ -451,7 +451,7 @@ class StateUpdater:
         return RestoreJob(task, state, ends, None, ids, rebuilt=rebuilt, follow=True)
 
     def _table_ends(self, opened: OpenTask) -> dict[TopicPartition, int]:
-        """How far tables over source topics may be read: to their owner's commit, not beyond."""
+        """The ends up to which tables over source topics may be read: their owner's commit."""
         tables = sorted(opened.state.changelogs[name] for name in opened.state.plain)
         if not tables:
             return {}
@@ -477,8 +477,8 @@ class StateUpdater:
             return
         self._next_lag_ms = now + LAG_MS
         for task, lag in sorted(self._restorer.lags().items()):
-            if task not in self._promoting and self._told.get(task) != lag:
-                self._told[task] = lag
+            if task not in self._promoting and self._reported_lags.get(task) != lag:
+                self._reported_lags[task] = lag
                 self._tell(CopyLag(task, lag))
 
     def _fail(self, error: StateError) -> None:
@@ -494,7 +494,7 @@ class StateUpdater:
         self._tell(CopyFailed(task, str(error)))
 
     def _drop(self, task: TaskId) -> None:
-        self._told.pop(task, None)
+        self._reported_lags.pop(task, None)
         opened = self._open.pop(task)
         try:
             try:

@@ -1,4 +1,4 @@
-"""The one loop of a worker process: poll, process, commit; orders between two batches.
+"""The one loop of a worker process: poll, process, commit; decisions between two batches.
 
 Everything that touches active tasks happens on this thread. The control thread (``group.session``)
 keeps the membership alive, and the copies' thread keeps copies warm; the loop looks at what they
@@ -63,11 +63,11 @@ log = logging.getLogger(__name__)
 POLL_RECORDS = 10_000
 POLL_MS = 5
 #: How long it waits for the first of them, which costs nothing while there is none; news that
-#: nobody waits for may lie for so long.
+#: no other member waits for may lie for so long.
 QUIET_MS = 20
 #: How long a worker that runs nothing waits for news; what is due then may come so late.
 IDLE_MS = 50
-#: Records per poll while a hand-over is open: somebody waits for us, at most for a batch.
+#: Records per poll while a hand-over is open: another member waits for us, at most for a batch.
 POLL_BUSY_RECORDS = 1_000
 #: While a task is handed over to us a commit that is due waits for so long, ms: it takes some ten
 #: milliseconds, in which the task's mark would not be looked at.
@@ -78,7 +78,7 @@ COLLECT_MS = 1_000
 RESTORE_STEP_MS = 5
 RESTORE_ALONE_MS = 100
 
-#: How long after a task was given up its stores are closed, if nobody can wait for them, ms.
+#: How long after a task was given up its stores are closed, if no worker here waits for them, ms.
 CLOSE_LATER_MS = 1_000
 
 #: How long a worker waits for the marks there are before it joins: as one that is to leave.
@@ -107,11 +107,11 @@ class StreamThread:
         purge: deletes what was read of repartition topics.
         clock: the time.
         policy: what becomes of records that fail.
-        observer: is told what happens.
+        observer: called when something happens.
         meters: counts beside the work; its own if none is given.
         advisor: works out how many instances are needed, started and ended with the worker.
-        cleanup: deletes state that nobody needs any more, likewise.
-        measured: is given a snapshot once a second and at every change of state; None: nobody asks.
+        cleanup: deletes state that is not needed any more, likewise.
+        measured: is given a snapshot once a second and at every change of state; or None.
         link: our end of the control topic, started; closed with the worker.
         reporter: says there what we do.
         siblings: whether other workers share our folder, so that they may wait for what we close.
@@ -180,9 +180,9 @@ class StreamThread:
         #: Asked when it stops: whether for good; if not, a static id waits in the group for its
         #: next process.
         self.leaves: Callable[[], bool] = lambda: False
-        #: Called when it has handed everything over and left; nobody waits for what it still does.
+        #: Called when it has handed everything over and left; no other member waits for the rest.
         self.on_drained: Callable[[], None] = lambda: None
-        self._told: tuple[TaskId, ...] = ()
+        self._reported_tasks: tuple[TaskId, ...] = ()
         self._next_commit_ms = self._next_measure_ms = self._collect_by_ms = 0
         self._postponed = PostponedCommit(clock, settings.session_timeout_ms // 2)
         #: Of the last round: whether more records were there than it took; whether some wait.
@@ -191,7 +191,7 @@ class StreamThread:
     # The loop.
 
     def run(self, keep_going: Callable[[], bool]) -> None:
-        """Join the group and work until told to stop, then commit and leave.
+        """Join the group and work until it is stopped, then commit and leave.
 
         ``keep_going`` is asked once a round.
 
@@ -285,7 +285,7 @@ class StreamThread:
 
     @property
     def drained(self) -> bool:
-        """Whether it left because it was to: everything it had was handed over."""
+        """True if it left after handing over everything it had."""
         return self._orders.leaving is not None
 
     def _activate(self) -> None:
@@ -326,7 +326,7 @@ class StreamThread:
     def _poll(self) -> list[PartitionBatch]:
         try:
             if self.holdings.idle:
-                # Nobody but those who have news waits for us: be there at once for them.
+                # Only news can make another member wait for us: take it at once.
                 idle_ms = QUIET_MS if self._orders.busy else IDLE_MS
                 idle_ms = POLL_MS if self._orders.urgent else idle_ms
                 self._board.wait(0 if self._activation.restoring else idle_ms)
@@ -382,10 +382,10 @@ class StreamThread:
             self.holdings.bound(active.processor.buffered())
 
     def _end_of_records(self, partition: TopicPartition) -> int | None:
-        """End of a partition as far as records are to come, once all that was polled is taken.
+        """End of a partition as far as records will come, once all that was polled is taken.
 
-        The last offsets may be no records (a transaction's marker): whoever waited for them would
-        wait for ever.
+        The last offsets may be no records (a transaction's marker): a wait for them would
+        not end.
         """
         end = self._source.known_end(partition)
         if end is None:
@@ -456,7 +456,7 @@ class StreamThread:
         except TaskMigratedError as error:
             self._lose(error)
         except EntryTooLargeError as error:
-            self._be_careful(error)
+            self._check_entry_size(error)
         except StateError as error:
             self._restart(error)
         except DeliveryError:
@@ -464,7 +464,7 @@ class StreamThread:
         except BrokerError as error:
             self._postponed.take(error)
 
-    def _be_careful(self, error: EntryTooLargeError) -> None:
+    def _check_entry_size(self, error: EntryTooLargeError) -> None:
         """Go back to the last commit and find the record that makes an entry too large.
 
         The commit that would have held it does not happen, for no task. The next time each entry of
@@ -524,14 +524,14 @@ class StreamThread:
 
     def _set_state(self, state: str) -> None:
         running = tuple(active.task for active in self.holdings.of_stage(TaskStage.RUNNING))
-        if (state, running) != (self.state, self._told):
-            self.state, self._told = state, running
+        if (state, running) != (self.state, self._reported_tasks):
+            self.state, self._reported_tasks = state, running
             self._observer.state_changed(state, running)
             if self._measured is not None:
                 self._tell_measures()
 
     def _tell_measures(self) -> None:
-        """Take a snapshot of everything worth knowing, for whoever asked for it."""
+        """Take a snapshot of everything worth knowing, and pass it on."""
         assert self._measured is not None
         self._next_measure_ms = self._clock.now_ms() + MEASURE_MS
         live = [one.processor.counters for one in self.holdings.tasks.values() if one.processor]

@@ -1,7 +1,7 @@
-"""From where to where a task is restored, read on a thread of its own.
+"""Finds from where to where a task is restored, on a thread of its own.
 
 Positions and ends are asked of brokers that may be away. The loop must not wait for them: its other
-tasks have records to process and commits to finish, and somebody may want it to stop.
+tasks have records to process and commits to finish, and may have to stop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from streamlet.types import StateNumber, TaskId, TopicPartition
 
 @attrs.frozen
 class Target:
-    """What a task begins with: the commit it starts from, and what the logs hold.
+    """The start of a task: the commit it starts from, and the contents of the logs.
 
     ``offsets`` are the committed positions, -1 where there is none. ``ranges`` tells of each input
     what it holds, ``starts`` and ``ends`` of each changelog that the task writes; of a task whose
@@ -38,9 +38,9 @@ class Target:
     offsets: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     epoch: int
-    #: State of the commit; None if nobody committed: everything in the changelogs counts.
+    #: State of the commit; None without a commit: everything in the changelogs counts.
     limit: StateNumber | None
-    #: Ids of the topics it is restored from; None as long as nobody has read them.
+    #: Ids of the topics it is restored from; None as long as they were not read.
     topic_ids: Mapping[str, str] | None = None
     starts: Mapping[TopicPartition, int] = attrs.field(factory=dict)
     ranges: Mapping[TopicPartition, InputRange] = attrs.field(factory=dict)
@@ -57,7 +57,7 @@ class Target:
 
     @property
     def inputs(self) -> dict[TopicPartition, int] | None:
-        """The input positions that ``limit`` belongs to; None where nobody tells."""
+        """The input positions that ``limit`` belongs to; None where they are unknown."""
         if self.metadata is None:
             return None if self.recorded is None else dict(self.recorded)
         return {tp: at for tp, at in self.offsets.items() if tp not in self.unmarked and at >= 0}
@@ -74,7 +74,7 @@ class Target:
         return None if self.metadata is None else self.metadata.rebuilt_epoch
 
     def rebuilt_in(self, epoch: int) -> Rebuilt | None:
-        """What the commits of an active period that begins with this target tell of rewriting."""
+        """The rewrite that the commits of an active period with this target note."""
         if not self.rewrite and not self.decided:
             return self.rebuilt
         before = {} if self.rebuilt is None else self.rebuilt.starts
@@ -96,7 +96,7 @@ class Target:
 
 @attrs.frozen
 class LogRange:
-    """What the log of an input partition holds now, and the epoch of its task's last commit."""
+    """The range that an input partition's log holds now, and the epoch of its task's commit."""
 
     first: int
     end: int
@@ -134,7 +134,7 @@ class Targets:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="streamlet-targets")
 
     def marked(self, task: TaskId, positions: Positions) -> Target | None:
-        """What a mark says; None if it does not know the end of each changelog."""
+        """The target of a hand-over marker; None if it does not know the end of each changelog."""
         metadata = positions.newest
         if metadata is None or not set(self._changelogs(task)) <= set(metadata.ends):
             return None
@@ -164,7 +164,7 @@ class Targets:
         return self._thread.submit(self._log_range, task, partition)
 
     def restore_ends(self, task: TaskId, target: Target) -> dict[TopicPartition, int]:
-        """Where to stop reading: at the changelog's end; in a table's own topic at the commit."""
+        """The ends to read to: the changelog's end; in a table's own topic the commit."""
         part = self._part(task)
         ends = dict(target.ends)
         tables = set(changelogs_of(part, task).values()) - ends.keys()
@@ -186,7 +186,7 @@ class Targets:
         return tuple(TopicPartition(topic, task.partition) for topic in sorted(part.input_topics))
 
     def close(self) -> None:
-        """Ask nothing any more; whoever waits for an answer does not get one."""
+        """Ask nothing any more; pending requests get no answer."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     # On the thread.

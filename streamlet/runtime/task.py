@@ -92,7 +92,7 @@ class Output:
         )
 
     def same_shape(self, other: Output) -> bool:
-        """Whether ``extend`` would keep every column whole."""
+        """True if ``extend`` would keep every column whole."""
         return (
             self.topic == other.topic
             and (self.partitions is None) == (other.partitions is None)
@@ -102,7 +102,7 @@ class Output:
 
 @attrs.define
 class TaskCounters:
-    """What a task counted since it was made."""
+    """The counts of a task since it was made."""
 
     records: int = 0
     dropped: int = 0  # by rule: null keys, negative timestamps
@@ -303,7 +303,7 @@ class Task:
     # Compiling.
 
     def _forward(self, name: str) -> Step:
-        """What happens to the output of a node: its children, in order of creation."""
+        """The step behind a node: its children, in order of creation."""
         steps = [self._step(child) for child in self.subtopology.children(name)]
         if not steps:
             return _nothing
@@ -445,14 +445,14 @@ class Task:
 
 
 def _milliseconds(time: object) -> int:
-    """What a user's extractor returned, if it is a time that Kafka can keep."""
+    """The result of a user's extractor, if it is a time that Kafka can keep."""
     if type(time) is not int or time.bit_length() > _TIME_BITS:
         raise TypeError(f"expected ms since the epoch as an int, got {time!r}")
     return time
 
 
 def _partition(chosen: object, count: int) -> int:
-    """What a user's partitioner returned, if there is such a partition."""
+    """The result of a user's partitioner, if there is such a partition."""
     if type(chosen) is not int or not 0 <= chosen < max(count, 1):
         raise ValueError(f"expected a partition, an int from 0 to {count - 1}, got {chosen!r}")
     return chosen
@@ -463,7 +463,7 @@ def _nothing(batch: Batch) -> None:
 
 
 def _record_by_record(steps: Sequence[Step]) -> Step:
-    """Where two branches meet again the second must not see what the first did to later records."""
+    """Send records one by one, where two branches meet again and records must keep their order."""
 
     def forward(batch: Batch) -> None:
         for i in range(len(batch)):

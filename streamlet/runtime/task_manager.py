@@ -1,7 +1,7 @@
-"""Carries out what the hand-over rules decide: the worker's hands.
+"""Carries out what the hand-over rules decide, on the worker's thread.
 
-The rules (``group.handover``) say what; here it is done, on the worker's thread, and what came of
-it is told to them. Whatever touches tasks goes through here or through the worker's own loop.
+The rules (``group.handover``) decide; this module acts, and reports the results to them. Everything
+that touches tasks goes through here or through the worker's own loop.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ log = logging.getLogger(__name__)
 
 
 class TaskManagerGroup(Protocol):
-    """What carrying out orders asks of the membership (``group.session``)."""
+    """The part of the membership that the task manager uses (``group.session``)."""
 
     def rejoin(self, reason: str, descriptions: int | None = None) -> None:
-        """Have the group rebalance, for what is so since so many descriptions of ours."""
+        """Have the group rebalance, for news since so many descriptions of ours."""
         ...
 
     def fetch(self, token: int, partitions: Sequence[TopicPartition]) -> None:
@@ -76,7 +76,7 @@ class TaskManagerGroup(Protocol):
 
 
 class TaskManager:
-    """What a worker does about its tasks.
+    """Carries out the decisions about a worker's tasks.
 
     Args:
         board: the rules and the news.
@@ -86,9 +86,9 @@ class TaskManager:
         copies: keeps copies; None without learners and standbys.
         commit: the commit port.
         clock: the time.
-        settled: told of each accepted commit.
+        settled: called with each accepted commit.
         meters: counts moves.
-        handover_timeout_ms: when who waits for a task of ours gives up.
+        handover_timeout_ms: when the new owner of a task of ours gives up waiting.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class TaskManager:
         self.busy = False
         #: Whether they wait right now, or will in a moment: poll shorter.
         self.urgent = False
-        #: Whether nobody runs a task, or will in a moment, until we do.
+        #: Whether a task of ours runs nowhere, or soon will not, until we begin.
         self.awaited = False
         #: The rules want us to leave for good.
         self.leaving: str | None = None
@@ -203,7 +203,7 @@ class TaskManager:
             case Lost(reason=reason):
                 log.warning("lost all tasks: %s", reason)
                 self._meters.lost += 1
-                self._forget_unit()  # the board has told the rules
+                self._forget_unit()  # the rules know it already
             case HoldDone(token=token, granted=granted):
                 rules.hold(token, granted, now)
             case FetchDone():
@@ -211,10 +211,10 @@ class TaskManager:
             case Left():
                 log.debug("left the group")
             case _:
-                raise AssertionError(f"nobody asked for {event}")
+                raise AssertionError(f"unexpected event {event}")
 
     def _fetched(self, rules: Handover, event: FetchDone, now: int) -> dict[TaskId, Positions]:
-        """Tell the rules; what is known now."""
+        """Tell the rules; return what is known now."""
         found = {}
         good = event.outcome is FetchOutcome.FETCHED
         for task in self._fetches.pop(event.token, ()):
@@ -225,12 +225,12 @@ class TaskManager:
         return found
 
     def _forget_unit(self) -> None:
-        """Stop nothing, and commit nothing before: whoever waits for it does so no longer."""
+        """Stop nothing, and commit nothing before: no other member waits for it any more."""
         self._hold_wanted = self._last = None
         self.precopy.end()
 
     def _read_ahead(self, awaited: frozenset[TaskId], seen: Mapping[TaskId, Positions]) -> None:
-        """Fetch the input of tasks that nobody else will process, as far as it is known."""
+        """Fetch the input of tasks that no other member will process, as far as it is known."""
         ahead = self._holdings.ahead
         ahead.only(awaited)
         for task in sorted(awaited & seen.keys()):
@@ -353,7 +353,7 @@ class TaskManager:
 
     @property
     def waiting(self) -> bool:
-        """Whether ``go_on`` has something to do."""
+        """True if ``go_on`` has something to do."""
         return self._hold_wanted is not None or self._last is not None
 
     @property
@@ -374,7 +374,7 @@ class TaskManager:
             self._drop(active)
 
     def lose_all(self) -> None:
-        """As ``drop_all``, claim nothing any more, and let nothing of it be written any more."""
+        """Like ``drop_all``; also claims nothing any more, and has nothing more written."""
         self._commit.forget_queued()
         with self._board.rules() as rules:
             rules.lost()
@@ -427,7 +427,7 @@ class TaskManager:
                 self.leaving = reason
 
     def _go_on_with(self, active: ActiveTask, positions: Positions) -> None:
-        """Process a task again that was held open, or begin with it anew (F4)."""
+        """Process a task again that was held open, or start it again (F4)."""
         if positions.are(active.committed, active.by, active.epoch):
             active.begin_again()
             self._holdings.resume(active)

@@ -12,13 +12,13 @@ from streamlet.types import TaskId, TopicPartition
 
 
 class TaskRegistry:
-    """Which tasks are held, which of them run, and what is fetched for them.
+    """The active tasks of a worker: those held, those that run, and the input fetched for them.
 
     Args:
         source: the worker's consumer.
         cache_bytes: ``cache.max.bytes``, shared equally by stateful tasks.
         most_buffered: ``buffered.records.per.partition``.
-        forget: told of a task that is about to be closed.
+        forget: called with a task that is about to be closed.
         close: closes stores, now or soon.
     """
 
@@ -47,7 +47,7 @@ class TaskRegistry:
 
     @property
     def idle(self) -> bool:
-        """Whether no task runs, so that nothing has to be done between two steps."""
+        """True if no task runs, so that nothing has to be done between two steps."""
         return not self.by_partition
 
     def of_stage(self, stage: TaskStage) -> list[ActiveTask]:

@@ -96,7 +96,7 @@ def stack(frame: FrameType) -> list[FrameType]:
 
 
 def described(frames: list[FrameType]) -> str:
-    """What a worker's thread does: the line first, then task, operator and records."""
+    """Describe what a worker's thread does: the line first, then task, operator and records."""
     first = next((n for n, frame in enumerate(frames) if _task_of(frame) is not None), 0)
     inside = frames[first:]
     steps = [(frame.f_code, frame.f_lineno) for frame in inside]

@@ -1,10 +1,10 @@
-"""Finds what others wrote to a changelog that is ours.
+"""Finds zombie writes: records of other processes in a changelog that is ours.
 
 Under at_least_once the broker fences no producer: a process that lost its task may still deliver
 what it had queued. Its records bear an older epoch, and a reader that has met ours skips them; but
 one that lies below our first record would be believed as soon as a commit of ours says that
 everything up to it counts. So after each flush the changelog must be longer by just what we sent.
-Where it is not, the keys of the stranger are written again, before the commit.
+Where it is not, the keys of the zombie are written again, before the commit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def foreign_keys(
     """Keys of the records in [start, end) that bear another epoch than ours, each once, in order.
 
     Raises:
-        TaskMigratedError: a later epoch is among them: then we are the stranger.
+        TaskMigratedError: a later epoch is among them: then we are the zombie.
         BrokerError: they cannot be read in ``timeout_ms``.
     """
     deadline = clock.now_ms() + timeout_ms
@@ -54,8 +54,8 @@ def foreign_keys(
                         continue
                     if theirs > epoch:
                         raise TaskMigratedError(
-                            f"{changelog} has records of epoch {theirs}, ours is {epoch}: somebody "
-                            "took the task over"
+                            f"{changelog} has records of epoch {theirs}, ours is {epoch}: another "
+                            "member took the task over"
                         )
                     found[key] = None
                 position = batch.offsets[-1] + 1

@@ -27,7 +27,7 @@ def capped(
     """Where to stop: at the ends, or so that about ``most`` offsets lie before it.
 
     Each partition gets a share by what is left in it, and one with anything left at least one.
-    Never before ``start``, though a topic may have been cut or made anew: then nothing is read.
+    Never before ``start``, though a topic may have been cut or created again: then nothing is read.
     """
     left = {
         (topic, partition): max(0, end[topic].get(partition, offset) - offset)

@@ -1,1 +1,1 @@
-"""What is to be done, as values: nodes, subtopologies, internal topics, descriptions."""
+"""The topology as values: nodes, subtopologies, internal topics, descriptions."""

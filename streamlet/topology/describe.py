@@ -13,7 +13,7 @@ from streamlet.topology.subtopologies import Node, Subtopology, serde_name
 
 
 def as_text(topology: Topology) -> str:
-    """What ``Topology.describe()`` of Kafka Streams prints for the same topology.
+    """The text that ``Topology.describe()`` of Kafka Streams prints for the same topology.
 
     Within a subtopology a node comes before all it leads to: nodes are sorted by the number of ways
     down from them, then by name.

@@ -79,7 +79,7 @@ class Graph:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was added yet."""
+        """True if nothing was added yet."""
         return not self._nodes
 
     def new_name(self, prefix: str) -> str:

@@ -41,7 +41,7 @@ def check_moved(topology: Topology, application: str, existing_topics: Iterable[
             f"the topology of {application!r} changed under its state: {'; '.join(moves)}. What "
             "the old topic holds would be lost: give the store or repartition topic a name "
             "(store=, name=), or undo the change, or give streamlet reset "
-            "module:attribute to begin anew"
+            "module:attribute to start again"
         )
 
 

@@ -50,7 +50,7 @@ def repartition_name(application: str, name: str) -> str:
 
 
 def is_numbered(name: str) -> bool:
-    """Whether a name ends in a node's number, as made-up names do."""
+    """True if a name ends in a node's number, as made-up names do."""
     return _NUMBERED.match(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""What the task asks of an operator.
+"""The interface between a task and its operators.
 
 An operator is made once per task by the factory that a node of the topology carries. It takes a
 batch and returns one; what it keeps, it keeps in the task's stores.
@@ -43,7 +43,7 @@ class KeyValueStore(Protocol):
 
 
 class TaskContext(Protocol):
-    """What a task offers its operators when they are made."""
+    """The services that a task offers its operators when they are made."""
 
     task: TaskId
     application: str

@@ -1,8 +1,8 @@
 """Finds where order inside a batch can be seen from outside, so that the batch must be cut there.
 
 The task sends a whole batch through one child of a node before the next. Record by record would be:
-each record through all children, then the next record. Nobody sees the difference unless two ways
-of a record meet again: in a node (a merge), in an output topic, or in a store that one of them
+each record through all children, then the next record. The difference cannot be seen unless two
+ways of a record meet again: in a node (a merge), in an output topic, or in a store that one of them
 writes.
 
     fork ─┬─ map ────┐            fork: cut, `merge` must see a1 b1 a2 b2, not a1 a2 b1 b2
@@ -26,7 +26,7 @@ from streamlet.topology.subtopologies import Node, Subtopology
 
 @attrs.frozen
 class _Reach:
-    """What records of a node can get to, the node itself included."""
+    """The nodes and stores that records of a node can get to, the node itself included."""
 
     nodes: frozenset[str]
     topics: frozenset[str]
@@ -42,13 +42,13 @@ class _Reach:
         )
 
     def meets(self, other: _Reach) -> bool:
-        """Whether the order of two records that go different ways can be seen."""
+        """True if the order of two records that go different ways can be seen."""
         return bool(
             self.nodes & other.nodes or self.topics & other.topics or self.shares_store(other)
         )
 
     def shares_store(self, other: _Reach) -> bool:
-        """Whether one writes a store that the other reads or writes."""
+        """True if one writes a store that the other reads or writes."""
         return bool(self.written & other.stores or other.written & self.stores)
 
 

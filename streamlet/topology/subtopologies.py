@@ -50,7 +50,7 @@ class Subtopology:
 
     @property
     def stateful(self) -> bool:
-        """Whether a task of it has a store."""
+        """True if a task of it has a store."""
         return bool(self.stores)
 
     def children(self, name: str) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ def _subtopology(
 
 
 def _canonical(part: Subtopology) -> dict[str, Any]:
-    """What two versions of a subtopology are compared by: names only, never addresses."""
+    """The form in which two versions of a subtopology are compared: names only, no addresses."""
     return {
         "id": part.id,
         "sources": [

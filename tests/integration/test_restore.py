@@ -1,4 +1,4 @@
-"""Restoring from a real changelog: bulk, tail, a kill in the middle, a topic made anew."""
+"""Restoring from a real changelog: bulk, tail, a kill in the middle, a topic created again."""
 
 import os
 import signal
@@ -163,7 +163,7 @@ def test_a_restore_killed_in_the_middle_goes_on_from_there(
         state.close()
 
 
-@pytest.mark.parametrize("how", ["made anew", "cut off"])
+@pytest.mark.parametrize("how", ["created again", "cut off"])
 def test_state_of_another_changelog_is_rebuilt(
     changelog: Changelog, tmp_path: Path, how: str
 ) -> None:
@@ -171,7 +171,7 @@ def test_state_of_another_changelog_is_rebuilt(
         changelog.flush(1, 1, partition, {b"a": 1, b"gone": 1})
     for state in restore(tmp_path, changelog.where, changelog.topic, StateNumber(1, 1))[0]:
         state.close()
-    if how == "made anew":
+    if how == "created again":
         changelog.admin.delete_topics([changelog.topic])
         changelog.create()
     else:

@@ -24,7 +24,7 @@ class ConsumerCollector(Collector):
         self._group = group
 
     def collect(self) -> Iterable[Family]:
-        """What the consumer counted so far."""
+        """The consumer's counts so far."""
         for name, value in sorted(self._metrics().items()):
             shown = "streamlet_consumer_" + name.replace(".", "_").replace("-", "_")
             counted = name.startswith(_COUNTED)

@@ -1,6 +1,6 @@
-"""An instance's metrics and health, made of what its members tell.
+"""Metrics and health of an instance, from the reports of its members.
 
-The members are processes; the one who serves knows them by their newest ``Snapshot``. Scrapes come
+The members are processes; the server knows each by its newest ``Snapshot``. Scrapes come
 on threads of the server's: a snapshot is replaced as a whole and never changed.
 """
 
@@ -28,13 +28,13 @@ from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
 
 
 @attrs.frozen
-class _Told:
+class _Report:
     snapshot: Snapshot
     at_ms: int
 
 
 class Exposition(Collector):
-    """What one instance shows; a collector for ``prometheus_client``.
+    """The metrics of one instance; a collector for ``prometheus_client``.
 
     Args:
         application: its name.
@@ -54,24 +54,24 @@ class Exposition(Collector):
         self._failed = 0
         #: Host and port at which others find it, once it is served.
         self.address: tuple[str, int] | None = None
-        starting = _Told(Snapshot(health=health.STARTING), clock.now_ms())
+        starting = _Report(Snapshot(health=health.STARTING), clock.now_ms())
         #: By number; replaced as a whole.
-        self._told: dict[int, _Told] = dict.fromkeys(range(max(members, 1)), starting)
+        self._reports: dict[int, _Report] = dict.fromkeys(range(max(members, 1)), starting)
 
-    # Who runs the members.
+    # Called by the supervisor.
 
     def take(self, member: int, snapshot: Snapshot) -> None:
-        """A member told of itself."""
-        self._told = {**self._told, member: _Told(snapshot, self._clock.now_ms())}
+        """Take a member's newest snapshot."""
+        self._reports = {**self._reports, member: _Report(snapshot, self._clock.now_ms())}
 
     def ended(self, member: int, *, failed: bool) -> None:
         """A member's process ended; its values are of the past."""
         self._failed += failed
         gone = Snapshot(health=health.RESTARTING if failed else MemberHealth("NOT_RUNNING"))
-        self._told = {**self._told, member: _Told(gone, self._clock.now_ms())}
+        self._reports = {**self._reports, member: _Report(gone, self._clock.now_ms())}
 
     def event(self, member: int, event: Mapping[str, Any]) -> bool:
-        """Take a worker process' event if it is for us; whether it was."""
+        """Take a worker process' event if it is about metrics; True if it was."""
         match event["event"]:
             case "measured":
                 self.take(member, Snapshot.from_event(dict(event)))
@@ -81,7 +81,7 @@ class Exposition(Collector):
                 return False
         return True
 
-    # Who asks.
+    # Called by the server.
 
     def alive(self) -> dict[str, Any]:
         """The liveness document."""
@@ -98,34 +98,34 @@ class Exposition(Collector):
         return registry
 
     def collect(self) -> Iterable[Family]:
-        """Every metric that any member told of, in the order of the table."""
-        told = self._told
+        """Every metric that any member reported, in the order of the table."""
+        reports = self._reports
         by_metric: dict[str, list[tuple[str, Sample]]] = {}
-        for sample in self._of_instance(told):
+        for sample in self._of_instance(reports):
             by_metric.setdefault(sample.metric, []).append(("", sample))
-        for number in sorted(told):
-            for sample in told[number].snapshot.samples:
+        for number in sorted(reports):
+            for sample in reports[number].snapshot.samples:
                 by_metric.setdefault(sample.metric, []).append((self._member(number), sample))
         for metric in METRICS.values():
             if metric.name in by_metric:
                 yield self._family(metric, by_metric[metric.name])
 
     def describe(self) -> Iterable[Family]:
-        """Nothing beforehand: what there is depends on the tasks."""
+        """No metrics beforehand: which there are depends on the tasks."""
         return ()
 
     def _known(self) -> dict[str, MemberReport]:
-        told, now = self._told, self._clock.now_ms()
+        reports, now = self._reports, self._clock.now_ms()
         return {
             self._member(number): MemberReport(one.snapshot.health, now - one.at_ms)
-            for number, one in told.items()
+            for number, one in reports.items()
         }
 
     def _member(self, number: int) -> str:
         return f"{self._name}-{number}"
 
-    def _of_instance(self, told: Mapping[int, _Told]) -> Iterator[Sample]:
-        alive = sum(bool(one.snapshot.samples) for one in told.values())
+    def _of_instance(self, reports: Mapping[int, _Report]) -> Iterator[Sample]:
+        alive = sum(bool(one.snapshot.samples) for one in reports.values())
         yield Sample("streamlet_info", (self._name, version("streamlet")), 1)
         yield Sample("streamlet_stream_alive_stream_threads", (), alive)
         yield Sample("streamlet_stream_failed_stream_threads_total", (), self._failed)

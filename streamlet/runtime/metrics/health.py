@@ -1,10 +1,10 @@
-"""Is an instance alive, is it ready: pure judgement over what its members last told.
+"""Liveness and readiness of an instance: pure functions of its members' last reports.
 
 Alive: restarting it would not help. Every loop goes round (a user function may take
 ``max.poll.interval.ms``, then the member leaves the group anyway) and, as long as the group
-coordinator can be reached, heartbeats are answered. A broker that is away makes nobody unhealthy:
-a restart would not bring it back. A member whose process ended is being started again by the
-supervisor; when that gives up, the instance ends.
+coordinator can be reached, heartbeats are answered. A broker that is away makes no instance
+unhealthy: a restart would not bring it back. A member whose process ended is being started again by
+the supervisor; when that gives up, the instance ends.
 
 Ready: every member is in the group and every active task it was given runs.
 """
@@ -19,14 +19,14 @@ import attrs
 from streamlet.config import Settings
 from streamlet.runtime.metrics.values import MemberHealth
 
-#: A member that told nothing yet, and one whose process ended.
+#: A member that reported nothing yet, and one whose process ended.
 STARTING = MemberHealth(state="STARTING")
 RESTARTING = MemberHealth(state="RESTARTING")
 
 
 @attrs.frozen
 class HealthLimits:
-    """How old things may be, ms."""
+    """The ages beyond which an instance is unhealthy, ms."""
 
     loop_ms: int
     heartbeat_ms: int
@@ -39,14 +39,14 @@ class HealthLimits:
 
 @attrs.frozen
 class MemberReport:
-    """What a member told, and how long ago."""
+    """The last report of a member, and its age."""
 
     health: MemberHealth
     age_ms: int
 
     @property
     def heartbeat_age_ms(self) -> int:
-        """How old its last answered heartbeat is by now, at most."""
+        """The age of its last answered heartbeat by now, at most."""
         return self.health.heartbeat_age_ms
 
 
@@ -61,9 +61,9 @@ def ready(members: Mapping[str, MemberReport], limits: HealthLimits) -> dict[str
 
 
 def _document(members: Mapping[str, MemberReport], judge: Any) -> dict[str, Any]:
-    told = {name: (known, judge(known)) for name, known in sorted(members.items())}
+    judged = {name: (known, judge(known)) for name, known in sorted(members.items())}
     return {
-        "ok": not any(problems for _, problems in told.values()),
+        "ok": not any(problems for _, problems in judged.values()),
         "members": {
             name: {
                 "state": known.health.state,
@@ -71,7 +71,7 @@ def _document(members: Mapping[str, MemberReport], judge: Any) -> dict[str, Any]
                 "heartbeat_age_s": known.heartbeat_age_ms / 1000,
                 "problems": problems,
             }
-            for name, (known, problems) in told.items()
+            for name, (known, problems) in judged.items()
         },
     }
 

@@ -27,7 +27,7 @@ _C = "streamlet_consumer_coordinator_"
 
 
 class EndOffsets(Protocol):
-    """Who knows where partitions end (the worker's consumer)."""
+    """Knows where partitions end (the worker's consumer)."""
 
     def known_end(self, partition: TopicPartition) -> int | None:
         """End as of the last fetch, without asking the broker; None before the first."""
@@ -35,7 +35,7 @@ class EndOffsets(Protocol):
 
 
 class MembershipStatus(Protocol):
-    """What is asked of the membership (``group.session``)."""
+    """The part of the membership that metrics read (``group.session``)."""
 
     @property
     def generation(self) -> int:
@@ -49,7 +49,7 @@ class MembershipStatus(Protocol):
 
     @property
     def linked(self) -> bool:
-        """Whether the group coordinator can be reached."""
+        """True if the group coordinator can be reached."""
         ...
 
 
@@ -98,7 +98,7 @@ def roles_of(rules: Handover) -> dict[TaskId, tuple[str, str]]:
 
 
 def lags_of(rules: Handover) -> dict[TaskId, tuple[str, int]]:
-    """How far every copy lags, with its role."""
+    """The lag of every copy, with its role."""
     roles = roles_of(rules)
     return {
         task: (roles[task][0], one.lag)

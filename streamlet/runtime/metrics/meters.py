@@ -1,4 +1,4 @@
-"""What a worker counts beside its work: a few additions per batch and per commit, none per record.
+"""Counters beside a worker's work: a few additions per batch and per commit, none per record.
 
 Only the worker's own thread touches a ``Meters``; once a second ``measure`` turns it into a
 ``Snapshot`` that others may read.
@@ -26,7 +26,7 @@ BUSY_MS = 1_000
 
 @attrs.define
 class Rate:
-    """Things per second over the last half minute, of a count told now and then."""
+    """Things per second over the last half minute, of a count reported now and then."""
 
     points: deque[tuple[int, int]] = attrs.field(factory=deque)
 
@@ -131,7 +131,7 @@ class Meters:
         self.forget(task)
 
     def forget(self, task: TaskId) -> None:
-        """Nothing is to be said of a task any more."""
+        """Drop the values of a task."""
         self._stopped_ns.pop(task, None)
         self._activating.pop(task, None)
         for key in [key for key in self.restores if key[0] == task]:
@@ -150,7 +150,7 @@ class Meters:
             self.restores[progress.task, progress.store] = progress
 
     def telling(self, also: Callable[[RestoreProgress], None]) -> Callable[[RestoreProgress], None]:
-        """Like ``restoring``, and tell somebody else too."""
+        """Like ``restoring``, and call another listener too."""
 
         def told(progress: RestoreProgress) -> None:
             self.restoring(progress)

@@ -38,7 +38,7 @@ bounds are {bounds} s.
 
 Every metric has the labels `application` and `member` (`h1-0`: member 0 of instance `h1`); those of
 the whole instance have an empty `member`. Values are counted per batch and per commit, never per
-record, and told once a second. A worker process that is started again counts from zero, as
+record, and reported once a second. A worker process that is started again counts from zero, as
 Prometheus expects of counters.
 
 | metric | type | labels | meaning |
@@ -60,7 +60,7 @@ _SPARK = """
 ## On Spark
 
 `streamlet run APP --engine spark --metrics-port 9404` serves the same paths with the metrics of the
-query, told after each micro-batch; `/ready` says whether the query runs. Their only label is
+query, reported after each micro-batch; `/ready` says whether the query runs. Their only label is
 `application`; bounds of the histogram are {bounds} s.
 
 | metric | type | labels | meaning |
@@ -70,13 +70,14 @@ query, told after each micro-batch; `/ready` says whether the query runs. Their 
 _TAIL = """
 ## How many instances
 
-`streamlet_advised_instances` is what `streamlet status --advice` says ([how](autoscaling.md)): told
-by the member that leads the group, every 15 s, of the lag's trend over five minutes at most. Only
-one member tells it, so ask for `max(streamlet_advised_instances{application="flights"})`.
+`streamlet_advised_instances` is what `streamlet status --advice` says ([how](autoscaling.md)):
+reported by the member that leads the group, every 15 s, of the lag's trend over five minutes at
+most. Only one member tells it, so ask for
+`max(streamlet_advised_instances{application="flights"})`.
 
 The lag of a whole application is
 `sum by (application) (streamlet_consumer_fetch_manager_records_lag)`, of the partitions that
-somebody runs; `streamlet status` reads it off commits, so it knows it of the others, too.
+a member runs; `streamlet status` reads it off commits, so it knows it of the others, too.
 
 ## `streamlet.Consumer`
 

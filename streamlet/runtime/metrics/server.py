@@ -36,10 +36,10 @@ class _Server(ThreadingHTTPServer):
 
 
 class ServedPages(Protocol):
-    """What there is to serve."""
+    """The pages of the server."""
 
     def registry(self) -> CollectorRegistry:
-        """What ``/metrics`` shows."""
+        """The registry that ``/metrics`` serves."""
         ...
 
     def alive(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class MetricsServer:
 
     @property
     def url(self) -> str:
-        """Where it is found from this machine."""
+        """The address at which the server is found from this machine."""
         host = "localhost" if self.host in (ANY_HOST, "", "::") else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
@@ -143,7 +143,7 @@ def _routed(metrics: Any, pages: dict[str, Any]) -> type:
                 self._answer(404, {"paths": ["/metrics", *pages]})
 
         def do_HEAD(self) -> None:
-            """As GET, without the body."""
+            """Answer like GET, without the body."""
             wire = self.wfile
             answered = io.BytesIO()
             self.wfile = answered

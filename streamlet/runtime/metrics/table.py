@@ -154,7 +154,7 @@ _ALL = (
     Metric(
         _T + "process_rate",
         MetricType.GAUGE,
-        "Records processed per second over the last 30 s, for whoever has no PromQL",
+        "Records processed per second over the last 30 s, for tools without PromQL",
         (),
         ((f"{_THREAD}:process-rate", f"{_T}process_rate"),),
     ),
@@ -287,7 +287,7 @@ _ALL = (
     Metric(
         "streamlet_consumer_last_poll_timestamp_seconds",
         MetricType.GAUGE,
-        "When the member's loop last told of itself, seconds since the epoch",
+        "When the member's loop last reported, seconds since the epoch",
         (),
         (
             (
@@ -397,7 +397,7 @@ _ALL = (
             ),
         ),
     ),
-    # The application, told by the member that leads its group.
+    # The application, reported by the member that leads its group.
     Metric(
         "streamlet_advised_instances",
         MetricType.GAUGE,

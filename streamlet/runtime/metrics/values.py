@@ -1,4 +1,4 @@
-"""What a worker tells of itself once a second: plain values that fit a line of JSON."""
+"""A worker's report of itself, once a second: plain values that fit a line of JSON."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Histogram:
         self.sum += seconds
 
     def value(self) -> list[float]:
-        """As a sample bears it."""
+        """The value that a sample carries."""
         return [*self.counts, self.sum]
 
 
 @attrs.frozen
 class MemberHealth:
-    """What can be said of a member's health from inside.
+    """A member's health, as seen from inside.
 
     Args:
         state: of the worker, with Kafka Streams' names.

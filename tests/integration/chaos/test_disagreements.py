@@ -222,7 +222,7 @@ def test_an_input_that_lost_its_end_is_not_counted_from_its_start(
     counted(cluster, load, first, 1_000)
     counted(cluster, load, first, 20)
     cut(kafka_broker, cluster.topic("in"), 2)
-    assert_refused(first, f"{cluster.topic('in')}-", "the topic lost records or was made anew")
+    assert_refused(first, f"{cluster.topic('in')}-", "the topic lost records or was created again")
     again = cluster.instance("again", state_of=first, more=CONTINUE)
     again.start()  # before the topic has other records where the lost ones were
     cluster.await_settled()

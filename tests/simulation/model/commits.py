@@ -250,7 +250,7 @@ def _is_switch(member: Member, commit: Commit, rules: Rules) -> bool:
 
 
 def _again(member: Member) -> str:
-    """Where a commit that did not happen is taken up again; a claim is made anew."""
+    """Where a commit that did not happen is taken up again; a claim is created again."""
     return FLUSHED if member.claimed else IDLE
 
 

@@ -460,7 +460,7 @@ def test_state_from_before_a_reset_is_discarded_once(
     directory.lock_task(TaskId(0, 2)).release()
     discard_before_reset(directory, lock, ResetEpoch(1, 500))
     assert len(directory.tasks()) == 1
-    discard_before_reset(directory, lock, ResetEpoch(1, 900))  # the control topic was made anew
+    discard_before_reset(directory, lock, ResetEpoch(1, 900))  # the control topic was created again
     assert directory.tasks() == []
 
 
