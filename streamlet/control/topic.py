@@ -130,7 +130,7 @@ class ControlTopic:
         ``read`` comes first, and again after an error.
 
         Raises:
-            BrokerError: what the client reports as fatal, or the topic was cut off or created again.
+            BrokerError: a fatal error of the client, or the topic was cut off or created again.
         """
         before = self.view
         batches = self._source.poll(1, timeout_ms)
