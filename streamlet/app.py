@@ -33,7 +33,7 @@ from streamlet.errors import (
     NotFoundError,
     StreamletError,
     TopologyError,
-    told,
+    error_text,
 )
 from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreListener
 from streamlet.runtime.policy import ErrorPolicy
@@ -66,7 +66,7 @@ class App:
         config: settings by their dotted names, durations in ms or as ``timedelta``.
         assignor: a function from ``GroupState`` to ``Plan`` (``streamlet.assignor.values``), asked
             before streamlet's own, which takes over where its plan breaks a rule or it raises. All
-            instances should have the same: whoever leads the group asks it for all.
+            instances should have the same: the group's leader asks it for all.
         on_error: what becomes of a record that a serde or a user function fails on, or calls
             ``sys.exit`` on: ``"fail"``, ``"skip"`` or ``("dead_letter", topic)``.
 
@@ -101,7 +101,7 @@ class App:
             self._config["bootstrap.servers"] = bootstrap_servers
         #: The settings as the program gives them; ``load_settings`` lays others over them.
         self.settings = Settings.load(self._config)
-        #: Told of what workers do, each in its own process.
+        #: Called with what workers do, each in its own process.
         self.listeners = Listeners()
         self._builder = Builder(name)
         self._run: Run | None = None
@@ -293,7 +293,7 @@ class App:
             self._run = None
 
     def set_state_listener(self, listener: StateListener | None) -> None:
-        """Be told of each change of a worker's state, as ``listener(new, old)``.
+        """Call a listener at each change of a worker's state, as ``listener(new, old)``.
 
         The states are Kafka Streams': CREATED, REBALANCING, RUNNING, PENDING_SHUTDOWN, NOT_RUNNING,
         ERROR. It is called on the worker's own loop and in its process, so set it in the module
@@ -302,7 +302,7 @@ class App:
         self.listeners.state = listener
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
-        """Be told how stores are restored before their tasks run; otherwise as state listeners."""
+        """Call a listener while stores are restored before their tasks run; rules as for states."""
         self.listeners.restore = listener
 
     @property
@@ -328,7 +328,7 @@ class App:
         As ``metadataForAllStreamsClients`` and ``metadataForLocalThreads`` in Kafka Streams: the
         members of each with their ids, static ones included, their tasks, and where each answers
         over HTTP. The instance that runs in this process has ``local``. Tasks are as of the last
-        rebalance, and are not told while another is under way.
+        rebalance, and are not known while another is under way.
 
         Args:
             settings: in place of the program's with ``STREAMLET_…`` variables over them.
@@ -409,10 +409,10 @@ class App:
                 the setting ``scale.down.timeout.ms`` of each, ``math.inf`` for no limit.
             wait: until they have left.
             dry_run: only plan.
-            even_all: also if nobody would stay.
+            even_all: also if no instance would stay.
 
         Raises:
-            StreamletError: no such instance, nobody would stay, the broker refuses; nothing was
+            StreamletError: no such instance, none would stay, the broker refuses; nothing was
                 marked. Or ``TimedOutError``: they are not gone long after their time.
         """
         from streamlet.scaling import commands
@@ -427,7 +427,7 @@ class App:
 
         Args:
             names: who stays.
-            wait: until nobody learns what it will not get.
+            wait: until no member learns a task that it will not get.
 
         Raises:
             StreamletError: no such instance, or the broker refuses; no mark was taken back.
@@ -448,7 +448,7 @@ class App:
 
         Args:
             old: names of those that leave.
-            new: names of those that come; they are started by somebody else.
+            new: names of the new instances; the caller starts them.
             timeout: as in ``scale_down``.
             join_timeout: how long the new ones are waited for, at first and when one is lost; then
                 the old ones stay, and ``problem`` of the result says why.
@@ -464,7 +464,7 @@ class App:
         return commands.replace(self._as_scaled(), wanted)
 
     def reset(self, to: str | datetime = "earliest", *, dry_run: bool = False) -> ResetResult:
-        """Let this application begin anew once all its instances are stopped.
+        """Reset this application once all its instances are stopped.
 
         As ``streamlet reset``: positions are set, changelogs and repartition topics are emptied,
         and each instance discards the state on its disk when it starts next.
@@ -484,7 +484,7 @@ class App:
         return commands.reset(self._as_scaled(), Start.of(to), dry_run=dry_run)
 
     def _as_scaled(self) -> Application:
-        """What a command needs to know of this application."""
+        """The application as the scaling commands need it."""
         from streamlet.scaling.cluster import Application
 
         topology = None if self._builder.graph.is_empty else self.topology()
@@ -494,9 +494,9 @@ class App:
     def drain(self, timeout: timedelta | float | None = None) -> None:
         """Let this run leave its group: it hands its tasks over while it works on, then ends.
 
-        Others copy its state before they take over, so nobody waits for a restore; with nobody else
-        there it commits and stops. Waits for that; at once from a function that the run itself
-        calls, and nothing if no run is under way.
+        Others copy its state before they take over, so no task waits for a restore; with no other
+        instance there it commits and stops. Waits for that; at once from a function that the run
+        itself calls, and nothing if no run is under way.
 
         Args:
             timeout: how long to wait, seconds or a ``timedelta``. When it leaves without waiting
@@ -574,7 +574,9 @@ def _module(name: str) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # also an exit: else "run" would end with the module's own code
-        raise AppNotFoundError(f"module {name!r} cannot be imported: {told(error)}") from error
+        raise AppNotFoundError(
+            f"module {name!r} cannot be imported: {error_text(error)}"
+        ) from error
 
 
 def _apps_in(module: ModuleType, name: str) -> str:

@@ -22,8 +22,8 @@ from streamlet.group.custom_assignor import CustomAssignor
 from streamlet.group.envelope import Envelope
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import HandoverRules
+from streamlet.group.inspector import GroupInspector
 from streamlet.group.leader import Assignor
-from streamlet.group.look import Look
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.session import GroupSession, SessionEvent
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
@@ -205,9 +205,11 @@ def _advisor(application: str, settings: Settings, link: ControlLink) -> Advisor
     """Looks at our own group from outside, while our member leads it."""
 
     @contextmanager
-    def opened() -> Iterator[Look]:
+    def opened() -> Iterator[GroupInspector]:
         with open_clients(settings, f"{application}-advice") as (transport, admin):
-            yield Look(transport, admin, application, control=lambda: link.view, history=deque())
+            yield GroupInspector(
+                transport, admin, application, control=lambda: link.view, history=deque()
+            )
 
     return Advisor(opened, lambda: link.leads)
 
@@ -352,7 +354,7 @@ def _identity(
     instance_id: str | None,
     clock: Clock,
 ) -> Identity:
-    """What the member says of itself in each subscription."""
+    """The identity of the member in each subscription."""
     return Identity(
         instance=member.instance,
         name=member.name,

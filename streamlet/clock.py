@@ -1,6 +1,6 @@
 """The only place that reads the time of day or waits.
 
-Everything below the worker and the session is told what time it is; those two hold a ``Clock``.
+Everything below the worker and the session is given the time; those two hold a ``Clock``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def moment(text: str) -> datetime:
 
 
 class ManualClock:
-    """A clock that moves only when told to; for tests and simulations."""
+    """A clock that moves only by its methods; for tests and simulations."""
 
     def __init__(self, start_ms: int = 0) -> None:
         self._ms = start_ms
@@ -87,5 +87,5 @@ class ManualClock:
         return self._ms * 1_000_000
 
     def thread_ns(self) -> int:
-        """Nothing costs time here."""
+        """Zero: nothing costs time here."""
         return 0

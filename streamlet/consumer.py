@@ -35,8 +35,8 @@ from streamlet.errors import (
 from streamlet.group.member_config import JOIN_MARGIN_MS, MembershipConfig
 from streamlet.group.partitions import VERSIONS, PartitionsProtocol
 from streamlet.group.partitions_commits import Commits, log_failure
-from streamlet.group.partitions_follower import Callback, Callbacks, Follower
-from streamlet.group.partitions_mailbox import Mailbox
+from streamlet.group.partitions_events import PartitionEvents
+from streamlet.group.partitions_follower import Callback, Callbacks, PartitionsFollower
 from streamlet.group.partitions_reading import Reading, Record
 from streamlet.group.partitions_sticky import ConsumerMember, PartitionAssignor, sticky
 from streamlet.group.session import GroupSession
@@ -68,7 +68,7 @@ Seconds: TypeAlias = float | timedelta
 
 @attrs.frozen
 class Parts:
-    """What a consumer speaks through."""
+    """The parts a consumer works through."""
 
     source: RecordSource
     admin: Admin
@@ -128,7 +128,7 @@ class Consumer:
         self.settings = Settings.load(values, environ=os.environ)
         parts = parts or _connect(self.settings, group_id)
         self._source, self._admin, self._clock = parts.source, parts.admin, parts.clock
-        self._mailbox = Mailbox()
+        self._mailbox = PartitionEvents()
         self._protocol = PartitionsProtocol(
             self._topics,
             VERSIONS[self.settings.rebalance_protocol],
@@ -152,7 +152,7 @@ class Consumer:
             parts.clock,
             self.settings.commit_interval_ms,
         )
-        self._follower = Follower(
+        self._follower = PartitionsFollower(
             self._session,
             self._mailbox,
             self._protocol,
@@ -323,7 +323,7 @@ class Consumer:
         }
 
     def _reset(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where to begin without a committed position."""
+        """The offset to begin at without a committed position."""
         match self.settings.auto_offset_reset:
             case "earliest":
                 return self._ask(lambda: self._admin.start_offsets(partitions))
@@ -355,7 +355,7 @@ class Consumer:
         return {topic: known[topic].partitions for topic in topics if topic in known}
 
     def _watch_topics(self) -> None:
-        """As the leader, notice that a topic has other partitions than were planned for."""
+        """As the leader, rebalance when a topic has other partitions than were planned for."""
         while not self._closed.wait(self.settings.metadata_max_age_ms / 1000):
             planned = dict(self._protocol.planned_for)
             if not self._follower.leads or not planned:
@@ -429,7 +429,7 @@ def _membership(group_id: str, settings: Settings, wall_ms: int) -> MembershipCo
     config = attrs.evolve(config, instance_id=settings.group_instance_id)
     if settings.rebalance_protocol == "cooperative":
         return config
-    # Whoever reads has as long to give everything up as to come round at all, as in Kafka; then it
+    # The reader has as long to give everything up as to come round at all, as in Kafka; then it
     # counts as stalled, before the join could go out without its consent.
     most_ms = config.max_poll_interval_ms
     least_ms = most_ms + config.commit_timeout_ms + JOIN_MARGIN_MS

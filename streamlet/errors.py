@@ -14,8 +14,8 @@ from streamlet.types import TaskId, TopicPartition
 from streamlet.user_code import raised_at
 
 
-def told(error: BaseException) -> str:
-    """What a program of the user's raised, its own line first, for a message without traceback."""
+def error_text(error: BaseException) -> str:
+    """Describe an error of the user's program, its own line first, without traceback."""
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     place = raised_at(error)
     return text if place is None else f"{place}: {text}"
@@ -28,7 +28,7 @@ class StreamletError(Exception):
 
     @property
     def passing(self) -> bool:
-        """Whether trying again may help though nobody does anything: a broker is away."""
+        """True if trying again may help without any action: a broker is away."""
         return False
 
 
@@ -61,18 +61,18 @@ class NotFoundError(StreamletError):
 
 
 class TimedOutError(StreamletError):
-    """What was waited for did not happen in time."""
+    """An expected event did not happen in time."""
 
     exit_code = 4
 
     @property
     def passing(self) -> bool:
-        """It may happen next time."""
+        """True: it may happen next time."""
         return True
 
 
 class NoSuchGroupError(NotFoundError):
-    """There is no group of an application's name: it has never run, or was deleted."""
+    """No group has an application's name: it has never run, or was deleted."""
 
 
 class WithdrawnError(StreamletError):
@@ -100,7 +100,7 @@ class UnreachableError(BrokerError):
 
     @property
     def passing(self) -> bool:
-        """It may be back at any moment."""
+        """True: it may be back at any moment."""
         return True
 
 
@@ -111,7 +111,7 @@ class MissingTopicError(BrokerError):
 
 
 class DeletionDisabledError(BrokerError):
-    """The brokers let nobody delete topics (``delete.topic.enable``)."""
+    """The brokers do not allow to delete topics (``delete.topic.enable``)."""
 
 
 class OutOfRangeError(BrokerError):
@@ -217,7 +217,7 @@ class GroupError(StreamletError):
 
 
 class TaskMigratedError(GroupError):
-    """The group gave our tasks to somebody else; drop them and write nothing."""
+    """The group gave our tasks to another member; drop them and write nothing."""
 
 
 class ChangelogLostError(TaskMigratedError):

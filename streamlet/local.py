@@ -1,4 +1,4 @@
-"""What an application has here besides workers: their names, its topics, this host's folder."""
+"""The local side of an application: its workers' names, its topics, this host's folder."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ VERSION_MS = 15_000
 
 @attrs.frozen
 class MemberIdentity:
-    """Who a worker is: the instance's process id and name, its number, and how many there are."""
+    """The identity of a worker: instance's process id and name, its number, number of workers."""
 
     instance: str
     name: str
@@ -54,12 +54,12 @@ class MemberIdentity:
 
     @property
     def member(self) -> str:
-        """What people call it, ``h1-0``."""
+        """Its name for people, ``h1-0``."""
         return f"{self.name}-{self.number}"
 
     @property
     def key(self) -> MemberKey:
-        """Who it is in the control topic."""
+        """Its key in the control topic."""
         return MemberKey(self.instance, self.number)
 
 
@@ -83,7 +83,7 @@ def admin_for(settings: Settings) -> KafkaAdmin:
 
 @contextmanager
 def open_clients(settings: Settings, client_id: str) -> Iterator[tuple[Transport, KafkaAdmin]]:
-    """What looks at an application from outside, as long as the block lasts."""
+    """Open the clients that look at an application from outside, as long as the block lasts."""
     with ExitStack() as stack:
         transport = Transport(
             settings.bootstrap_servers, settings.client_config("group"), client_id=client_id
@@ -178,7 +178,7 @@ def clear_left_over(
 
     They would keep their tasks for a session timeout: it runs fewer workers than before, or has
     another static id, or none any more. What cannot be removed now ends with its session. A plain
-    restart asks nobody.
+    restart asks no other member.
 
     Args:
         topology: what is run.
@@ -275,11 +275,11 @@ def _check_group(
     found = [
         (member, differs)
         for member in members
-        if not (ended and member.said.instance == instance)
-        and (differs := difference(ours, member.said.belongings))
+        if not (ended and member.reported.instance == instance)
+        and (differs := difference(ours, member.reported.belongings))
     ]
     if found:
-        names = ", ".join(sorted({member.said.name for member, _ in found}))
+        names = ", ".join(sorted({member.reported.name for member, _ in found}))
         static = sorted(filter(None, (member.described.instance_id for member, _ in found)))
         hint = removal_hint(topology.application, static)
         raise RefusedError(refusal(found[0][1].here, f" ({names})") + hint)

@@ -58,7 +58,7 @@ class PipeObserver:
                 while left:  # a signal may cut a long write short
                     left = left[os.write(self._fd, left) :]
         except BrokenPipeError:
-            log.debug("nobody reads events any more")
+            log.debug("the supervisor reads no events any more")
 
     def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
         """The worker's state or tasks changed."""
@@ -73,7 +73,7 @@ class PipeObserver:
         self.tell(**restoring_event(progress))
 
     def produced(self, outputs: list[Output]) -> None:
-        """Outputs are nobody's business here."""
+        """Ignore outputs: the supervisor does not need them."""
 
     def measured(self, snapshot: Snapshot) -> None:
         """This is what the worker is like now."""
@@ -87,16 +87,16 @@ class Orders:
         line = sys.stdin.readline()
         self.first: dict[str, Any] = json.loads(line) if line else {}
         self._stop = threading.Event()
-        #: Since when to leave, for whoever runs the worker to take.
+        #: Since when to leave, for the worker's thread to take.
         self.drains: queue.SimpleQueue[int] = queue.SimpleQueue()
         threading.Thread(target=self._listen, name="streamlet-orders", daemon=True).start()
 
     def keep_going(self) -> bool:
-        """Whether no order to stop has come."""
+        """True as long as no order to stop has come."""
         return not self._stop.is_set()
 
     def end_a_start(self) -> bool:
-        """Whether to end before there is a worker: it has nothing yet that it could hand over."""
+        """True if the start is to end before there is a worker: there is nothing to hand over."""
         return self._stop.is_set() or not self.drains.empty()
 
     def _listen(self) -> None:
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _first(error: Exception) -> StreamletError:
-    """What ended the worker: not what went wrong while it closed its stores for that reason.
+    """The error that ended the worker, not those that followed while it closed its stores.
 
     An exception that is none of ours is a fault of ours; its traceback is in the debug log.
     """

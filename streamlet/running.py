@@ -70,7 +70,7 @@ class Results:
         self.count = 0
         #: The most tasks that ran at once.
         self.most_tasks = 0
-        #: Told how many tasks run.
+        #: Called with the number of tasks that run.
         self.on_tasks: Callable[[int], None] = lambda tasks: None
         self.keep = keep
         self._kept: deque[tuple[str, bytes | None, bytes | None, int]] = deque(maxlen=MOST_RESULTS)
@@ -93,7 +93,7 @@ class Results:
         self.on_tasks(len(tasks))
 
     def restoring(self, progress: RestoreProgress) -> None:
-        """What is restored is nobody's business here."""
+        """Ignore restoring: it is not shown here."""
 
     def produced(self, outputs: list[Output]) -> None:
         """These were handed to the producer."""
@@ -107,11 +107,11 @@ class Results:
                     )
 
     def decoded(self) -> list[Result]:
-        """What was kept, as the application wrote it, oldest first."""
+        """The outputs that were kept, as the application wrote them, oldest first."""
         return [self._decoded(*record) for record in self._kept]
 
     def explain(self, records: int) -> str:
-        """What a run did that processed so many records and returns none, and what would help."""
+        """Explain a run that processed so many records and returns none, and what would help."""
         if not self.most_tasks:
             return "had no task; another instance may have them all, or it needs more time"
         did = f"ran {self.most_tasks} tasks and processed {records:,} records"
@@ -278,13 +278,13 @@ class Run:
         )
 
     def _stopped(self, signals: GracefulStop | None) -> bool:
-        """Whether a stop, or a drain, ends the start: there are no tasks to hand over yet."""
+        """True if a stop, or a drain, ends the start: there are no tasks to hand over yet."""
         if self._stop.is_set() or self._drain.is_set():
             return True
         return signals is not None and (signals.asked.is_set() or signals.drain.is_set())
 
     def _goes_on(self, worker: StreamThread, signals: GracefulStop | None) -> bool:
-        """Pass a wish to leave on; whether no signal has told us to stop."""
+        """Pass a request to leave on; True if no signal has stopped us."""
         for drain in (self._drain, *(() if signals is None else (signals.drain,))):
             if drain.is_set():
                 drain.clear()

@@ -60,10 +60,10 @@ def users_line(steps: Iterable[tuple[CodeType, int]]) -> Place | None:
 
 
 def is_ours(file: str) -> bool:
-    """Whether a file belongs to streamlet, or to Python's own machinery of imports."""
+    """True if a file belongs to streamlet, or to Python's own machinery of imports."""
     return file.startswith((_OURS, "<frozen"))
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is the user's own."""
+    """True if a file is the user's own."""
     return not (is_ours(file) or file.startswith(_LIBRARIES))

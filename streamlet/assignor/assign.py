@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamlet.assignor.allowance import Allowance
-from streamlet.assignor.claims import Claim, resolve
+from streamlet.assignor.claims import Ownership, resolve
 from streamlet.assignor.deferral import Wait, decide
 from streamlet.assignor.draft import Draft
 from streamlet.assignor.follow_up import follow_up, next_deadline
@@ -57,7 +57,7 @@ def assign(group: GroupState) -> Plan:
 
 
 def _move_stateful(
-    draft: Draft, claims: Sequence[Claim], wait: Wait, allowance: Allowance, budget: Budget
+    draft: Draft, claims: Sequence[Ownership], wait: Wait, allowance: Allowance, budget: Budget
 ) -> Outcome:
     rules = draft.view.group.rules
     if not rules.learners or rules.mode == "eager":
@@ -67,7 +67,7 @@ def _move_stateful(
 
 
 def _move_plain(
-    draft: Draft, claims: Sequence[Claim], wait: Wait, allowance: Allowance, *, stateful: bool
+    draft: Draft, claims: Sequence[Ownership], wait: Wait, allowance: Allowance, *, stateful: bool
 ) -> Outcome:
     tasks = [task for task in _of_kind(draft.view, stateful=stateful) if task not in wait.tasks]
     return Outcome(move_in_two_rounds(draft, claims, tasks, allowance, calm=bool(wait.tasks)))

@@ -140,7 +140,7 @@ class _Market:
         return (-self._sheet.ledger.relative(instance), instance)
 
     def may_give(self, instance: int) -> bool:
-        """Whether giving can help at all: who is at its lower end would only miss it."""
+        """True if giving can help at all: who is at its lower end would only miss it."""
         ledger = self._sheet.ledger
         return ledger.load[instance] > ledger.bands[instance].low
 

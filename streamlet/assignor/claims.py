@@ -21,7 +21,7 @@ from streamlet.assignor.values import Role
 
 
 @attrs.frozen
-class Claim:
+class Ownership:
     """What binds one task. ``owner`` is a member that may be running it, or nobody.
 
     ``outright`` says that the owner's claim is only a pending one: it is to be made active without
@@ -34,19 +34,19 @@ class Claim:
     pending: tuple[int, ...] = ()
 
 
-def resolve(view: View) -> list[Claim]:
+def resolve(view: View) -> list[Ownership]:
     """The claim on each task."""
     return [_resolve(view, task) for task in range(len(view.tasks))]
 
 
-def _resolve(view: View, task: int) -> Claim:
+def _resolve(view: View, task: int) -> Ownership:
     active = _newest_first(view, task, Role.ACTIVE)
     pending = _newest_first(view, task, Role.PENDING)
     if active:
-        return Claim(active[0], pending=tuple(m for m in pending if m != active[0]))
+        return Ownership(active[0], pending=tuple(m for m in pending if m != active[0]))
     if pending:
-        return Claim(pending[0], outright=True)
-    return Claim()
+        return Ownership(pending[0], outright=True)
+    return Ownership()
 
 
 def _newest_first(view: View, task: int, role: Role) -> list[int]:

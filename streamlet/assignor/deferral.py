@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from streamlet.assignor.claims import Claim
+from streamlet.assignor.claims import Ownership
 from streamlet.assignor.copies import Worth, worth
 from streamlet.assignor.order import NOBODY, View
 from streamlet.assignor.values import Role
@@ -31,7 +31,7 @@ class Wait:
     pause: bool = False
 
 
-def decide(view: View, claims: Sequence[Claim]) -> Wait:
+def decide(view: View, claims: Sequence[Ownership]) -> Wait:
     """Which tasks wait, and until when."""
     rules, now = view.group.rules, view.group.now_ms
     running = _running_deadline(view)
@@ -54,14 +54,14 @@ def _running_deadline(view: View) -> int | None:
     return min(known, default=None)
 
 
-def _is_first(view: View, claims: Sequence[Claim]) -> bool:
-    """Whether the group is just being formed."""
+def _is_first(view: View, claims: Sequence[Ownership]) -> bool:
+    """True if the group is just being formed."""
     return all(claim.owner == NOBODY for claim in claims) and not any(
         copy.role is not Role.DORMANT for member in view.members for copy in member.copies.values()
     )
 
 
-def _lost(view: View, claims: Sequence[Claim]) -> frozenset[int]:
+def _lost(view: View, claims: Sequence[Ownership]) -> frozenset[int]:
     unowned = [task for task, claim in enumerate(claims) if claim.owner == NOBODY]
     idle = [m for m in range(len(view.members)) if _has_nothing(view, m)]
     known = {

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import attrs
 
 from streamlet.assignor.balance import balance
-from streamlet.assignor.claims import Claim
+from streamlet.assignor.claims import Ownership
 from streamlet.assignor.copies import best_first
 from streamlet.assignor.learners import (
     drop_useless,
@@ -41,7 +41,7 @@ class Destinations:
     """
 
     view: View
-    claims: Sequence[Claim]
+    claims: Sequence[Ownership]
     tasks: Sequence[int]
     sheet: Sheet
     bench: Bench
@@ -58,7 +58,7 @@ class Destinations:
 
     @classmethod
     def of(
-        cls, view: View, claims: Sequence[Claim], tasks: Sequence[int], *, calm: bool
+        cls, view: View, claims: Sequence[Ownership], tasks: Sequence[int], *, calm: bool
     ) -> Destinations:
         """Decide all; with ``calm`` nothing is moved for balance."""
         found = cls(view, claims, tasks, Sheet.of(view, tasks), Bench(view))
@@ -73,11 +73,11 @@ class Destinations:
         return found
 
     def is_home(self, task: int) -> bool:
-        """Whether the task may stay where it runs."""
+        """True if the task may stay where it runs."""
         home = self.sheet.home.get(task, NOBODY)
         return home in (NOBODY, self.view.instance_of[self.owner[task]])
 
-    def heir(self, task: int) -> int:
+    def next_owner(self, task: int) -> int:
         """The member that is taking the task over already, or nobody."""
         return self.ordered.get(task, self.learning.get(task, NOBODY))
 
@@ -124,7 +124,7 @@ class Destinations:
         drop_useless(self.sheet, self.owner, self.learning)
 
     def _may_take(self, task: int, member: int, owner: int) -> bool:
-        """Whether an open order may be given again: also between members of one instance."""
+        """True if an open order may be given again: also between members of one instance."""
         view = self.view
         if view.instance_of[member] == view.instance_of[owner]:
             stays = view.instances[view.instance_of[member]].stays
@@ -200,7 +200,7 @@ class Destinations:
                 del self.learning[task]
 
     def may_improve_once_handed_over(self) -> bool:
-        """Whether a task whose order is still open had better end elsewhere: others joined since.
+        """True if a task whose order is still open had better end elsewhere: others joined since.
 
         Nobody asks for another round when it has been taken over, so the plan has to.
         """

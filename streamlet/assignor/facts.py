@@ -110,11 +110,11 @@ class Facts:
         return next((m for _, m, _ in self.claims[task]), None)
 
     def stateful(self, task: TaskId) -> bool:
-        """Whether the task has state."""
+        """True if the task has state."""
         return self.infos[task].stateful
 
     def can_run(self, member: str, task: TaskId) -> bool:
-        """Whether the member's topology has the task."""
+        """True if the member's topology has the task."""
         runs = self.states[member].runs
         return runs is None or task.subtopology in runs
 
@@ -125,20 +125,20 @@ class Facts:
         return sorted({member for by_task in (*lists, *more) for member in by_task[task]})
 
     def is_leaving(self, member: str) -> bool:
-        """Whether the member's instance is on its way out."""
+        """True if the member's instance is on its way out."""
         return self.states[member].instance in self.leaving
 
     def is_late(self, member: str) -> bool:
-        """Whether its instance's time to leave is up."""
+        """True if its instance's time to leave is up."""
         deadline = self.leaving.get(self.states[member].instance)
         return deadline is not None and deadline <= self.group.now_ms
 
     def nobody_stays(self) -> bool:
-        """Whether all members leave."""
+        """True if all members leave."""
         return all(self.is_leaving(member) for member in self.states)
 
     def may_wait(self, task: TaskId) -> bool:
-        """Whether the task may be with nobody: for a while, or because nobody can have it."""
+        """True if the task may be with nobody: for a while, or because nobody can have it."""
         if task not in self.plan.unassigned:
             return False
         able = [m for m in self.states if self.can_run(m, task) and not self.is_leaving(m)]

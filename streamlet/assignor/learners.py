@@ -31,12 +31,12 @@ def under_way(view: View, task: int, owner: int) -> int:
 
 
 def keeps_learners(view: View, owner: int) -> bool:
-    """Whether the owner's tasks may be learned: one without learner support keeps what it has."""
+    """True if the owner's tasks may be learned: one without learner support keeps what it has."""
     return view.members[owner].learners or not view.instances[view.instance_of[owner]].stays
 
 
 def may_learn(view: View, task: int, member: int, owner: int) -> bool:
-    """Whether the member may learn a task that the owner runs."""
+    """True if the member may learn a task that the owner runs."""
     instance = view.instance_of[member]
     return (
         view.instances[instance].stays
@@ -90,7 +90,7 @@ def take_up_again(
 
 
 def _is_useful(sheet: Sheet, task: int, owner: int) -> bool:
-    """Whether the move under way should go on.
+    """True if the move under way should go on.
 
     Not if giving it up lowers the excess; and not if it only shifts the excess, for then the task
     would have to move once more.
@@ -109,11 +109,11 @@ def _progress(view: View, task: int, learner: int) -> tuple[bool, int]:
 
 @attrs.frozen
 class Wish:
-    """A task that ``heir`` should learn to take it over from its owner."""
+    """A task that ``next_owner`` should learn to take it over from its owner."""
 
     task: int
     owner: int
-    heir: int
+    next_owner: int
 
 
 @attrs.define
@@ -135,7 +135,7 @@ class Budget:
         self.of_group += 1
 
     def allows(self, member: int, source: int = NOBODY) -> bool:
-        """Whether one more is within all three."""
+        """True if one more is within all three."""
         rules = self.view.group.rules
         return (
             self.of_member[member] < rules.max_learners_member

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamlet.assignor.claims import Claim
+from streamlet.assignor.claims import Ownership
 from streamlet.assignor.draft import Draft
 from streamlet.assignor.order import NOBODY
 
@@ -18,7 +18,7 @@ def order_to_leave(draft: Draft) -> None:
         part.leave = deadline is not None and deadline <= view.group.now_ms
 
 
-def close_down(draft: Draft, claims: Sequence[Claim]) -> None:
+def close_down(draft: Draft, claims: Sequence[Ownership]) -> None:
     """All leave: everybody stops and commits what it runs, and nobody gets it."""
     for part in draft.members:
         part.leave = True

@@ -33,7 +33,7 @@ class Instance:
 
     @property
     def stays(self) -> bool:
-        """Whether it may gain anything."""
+        """True if it may gain anything."""
         return self.leaving is None
 
 
@@ -64,17 +64,17 @@ class View:
         return cls(group, tasks, members, instances, tuple(instance_of), _holders(tasks, members))
 
     def member_can_run(self, member: int, task: int) -> bool:
-        """Whether the member's own topology has this task."""
+        """True if the member's own topology has this task."""
         runs = self.members[member].runs
         return runs is None or self.tasks[task].task.subtopology in runs
 
     def instance_can_run(self, instance: int, task: int) -> bool:
-        """Whether any member of the instance can run the task."""
+        """True if any member of the instance can run the task."""
         runs = self.instances[instance].runs
         return runs is None or self.tasks[task].task.subtopology in runs
 
     def instance_can_learn(self, instance: int, task: int) -> bool:
-        """Whether any member of the instance can run the task and learn."""
+        """True if any member of the instance can run the task and learn."""
         return any(self.members[m].learners for m in self.runners(instance, task))
 
     def runners(self, instance: int, task: int) -> list[int]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamlet.assignor.claims import Claim
+from streamlet.assignor.claims import Ownership
 from streamlet.assignor.copies import Worth, best_first, known_lag, worth
 from streamlet.assignor.order import NOBODY, View
 from streamlet.assignor.target import Sheet, place
 from streamlet.assignor.values import Copy
 
 
-def adopt(sheet: Sheet, claims: Sequence[Claim], tasks: Sequence[int]) -> dict[int, int]:
+def adopt(sheet: Sheet, claims: Sequence[Ownership], tasks: Sequence[int]) -> dict[int, int]:
     """Find an instance for every task without an owner; tells which copy decided, by member.
 
     Tasks that nobody can run stay homeless.
@@ -49,7 +49,7 @@ def best_copy(sheet: Sheet, task: int, *, staying: bool = False) -> int:
 
 
 def may_gain(view: View, member: int, copy: Copy) -> bool:
-    """Whether the member may be given the task.
+    """True if the member may be given the task.
 
     One that leaves gains nothing; but what it has just stopped it may go on with until somebody
     else is ready, as long as its time is not up.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import attrs
 
 from streamlet.assignor.allowance import RELEASE_MS, Allowance
-from streamlet.assignor.claims import Claim
+from streamlet.assignor.claims import Ownership
 from streamlet.assignor.copies import best_first
 from streamlet.assignor.destinations import Destinations
 from streamlet.assignor.draft import Draft
@@ -26,7 +26,7 @@ from streamlet.assignor.values import Role
 
 def move_warm(
     draft: Draft,
-    claims: Sequence[Claim],
+    claims: Sequence[Ownership],
     tasks: Sequence[int],
     allowance: Allowance,
     budget: Budget,
@@ -74,7 +74,7 @@ class Outcome:
 class _Steps:
     """What each member is told about its stateful tasks in this round.
 
-    ``ready_to_learn``: tasks that their heirs can have as soon as they are their learners.
+    ``ready_to_learn``: tasks that their next_owners can have as soon as they are their learners.
     ``hurry``: another round is needed at once; ``uneven``: one is needed to spread tasks over
     members once they have them.
     """
@@ -99,8 +99,8 @@ class _Steps:
             if task in self.found.ordered or not self.found.is_home(task):
                 going.append(task)
                 self.found.bench.rise(task, owner)
-                if (heir := self.found.heir(task)) != NOBODY:
-                    self.found.bench.seat(task, heir)
+                if (next_owner := self.found.next_owner(task)) != NOBODY:
+                    self.found.bench.seat(task, next_owner)
             else:
                 self._keep(task)
         for task in going:
@@ -117,26 +117,30 @@ class _Steps:
         else:
             self.draft.members[owner].revoke.add(task)
 
-    def _order(self, task: int, heir: int) -> None:
-        self.draft.hand_over(task, self.found.owner[task], heir)
+    def _order(self, task: int, next_owner: int) -> None:
+        self.draft.hand_over(task, self.found.owner[task], next_owner)
         self.found.learning.pop(task, None)
 
     def _send(self, task: int) -> None:
         """Take a task one step nearer to its home."""
         owner = self.found.owner[task]
-        heir = self.found.heir(task) if task in self.found.learning else self._choose_heir(task)
+        next_owner = (
+            self.found.next_owner(task)
+            if task in self.found.learning
+            else self._choose_next_owner(task)
+        )
         supports = self.view.members[owner].learners
-        releases = supports and self.view.group.rules.handover == "release" and heir != NOBODY
+        releases = supports and self.view.group.rules.handover == "release" and next_owner != NOBODY
         running = task not in self.found.fresh
         late = task in self.found.late
-        ready = heir != NOBODY and self._is_ready(task, heir)
+        ready = next_owner != NOBODY and self._is_ready(task, next_owner)
         if not self.view.member_can_run(owner, task) or (running and late and not releases):
             self.draft.members[owner].revoke.add(task)
         elif running and late:
             self.allowance.spend()
-            self._order(task, heir)
+            self._order(task, next_owner)
         elif running and ready and releases and self.allowance.take():
-            self._order(task, heir)
+            self._order(task, next_owner)
         elif (
             running
             and ready
@@ -147,14 +151,14 @@ class _Steps:
             self.draft.members[owner].revoke.add(task)
         else:
             self.draft.members[owner].active.add(task)
-            if heir != NOBODY and not (running and ready and releases):
-                self.wishes.append(Wish(task, owner, heir))
+            if next_owner != NOBODY and not (running and ready and releases):
+                self.wishes.append(Wish(task, owner, next_owner))
             # Nothing more will be heard of it: it is ready already, or its time is up.
             self.hurry |= not running and (late or ready)
             if ready and not releases and (supports or task not in self.found.learning):
                 self.ready_to_learn.add(task)
 
-    def _choose_heir(self, task: int) -> int:
+    def _choose_next_owner(self, task: int) -> int:
         """The member of the new home that takes the task: by a ready copy, or by load."""
         home = self.found.sheet.home[task]
         able = [
@@ -162,10 +166,10 @@ class _Steps:
             for member, _ in best_first(self.view, task)
             if self.view.instance_of[member] == home and self.view.members[member].learners
         ]
-        heir = self.found.bench.choose(task, home, able[0] if able else NOBODY, learners=True)
-        if heir != NOBODY:
-            self.found.bench.seat(task, heir)
-        return heir
+        next_owner = self.found.bench.choose(task, home, able[0] if able else NOBODY, learners=True)
+        if next_owner != NOBODY:
+            self.found.bench.seat(task, next_owner)
+        return next_owner
 
     def _is_ready(self, task: int, member: int) -> bool:
         copy = self.view.members[member].copies.get(self.view.tasks[task].task)
@@ -185,11 +189,11 @@ class _Steps:
 
     def _with_budget(self, wish: Wish) -> int:
         """The wished member, or another of its instance that may still begin to learn."""
-        instance = self.view.instance_of[wish.heir]
+        instance = self.view.instance_of[wish.next_owner]
         others = sorted(
             self.view.runners(instance, wish.task), key=lambda m: (self.found.bench.load[m], m)
         )
-        for member in [wish.heir, *others]:
+        for member in [wish.next_owner, *others]:
             if self.view.members[member].learners and self.budget.allows(member, wish.owner):
                 return member
         return NOBODY

@@ -60,7 +60,7 @@ class _Moves:
             self._even_out(movable, self._without)
 
     def _is_uneven(self) -> bool:
-        """Whether the load of an instance that stays is outside its band."""
+        """True if the load of an instance that stays is outside its band."""
         bands, load = self.ledger.bands, self.ledger.load
         return any(
             stays and bands[i].excess(load[i]) > 0 for i, stays in enumerate(self.ledger.stays)
@@ -194,6 +194,6 @@ class _Moves:
         return False
 
     def _may_stand(self, standbys: TaskStandbys, source: int, target: int) -> bool:
-        """Whether the tags clash no more with the standby there."""
+        """True if the tags clash no more with the standby there."""
         now = self.loads.clashes(standbys, standbys.chosen)
         return self._clashes_after(standbys, source, target) <= now

@@ -67,19 +67,19 @@ class TaskStandbys:
         return (_warmth(copy), 0 if copy.ready else known_lag(copy), instance)
 
     def stands(self, instance: int) -> bool:
-        """Whether the instance holds a copy that is a standby or as good as one."""
+        """True if the instance holds a copy that is a standby or as good as one."""
         return self.rank(instance)[0] < Warmth.ON_DISK
 
     def is_ready(self, instance: int) -> bool:
-        """Whether the copy of an instance has caught up."""
+        """True if the copy of an instance has caught up."""
         return instance in self.held and self.held[instance][1].ready
 
     def takes(self, instance: int) -> bool:
-        """Whether the instance could keep one more standby of the task."""
+        """True if the instance could keep one more standby of the task."""
         return instance not in self.busy and instance not in self.chosen
 
     def is_new(self) -> bool:
-        """Whether one of the standbys begins in this round."""
+        """True if one of the standbys begins in this round."""
         return not all(map(self.stands, self.chosen))
 
     def coming(self) -> list[int]:

@@ -45,7 +45,7 @@ def keep_standbys(
 
 
 def _moving(draft: Draft) -> bool:
-    """Whether active tasks are on their way: another round comes when they have arrived."""
+    """True if active tasks are on their way: another round comes when they have arrived."""
     return any(part.learner or part.pending or part.revoke for part in draft.members)
 
 
@@ -60,8 +60,8 @@ def _placed(draft: Draft, tasks: Iterable[int]) -> list[TaskStandbys]:
             continue
         for task in part.being_learned & placed.keys():
             placed[task].next_standby = here
-        for task, heir in part.release.items():
-            if view.instance_of[heir] != here:
+        for task, next_owner in part.release.items():
+            if view.instance_of[next_owner] != here:
                 placed[task].releaser = member
     return list(placed.values())
 

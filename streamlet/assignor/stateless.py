@@ -13,7 +13,7 @@ import attrs
 
 from streamlet.assignor.allowance import Allowance
 from streamlet.assignor.balance import balance
-from streamlet.assignor.claims import Claim
+from streamlet.assignor.claims import Ownership
 from streamlet.assignor.copies import Worth, best_first, worth
 from streamlet.assignor.draft import Draft
 from streamlet.assignor.members import Bench, uneven
@@ -23,7 +23,7 @@ from streamlet.assignor.target import Sheet, place
 
 def move_in_two_rounds(
     draft: Draft,
-    claims: Sequence[Claim],
+    claims: Sequence[Ownership],
     tasks: Sequence[int],
     allowance: Allowance,
     *,
@@ -68,7 +68,7 @@ class _Owners:
     leaving: list[int] = attrs.field(factory=list)
 
     @classmethod
-    def of(cls, view: View, claims: Sequence[Claim], tasks: Sequence[int]) -> _Owners:
+    def of(cls, view: View, claims: Sequence[Ownership], tasks: Sequence[int]) -> _Owners:
         owners = cls()
         for task in tasks:
             owner = claims[task].owner
@@ -99,7 +99,7 @@ def _likes(view: View, task: int) -> list[int]:
 
 def _keep_or_revoke(
     draft: Draft,
-    claims: Sequence[Claim],
+    claims: Sequence[Ownership],
     bench: Bench,
     sheet: Sheet,
     owned: Sequence[int],
@@ -134,7 +134,7 @@ def _give(draft: Draft, bench: Bench, sheet: Sheet, free: Sequence[int]) -> None
 
 def _even_out(
     draft: Draft,
-    claims: Sequence[Claim],
+    claims: Sequence[Ownership],
     bench: Bench,
     tasks: Sequence[int],
     allowance: Allowance,

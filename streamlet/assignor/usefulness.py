@@ -46,7 +46,7 @@ def useful_learners(facts: Facts) -> Iterator[tuple[TaskId, str]]:
 
 
 def _budget_is_used_up(facts: Facts) -> bool:
-    """Whether learners may be waiting, so that the plan does not show where tasks will end."""
+    """True if learners may be waiting, so that the plan does not show where tasks will end."""
     rules = facts.group.rules
     of_member = [len(part.learner) for _, part in facts.parts()]
     of_source = [len(part.being_learned) for _, part in facts.parts()]
@@ -96,8 +96,8 @@ def _loads_and_bands(facts: Facts) -> tuple[dict[str, int], dict[str, tuple[int,
         if not facts.stateful(task) or task in facts.plan.unassigned:
             continue
         total += facts.infos[task].weight
-        heirs = facts.learning[task] + facts.pending[task]
-        for member in (heirs or facts.active[task] or facts.revoking[task])[:1]:
+        next_owners = facts.learning[task] + facts.pending[task]
+        for member in (next_owners or facts.active[task] or facts.revoking[task])[:1]:
             load[facts.state(member).instance] += facts.infos[task].weight
     capacity: dict[str, Fraction] = {}
     for state in facts.group.members:

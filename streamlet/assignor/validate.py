@@ -116,7 +116,9 @@ def _one_copy(facts: Facts) -> Iterator[Violation]:
                 continue
             inside = {other, member} <= {*facts.releasing[task], *facts.pending[task]}
             read = any(facts.role(m, task) in _READING for m in facts.pending[task])
-            if not inside or read:  # an heir that reads the copy keeps its owner from the folder
+            if (
+                not inside or read
+            ):  # a next owner that reads the copy keeps its owner from the folder
                 text = f"{instance} has more than one copy of {task}"
                 yield Violation("U3", text, (task,), (other, member))
     for member, part in facts.parts():
@@ -271,8 +273,8 @@ def _within_moves(facts: Facts) -> Iterator[Violation]:
 
 
 def _goes_on(part: MemberPlan, facts: Facts, task: TaskId) -> bool:
-    heir = part.release.get(task)
-    return heir is not None and facts.role(heir, task) is Role.PENDING
+    next_owner = part.release.get(task)
+    return next_owner is not None and facts.role(next_owner, task) is Role.PENDING
 
 
 #: Roles in which a member reads the changelog into the task's folder.

@@ -20,7 +20,7 @@ _LARGEST_REPLY = 1 << 20
 
 
 def serves(host: str, port: int, timeout_ms: int = 1000) -> bool:
-    """Whether a broker at this address takes topics and records."""
+    """True if a broker at this address takes topics and records."""
     try:
         with socket.create_connection((host, port), timeout_ms / 1000) as connection:
             no_topic = struct.pack(">i", 0)

@@ -43,7 +43,7 @@ class BrokerRecord:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs and is this broker, not a later one of that number."""
+        """True if the process still runs and is this broker, not a later one of that number."""
         settings = str(Path(self.data_dir) / "server.properties")
         try:
             words = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
@@ -61,7 +61,7 @@ class BrokerRecord:
 
     @property
     def ready(self) -> bool:
-        """Whether it answers clients."""
+        """True if it answers clients."""
         return serves(HOST, self.port)
 
     def save(self) -> None:

@@ -134,7 +134,7 @@ class KafkaBroker:
 
     @property
     def running(self) -> bool:
-        """Whether the process lives."""
+        """True if the process lives."""
         return self._process is not None and self._process.poll() is None
 
     @property

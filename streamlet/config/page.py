@@ -22,7 +22,7 @@ places; from strong to weak:
 4. the code, `App("…", config={{"num.standby.replicas": 1}})`,
 5. the default.
 
-Whoever runs an application thus has the last word over whoever wrote it. Wrong keys and values are
+The operator of an application thus has the last word over its author. Wrong keys and values are
 reported all at once, each with the place it was found in.
 
 A duration is whole milliseconds, text with a unit (`500ms`, `30s`, `10m`, `1h`, `2d`) or, in

@@ -1,4 +1,4 @@
-"""What settings mean together: defaults that follow from others, and sets that cannot be."""
+"""Relations between settings: defaults that follow from others, and sets that cannot be."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ def contradictions(settings: Settings) -> list[str]:
 
 
 def _longest_wait_ms(settings: Settings, commit_ms: int) -> int:
-    """How long a transaction may have to stay open while the group rebalances."""
+    """The longest time a transaction may have to stay open while the group rebalances."""
     return settings.rebalance_timeout_ms + max(settings.session_timeout_ms, commit_ms)

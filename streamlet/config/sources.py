@@ -1,4 +1,4 @@
-"""Where settings come from: code, a properties file, the environment, the command line.
+"""The sources of settings: code, a properties file, the environment, the command line.
 
 All of them are read to the end and every problem is kept, with where it was found.
 """
@@ -72,7 +72,7 @@ _ELSEWHERE = {
 
 @attrs.define
 class Found:
-    """What the sources said together; the strongest value of each key."""
+    """The settings of all sources together; the strongest value of each key."""
 
     values: dict[str, Any] = attrs.field(factory=dict)
     security: dict[str, Any] = attrs.field(factory=dict)
@@ -164,7 +164,7 @@ def _take_security(found: Found, key: str, value: Any, where: str) -> None:
 
 
 def is_security(key: str) -> bool:
-    """Whether the key is one that all clients get."""
+    """True if the key is one that all clients get."""
     return key in _SECURITY or key.startswith(("sasl.", "ssl."))
 
 
@@ -188,7 +188,7 @@ def variable(key: str) -> str:
 
 
 def unknown(key: str, known: Iterable[str]) -> str:
-    """What to say of a key that does not exist, with the one that was probably meant."""
+    """The message for a key that does not exist, with the one that was probably meant."""
     keys = list(known)
     plain = re.sub(r"[_\-. ]+", ".", key.strip().lower())
     if plain in keys:

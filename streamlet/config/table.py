@@ -39,7 +39,7 @@ ClientKind = Literal["consumer", "producer", "admin", "group"]
 
 @attrs.frozen
 class Row:
-    """What the table says of one setting besides its name, type and default."""
+    """The facts of one setting in the table besides its name, type and default."""
 
     group: str
     kind: Kind[Any]
@@ -130,7 +130,7 @@ class Settings:
         "rebalancing",
         duration(),
         0,
-        "How long the tasks of a lost member wait for its return, if nobody has a copy that is "
+        "How long the tasks of a lost member wait for its return, if no member has a copy that is "
         "caught up.",
     )
     initial_assignment_delay_ms: int = _row(
@@ -140,7 +140,7 @@ class Settings:
         "rebalancing",
         duration(1),
         10_000,
-        "When a hand-over that does not proceed is planned anew.",
+        "When a hand-over that does not proceed is planned again.",
     )
     stream_imbalance_percentage: float = _row(
         "rebalancing",
@@ -254,7 +254,7 @@ class Settings:
         "state",
         duration(),
         600_000,
-        "How long a copy that nobody uses stays on disk; longer while others have too few.",
+        "How long an unused copy stays on disk; longer while others have too few.",
     )
     state_mismatch_policy: Literal["fail", "continue", "reset"] = _row(
         "state",
@@ -328,7 +328,7 @@ class Settings:
         return getattr(self, key.replace(".", "_"))
 
     def client_config(self, kind: ClientKind) -> dict[str, Any]:
-        """What one kind of client gets: the security keys, and what was given for it by prefix.
+        """The properties of one kind of client: the security keys, and those given by prefix.
 
         ``bootstrap.servers`` is not in it. ``group`` is the connection of the group membership; it
         has no prefix of its own.

@@ -181,7 +181,7 @@ def servers() -> Kind[str]:
 
 
 def static_id() -> Kind[str]:
-    """What Kafka allows as a ``group.instance.id``, with room for a member's number behind it."""
+    """Check a ``group.instance.id`` as Kafka allows it, with room for a member's number."""
 
     def parse(value: object) -> str:
         if not isinstance(value, str) or not _STATIC_ID.fullmatch(value.strip()):

@@ -1,7 +1,7 @@
-"""Settings that whoever leads plans by: do the members agree on them? Pure.
+"""Compares the settings of members by which a leader plans. Pure.
 
-A leader plans with its own. Where members differ, plans change when the lead does, and nobody sees
-why. The band is not among these settings: it travels with the subscriptions.
+A leader plans with its own. Where members differ, plans change when the lead does, and no member
+sees why. The band is not among these settings: it travels with the subscriptions.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def planning_settings(settings: Settings) -> tuple[tuple[str, str], ...]:
     return tuple((key, printed(settings[key])) for key in PLANNING if settings[key] != default[key])
 
 
-def disagreement(view: ControlView, us: MemberKey, everybody: Iterable[MemberKey]) -> str:
-    """What others have set otherwise than we; empty if nothing, or if we said nothing yet.
+def disagreement(view: ControlView, us: MemberKey, members: Iterable[MemberKey]) -> str:
+    """The settings that others have set otherwise; empty if none, or before our first report.
 
     Members of a version that does not say what it plans by are left out.
     """
@@ -46,7 +46,7 @@ def disagreement(view: ControlView, us: MemberKey, everybody: Iterable[MemberKey
         return ""
     ours = dict(mine.plans_by)
     others: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for key in sorted(everybody):
+    for key in sorted(members):
         said = view.progress.get(key)
         if said is None or said.plans_by is None:
             continue

@@ -2,7 +2,7 @@
 
 A key says which kind of entry it is and whose; it must be the same bytes for ever, for compaction
 goes by it. A kind that is not known here, a field that is not known, and what is no JSON stem from
-a later version or from somebody else and are passed over.
+a later version or from another program and are passed over.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _KEY = msgspec.json.Decoder(_Key)
 
 @attrs.frozen
 class Change:
-    """What a record says: the entry at this place is now this, or none any more."""
+    """The change that a record brings: the entry at this place is now this, or none any more."""
 
     place: Place
     entry: Entry | None
 
 
 def place_of(entry: Entry) -> Place:
-    """Where an entry is kept."""
+    """The place where an entry is kept."""
     return type(entry), None if isinstance(entry, ResetEpoch) else entry.key
 
 

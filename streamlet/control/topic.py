@@ -19,7 +19,7 @@ from streamlet.types import TopicPartition
 
 SUFFIX = "-streamlet-control"
 
-#: Small segments, cleaned early: whoever starts reads all that is there.
+#: Small segments, cleaned early: a member that starts reads the whole topic.
 CONFIG = (
     ("cleanup.policy", "compact"),
     ("segment.bytes", "1048576"),
@@ -38,7 +38,7 @@ def control_topic_name(application: str) -> str:
 
 
 def is_control_topic(name: str) -> bool:
-    """Whether a topic is some application's control topic."""
+    """True if a topic is some application's control topic."""
     return name.endswith(SUFFIX)
 
 

@@ -1,4 +1,4 @@
-"""What an application's control topic says; values only.
+"""The entries of an application's control topic; values only.
 
 Times are wall-clock ms. An instance is named by its process id, which is kept with its state folder
 and outlives restarts, because several instances may bear one ``--name``.
@@ -40,7 +40,7 @@ class Mark:
 
     @property
     def key(self) -> str:
-        """What it is kept by."""
+        """The key that it is kept by."""
         return self.instance
 
 
@@ -71,7 +71,7 @@ class TaskProgress:
 
 @attrs.frozen
 class MemberProgress:
-    """What a member does, as of ``at_ms``.
+    """The progress of a member, as of ``at_ms``.
 
     ``plans_by`` are the settings it would plan by as leader, as far as they are not the defaults;
     None: it does not say.
@@ -91,17 +91,17 @@ class MemberProgress:
 
     @property
     def key(self) -> MemberKey:
-        """What it is kept by."""
+        """The key that it is kept by."""
         return MemberKey(self.instance, self.number)
 
     def task(self, task: str) -> TaskProgress | None:
-        """What the member says of a task."""
+        """The progress of one task, if the member reports it."""
         return next((one for one in self.tasks if one.task == task), None)
 
 
 @attrs.frozen
 class Endpoint:
-    """Where a member answers over HTTP: metrics and health."""
+    """The HTTP address of a member: metrics and health."""
 
     instance: str
     number: int
@@ -111,17 +111,17 @@ class Endpoint:
 
     @property
     def key(self) -> MemberKey:
-        """What it is kept by."""
+        """The key that it is kept by."""
         return MemberKey(self.instance, self.number)
 
 
 @attrs.frozen
 class ResetEpoch:
-    """How often the application was reset; state from before the last time counts for nothing.
+    """The number of resets of an application; state from before the last one counts for nothing.
 
     While a reset is under way, or was broken off, ``pending`` are the topics it deletes and makes
     again, and ``sources`` the topics whose positions it sets: what a second attempt has to know,
-    because the first may have deleted what told it.
+    because the first may have deleted the trace of it.
     """
 
     epoch: int
@@ -131,7 +131,7 @@ class ResetEpoch:
 
     @property
     def text(self) -> str:
-        """What state folders note of it; no two resets have the same, empty before the first."""
+        """The form in which state folders note it; unique per reset, empty before the first."""
         return f"{self.epoch}@{self.at_ms}" if self.epoch else ""
 
 
@@ -149,7 +149,7 @@ class Command:
 
     @property
     def key(self) -> str:
-        """What it is kept by."""
+        """The key that it is kept by."""
         return self.id
 
 

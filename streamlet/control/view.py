@@ -58,10 +58,10 @@ class ControlView:
         return self if view == self else view
 
     def progress_of(self, member_id: str) -> MemberProgress | None:
-        """What the member of this id does, as it said last; None if it said nothing yet."""
+        """The last report of the member with this id; None if there is none."""
         return next((p for p in self.progress.values() if p.member_id == member_id), None)
 
     def places_of(self, member: MemberKey) -> list[Place]:
-        """Where there is something of a member."""
+        """The places of entries about a member."""
         kinds = ((MemberProgress, self.progress), (Endpoint, self.endpoints))
         return [(kind, member) for kind, entries in kinds if member in entries]

@@ -389,7 +389,7 @@ class KStream(Generic[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> KStream[K, Any]:
-        """As ``join``, with None in place of a row that is not there.
+        """Like ``join``, with None in place of a row that is not there.
 
         - Nulls: records without a key or a value are left out and counted as dropped.
         - Key, timestamp, headers: those of the stream's record.

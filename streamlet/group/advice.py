@@ -1,4 +1,4 @@
-"""How many instances an application needs, from how its lag moves; pure.
+"""Advises how many instances an application needs, from how its lag moves; pure.
 
 Two or more observations of committed and end offsets tell what arrives per second, what is
 processed per second, and how the lag moves. While there is a lag, members work as fast as they can,
@@ -33,7 +33,7 @@ class Observation:
 
 
 @attrs.frozen
-class InstanceLoad:
+class InstanceSample:
     """One instance; those that are ``leaving`` are not counted on.
 
     ``busy`` is the share of the time that its members work, None: not known.
@@ -48,7 +48,7 @@ class InstanceLoad:
 
 @attrs.frozen
 class Aims:
-    """What is wanted.
+    """The goals of the advice.
 
     Args:
         catch_up_s: the time in which a lag is to be worked off.
@@ -65,7 +65,7 @@ class Aims:
 
 @attrs.frozen
 class Advice:
-    """How many instances there should be, and why. Rates are in records per second."""
+    """The advised number of instances, and the reasons. Rates are in records per second."""
 
     instances: int
     current: int
@@ -95,7 +95,7 @@ class _Rates:
 
 def advise(
     observations: Sequence[Observation],
-    instances: Sequence[InstanceLoad],
+    instances: Sequence[InstanceSample],
     tasks: int,
     aims: Aims | None = None,
 ) -> Advice:
@@ -131,7 +131,7 @@ def advise(
     )
 
 
-def _most(staying: Sequence[InstanceLoad], tasks: int) -> int:
+def _most(staying: Sequence[InstanceSample], tasks: int) -> int:
     """Instances of the usual number of members whose members all have a task."""
     members = sum(one.members for one in staying) / len(staying) if staying else 1.0
     return max(1, math.ceil(tasks / max(members, 1.0)))
@@ -164,8 +164,8 @@ def _rates(observations: Sequence[Observation], aims: Aims) -> _Rates:
     )
 
 
-def _wanted(staying: Sequence[InstanceLoad], rates: _Rates, aims: Aims) -> tuple[int, list[str]]:
-    """How many, before the tasks' limit."""
+def _wanted(staying: Sequence[InstanceSample], rates: _Rates, aims: Aims) -> tuple[int, list[str]]:
+    """The number of instances, before the tasks' limit."""
     current = len(staying)
     if not staying:
         return 1, ["no instance runs that stays"]
@@ -198,10 +198,10 @@ def _without_lag(current: int, busy: float | None, aims: Aims) -> tuple[int, lis
     return wanted, [f"no lag; members work {busy:.0%} of the time, {aims.busy:.0%} is aimed at"]
 
 
-def _busy(staying: Sequence[InstanceLoad]) -> float | None:
-    """Mean share of the time worked, by capacity; None unless everybody tells."""
-    told = [(one.busy, one.capacity) for one in staying if one.busy is not None]
-    if len(told) < len(staying):
+def _busy(staying: Sequence[InstanceSample]) -> float | None:
+    """Mean share of the time worked, by capacity; None unless all members report it."""
+    reported = [(one.busy, one.capacity) for one in staying if one.busy is not None]
+    if len(reported) < len(staying):
         return None
-    total = sum(capacity for _, capacity in told)
-    return sum(busy * capacity for busy, capacity in told) / total if total > 0 else None
+    total = sum(capacity for _, capacity in reported)
+    return sum(busy * capacity for busy, capacity in reported) / total if total > 0 else None

@@ -1,4 +1,4 @@
-"""What an answer, or the lack of one, does to a member; each looks its code up in ``codes``."""
+"""The effect on a member of an answer, or of its lack; each looks its code up in ``codes``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamlet.group.commands import (
     RunAssignor,
 )
 from streamlet.group.events import Failure
-from streamlet.group.flights import Flight
+from streamlet.group.in_flight import InFlightRequest
 from streamlet.group.member import MOST_REDUCED, Member
 from streamlet.group.messages import (
     Heartbeat,
@@ -29,7 +29,7 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
-from streamlet.group.states import State
+from streamlet.group.states import MembershipState
 
 _HINTS = {
     23: "the group has members with another protocol type or without a protocol in common with us",
@@ -58,7 +58,7 @@ def refuse(member: Member, kind: RequestKind, verdict: Verdict) -> None:
     member.fail(FatalGroupError(f"{kind} of group {group} was refused: {verdict}{hint}"))
 
 
-def on_join(member: Member, flight: Flight, answer: JoinGroupAnswer) -> None:
+def on_join(member: Member, flight: InFlightRequest, answer: JoinGroupAnswer) -> None:
     """Go on to SyncGroup, by way of the assignor if we lead, or join again."""
     verdict = judge(RequestKind.JOIN, [answer.error])
     match verdict.remedy:
@@ -73,7 +73,7 @@ def on_join(member: Member, flight: Flight, answer: JoinGroupAnswer) -> None:
             _join_again(member, RequestKind.JOIN, verdict)
 
 
-def _joined(member: Member, flight: Flight, answer: JoinGroupAnswer) -> None:
+def _joined(member: Member, flight: InFlightRequest, answer: JoinGroupAnswer) -> None:
     # While parked we kept sending heartbeats if we had a generation, and those tell how old the
     # session is; a member without one starts its session with this answer.
     if member.newest < 0:
@@ -84,7 +84,7 @@ def _joined(member: Member, flight: Flight, answer: JoinGroupAnswer) -> None:
     member.heartbeat_at_ms = member.now_ms + member.config.heartbeat_interval_ms
     member.leads = answer.leader == answer.member_id
     if member.leads and not answer.skip_assignment:
-        member.move_to(State.ASSIGNING)
+        member.move_to(MembershipState.ASSIGNING)
         member.out.append(
             RunAssignor(answer.generation, answer.members, member.reduced, member.member_id)
         )
@@ -92,7 +92,7 @@ def _joined(member: Member, flight: Flight, answer: JoinGroupAnswer) -> None:
         member.send_sync(())
 
 
-def on_sync(member: Member, flight: Flight, answer: SyncGroupAnswer) -> None:
+def on_sync(member: Member, flight: InFlightRequest, answer: SyncGroupAnswer) -> None:
     """Take the assignment, or join again."""
     verdict = judge(RequestKind.SYNC, [answer.error])
     if verdict.remedy is Remedy.PROCEED:
@@ -130,7 +130,7 @@ def _shrink(member: Member) -> None:
     member.prepare(member.size_backoff.next_ms())
 
 
-def on_heartbeat(member: Member, flight: Flight, answer: HeartbeatAnswer) -> None:
+def on_heartbeat(member: Member, flight: InFlightRequest, answer: HeartbeatAnswer) -> None:
     """Note that we are alive, or learn of a rebalance or of the end of our membership."""
     request = flight.request
     assert isinstance(request, Heartbeat)
@@ -160,7 +160,7 @@ def on_heartbeat(member: Member, flight: Flight, answer: HeartbeatAnswer) -> Non
             member.last_problem = f"{RequestKind.HEARTBEAT}: {verdict}"
 
 
-def on_commit(member: Member, flight: Flight, answer: OffsetCommitAnswer) -> None:
+def on_commit(member: Member, flight: InFlightRequest, answer: OffsetCommitAnswer) -> None:
     """Tell what became of a commit; see ``CommitOutcome``."""
     request = flight.request
     assert isinstance(request, OffsetCommit)
@@ -195,11 +195,11 @@ def on_commit(member: Member, flight: Flight, answer: OffsetCommitAnswer) -> Non
                 member.want_join(f"{RequestKind.COMMIT}: {verdict}", force=False)
 
 
-def _report(member: Member, flight: Flight, outcome: CommitOutcome, code: int = 0) -> None:
+def _report(member: Member, flight: InFlightRequest, outcome: CommitOutcome, code: int = 0) -> None:
     member.out.append(CommitResult(flight.token, outcome, code))
 
 
-def commit_unknown(member: Member, flight: Flight, code: int = 0) -> None:
+def commit_unknown(member: Member, flight: InFlightRequest, code: int = 0) -> None:
     """The commit may still arrive: no other in this generation, and a new generation soon (M6)."""
     request = flight.request
     assert isinstance(request, OffsetCommit)
@@ -210,7 +210,7 @@ def commit_unknown(member: Member, flight: Flight, code: int = 0) -> None:
         member.reason = "the outcome of a commit is unknown"
 
 
-def on_fetch(member: Member, flight: Flight, answer: OffsetFetchAnswer) -> None:
+def on_fetch(member: Member, flight: InFlightRequest, answer: OffsetFetchAnswer) -> None:
     """Hand committed positions over when all of them could be read."""
     request = flight.request
     assert isinstance(request, OffsetFetch)
@@ -240,14 +240,14 @@ def on_fetch(member: Member, flight: Flight, answer: OffsetFetchAnswer) -> None:
 
 def on_leave(member: Member, answer: LeaveGroupAnswer) -> None:
     """End, unless the coordinator could not be asked and there is time to try again."""
-    if member.state not in (State.LEAVING, State.FLIPPING):
+    if member.state not in (MembershipState.LEAVING, MembershipState.FLIPPING):
         return  # the goodbye of a stalled member, which may be back already
     verdict = judge(RequestKind.LEAVE, [answer.error])
     if verdict.remedy in (Remedy.RETRY, Remedy.REFIND):
         if verdict.remedy is Remedy.REFIND:
             member.lose_link(f"{RequestKind.LEAVE}: {verdict}")
         member.retry_at_ms = member.now_ms + member.backoff.next_ms()
-    elif member.state is State.FLIPPING:
+    elif member.state is MembershipState.FLIPPING:
         member.gone_over()
     else:
         member.left()
@@ -264,7 +264,7 @@ def on_find_failed(member: Member, error: int | None) -> None:
     member.lose_link(f"{RequestKind.FIND}: {problem}")
 
 
-def on_failure(member: Member, flight: Flight, kind: Failure) -> None:
+def on_failure(member: Member, flight: InFlightRequest, kind: Failure) -> None:
     """A request got no answer: the coordinator is looked up again before anything else."""
     if kind is Failure.TIMEOUT:
         member.out.append(Abandon(flight.number, flight.connection))
@@ -277,7 +277,7 @@ def on_failure(member: Member, flight: Flight, kind: Failure) -> None:
             commit_unknown(member, flight)
         case OffsetFetch():
             member.out.append(FetchResult(flight.token, FetchOutcome.RETRY))
-        case LeaveGroup() if member.state is State.LEAVING:
+        case LeaveGroup() if member.state is MembershipState.LEAVING:
             member.left()
         case LeaveGroup() | Heartbeat():
             pass

@@ -1,4 +1,4 @@
-"""What each error code of each request of a group means for a member, in one table.
+"""The meaning of each error code of each group request for a member, in one table.
 
 Kafka documents the codes with the responses (``JoinGroupResponse`` and kin) and in its protocol
 guide. ``COMMIT`` differs from the others: only codes that the coordinator gives before it writes
@@ -27,7 +27,7 @@ class RequestKind(enum.StrEnum):
 
 
 class Remedy(enum.StrEnum):
-    """What to do about an answer, from mild to bad."""
+    """The remedies after an answer, from mild to severe."""
 
     PROCEED = "proceed"  # no error
     RETRY = "retry"  # nothing happened: back off, ask again

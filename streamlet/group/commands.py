@@ -1,4 +1,4 @@
-"""What a member wants done, in order; the only output of ``Membership.handle``."""
+"""The commands of a member, in order; the only output of ``Membership.handle``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from streamlet.types import TopicPartition
 
 
 class Connection(enum.StrEnum):
-    """Which connection to the coordinator: a parked JoinGroup blocks all that is sent behind it."""
+    """The two connections to the coordinator: a parked JoinGroup blocks all that follows it."""
 
     JOIN = "join"  # JoinGroup and SyncGroup
     MAIN = "main"  # everything else
 
 
 class CommitOutcome(enum.StrEnum):
-    """What became of a commit.
+    """The outcomes of a commit.
 
     Only after ``ACCEPTED`` may the local store be written. ``UNKNOWN`` may have happened or may
     yet happen.
@@ -35,7 +35,7 @@ class CommitOutcome(enum.StrEnum):
 
 
 class FetchOutcome(enum.StrEnum):
-    """What became of a read of committed positions."""
+    """The outcomes of a read of committed positions."""
 
     FETCHED = "fetched"
     UNSTABLE = "unstable"  # an open transaction has positions of these partitions; ask again
@@ -65,7 +65,7 @@ class Send:
 
 @attrs.frozen
 class Abandon:
-    """Nobody waits for ``number`` any more; close its connection if the request is parked there."""
+    """Give up request ``number``; close its connection if the request is parked there."""
 
     number: int
     connection: Connection
@@ -143,7 +143,7 @@ class FetchResult:
 
 
 @attrs.frozen
-class HoldResult:
+class BlockJoinResult:
     """Answers HoldWanted; not granted: do not begin, the leader will order again."""
 
     token: int
@@ -180,7 +180,7 @@ class Fail:
 
 
 @attrs.frozen
-class Left:
+class MembershipEnded:
     """Membership ended as wanted."""
 
 
@@ -194,9 +194,9 @@ Command: TypeAlias = (
     | LoseTasks
     | CommitResult
     | FetchResult
-    | HoldResult
+    | BlockJoinResult
     | JoinDue
     | WakeAt
     | Fail
-    | Left
+    | MembershipEnded
 )

@@ -23,7 +23,7 @@ import attrs
 from streamlet.errors import GroupError
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
-#: The broker's ``offset.metadata.max.bytes`` unless somebody changed it.
+#: The broker's ``offset.metadata.max.bytes`` unless it was changed.
 METADATA_MAX_BYTES = 4_096
 
 VERSION = 1
@@ -48,7 +48,7 @@ class Rebuilt:
 
 @attrs.frozen
 class CommitMetadata:
-    """What a commit says of its task. ``release_to`` is the member id a mark is for."""
+    """The text of a commit about its task. ``release_to`` is the member id a marker is for."""
 
     epoch: int
     by: str
@@ -60,7 +60,7 @@ class CommitMetadata:
 
     @property
     def rebuilding(self) -> bool:
-        """Whether an owner began to write changelogs again and has not committed that yet."""
+        """True if an owner began to write changelogs again and has not committed that yet."""
         rebuilt = self.rebuilt
         return rebuilt is not None and rebuilt.whole and self.state.epoch < rebuilt.epoch
 
@@ -108,7 +108,7 @@ class CommitMetadata:
 
     @classmethod
     def read(cls, text: str | None) -> CommitMetadata | None:
-        """As ``from_text`` for who goes on without: text that cannot be read says nothing."""
+        """Like ``from_text``, but returns None for unreadable text."""
         try:
             return cls.from_text(text)
         except CommitMetadataError:

@@ -1,4 +1,4 @@
-"""Reading committed positions, by whoever must have them before going on."""
+"""Reads committed positions, and waits until they are stable."""
 
 from __future__ import annotations
 

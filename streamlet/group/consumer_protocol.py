@@ -37,7 +37,7 @@ class ConsumerProtocolError(GroupError):
 
 @attrs.frozen
 class ConsumerSubscription:
-    """What a member says when it joins; ``generation`` is that of what it owns, -1 for none."""
+    """A member's subscription; ``generation`` is that of what it owns, -1 for none."""
 
     version: int
     topics: tuple[str, ...]
@@ -49,7 +49,7 @@ class ConsumerSubscription:
 
 @attrs.frozen
 class ConsumerAssignment:
-    """What a member is given."""
+    """The partitions that a member is given."""
 
     version: int
     assigned: frozenset[TopicPartition] = frozenset()
@@ -75,7 +75,7 @@ def decode_subscription(data: bytes) -> ConsumerSubscription:
     Raises:
         ConsumerProtocolError: if the bytes are malformed.
     """
-    reader = Reader(data)
+    reader = ByteReader(data)
     version = reader.version()
     topics = tuple(reader.text() for _ in range(reader.count()))
     user_data = reader.sized()
@@ -102,7 +102,7 @@ def decode_assignment(data: bytes) -> ConsumerAssignment:
     """
     if not data:
         return ConsumerAssignment(V0)
-    reader = Reader(data)
+    reader = ByteReader(data)
     return ConsumerAssignment(reader.version(), reader.partitions(), reader.sized())
 
 
@@ -128,7 +128,7 @@ def partitions(owned: Iterable[TopicPartition]) -> bytes:
     return b"".join(parts)
 
 
-class Reader:
+class ByteReader:
     """Reads on from where it stands; every shortage is a ``ConsumerProtocolError``."""
 
     def __init__(self, data: bytes) -> None:
@@ -136,7 +136,7 @@ class Reader:
         self._at = 0
 
     def take(self, size: int) -> bytes:
-        """So many bytes."""
+        """Take so many bytes."""
         end = self._at + size
         if size < 0 or end > len(self._data):
             raise ConsumerProtocolError(f"cut short at byte {self._at} of {len(self._data)}")
@@ -144,7 +144,7 @@ class Reader:
         return found
 
     def skip(self, expected: bytes) -> bool:
-        """Whether these bytes are next; if so, they are behind us."""
+        """Skip these bytes if they are next; True if they were."""
         if not self._data.startswith(expected, self._at):
             return False
         self._at += len(expected)

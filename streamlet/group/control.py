@@ -21,6 +21,7 @@ from streamlet.clock import Clock
 from streamlet.errors import FatalGroupError, StreamletError
 from streamlet.group.commands import (
     Abandon,
+    BlockJoinResult,
     Command,
     CommitOutcome,
     CommitResult,
@@ -29,15 +30,14 @@ from streamlet.group.commands import (
     Fail,
     FetchResult,
     FindCoordinator,
-    HoldResult,
     JoinDue,
     LoseTasks,
+    MembershipEnded,
     NeedMetadata,
     RunAssignor,
     Send,
     WakeAt,
 )
-from streamlet.group.commands import Left as MachineLeft
 from streamlet.group.events import (
     Answered,
     AssignmentsReady,
@@ -47,16 +47,16 @@ from streamlet.group.events import (
     CoordinatorNotFound,
     Event,
     Failure,
-    FlipOrdered,
     MetadataReady,
+    MigrationOrdered,
     ProgressMade,
     RejoinWanted,
     RequestFailed,
-    Start,
+    StartMembership,
     Tick,
 )
 from streamlet.group.member_config import MembershipConfig
-from streamlet.group.membership import Membership, State
+from streamlet.group.membership import Membership, MembershipState
 from streamlet.group.messages import Answer, JoinGroup
 from streamlet.group.session_events import (
     Assigned,
@@ -65,7 +65,7 @@ from streamlet.group.session_events import (
     FetchDone,
     GroupProtocol,
     GroupTransport,
-    HoldDone,
+    JoinBlocked,
     JoinSoon,
     Left,
     Lost,
@@ -99,10 +99,10 @@ Item: TypeAlias = Event | WorkersCommit | WorkersRejoin | StreamletError | None
 
 
 @attrs.frozen
-class View:
+class MembershipView:
     """The machine as other threads see it: as it was after the last event."""
 
-    state: State = State.NEW
+    state: MembershipState = MembershipState.NEW
     member_id: str = ""
     generation: int = -1
     last_heartbeat_ms: int = 0
@@ -136,7 +136,7 @@ class Control:
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self.changed = threading.Condition()
         #: Written by this thread under ``changed``.
-        self.view = View()
+        self.view = MembershipView()
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._run, name="streamlet-group", daemon=True)
         #: How often tasks were lost, and how many of these losses the worker has seen: written by
@@ -155,7 +155,7 @@ class Control:
 
     @property
     def loss_unseen(self) -> bool:
-        """Whether tasks were lost that the worker still believes to have."""
+        """True if tasks were lost that the worker still believes to have."""
         return self.losses != self.losses_seen
 
     def put(self, item: Item) -> None:
@@ -164,7 +164,7 @@ class Control:
 
     def _run(self) -> None:
         self._give_up_ms = self._clock.now_ms() + self._start_timeout_ms
-        item: Item = Start()
+        item: Item = StartMembership()
         try:
             while item is not None and not self.ended.is_set():
                 self._take(item)
@@ -181,7 +181,7 @@ class Control:
                 self.changed.notify_all()
 
     def _await(self) -> Item:
-        """What comes next, a Tick when it is time for one."""
+        """Wait for the next event; a Tick when it is time for one."""
         wait_s = None
         if self._wake_at_ms is not None:
             wait_s = max(self._wake_at_ms - self._clock.now_ms(), 0) / 1000
@@ -199,7 +199,7 @@ class Control:
                 return
             item = item.wanted
         if isinstance(item, WorkersRejoin):
-            item = RejoinWanted(item.reason, told=item.descriptions < self._descriptions)
+            item = RejoinWanted(item.reason, described=item.descriptions < self._descriptions)
         if isinstance(item, (Answered, RequestFailed)):
             self._sent.pop(item.number, None)
         elif isinstance(item, CoordinatorFound):
@@ -214,7 +214,7 @@ class Control:
 
     def _feed(self, event: Event) -> None:
         """Hand the machine an event and do what it says, and so on until it wants nothing more."""
-        if self.progressed and not isinstance(event, Start):
+        if self.progressed and not isinstance(event, StartMembership):
             self.progressed = False
             self._next.append(ProgressMade())
         self._next.append(event)
@@ -227,7 +227,7 @@ class Control:
         machine = self._machine
         if self._join_sent is not None and self._join_sent[0] not in self._sent:
             self._join_sent = None
-        view = View(
+        view = MembershipView(
             machine.state,
             machine.member_id,
             machine.generation,
@@ -271,15 +271,15 @@ class Control:
                 self._on_event(CommitDone(token, outcome, code))
             case FetchResult(token, fetched, committed, code):
                 self._on_event(FetchDone(token, fetched, committed, code))
-            case HoldResult(token, granted):
-                self._on_event(HoldDone(token, granted))
+            case BlockJoinResult(token, granted):
+                self._on_event(JoinBlocked(token, granted))
             case JoinDue(token, generation, flip):
                 self._on_event(JoinSoon(token, generation, flip))
             case WakeAt(at_ms):
                 self._wake_at_ms = at_ms
             case Fail(error):
                 self._fail(error)
-            case MachineLeft():
+            case MembershipEnded():
                 self._publish()
                 self._on_event(Left())
                 self.ended.set()
@@ -324,14 +324,16 @@ class Control:
         )
         flip = assignment.flip
         if flip is not None and flip.protocol_type != self._protocol.protocol_type:
-            self._next.append(FlipOrdered(flip.protocol_type, command.generation))
+            self._next.append(MigrationOrdered(flip.protocol_type, command.generation))
 
     def _fail(self, error: StreamletError) -> None:
         """Tell the worker that this is the end; the machine may not know it."""
         if self._machine.generation >= 0:
             self._on_event(Lost(str(error)))
         self.losses += 1
-        self.view = attrs.evolve(self.view, state=State.FAILED, member_id="", generation=-1)
+        self.view = attrs.evolve(
+            self.view, state=MembershipState.FAILED, member_id="", generation=-1
+        )
         self._on_event(Failed(error))
         self.ended.set()
 

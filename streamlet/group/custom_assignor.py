@@ -1,9 +1,9 @@
-"""An application's own assignor, held to the rules before anybody carries its plan out.
+"""An application's own assignor: its plans are validated before a member acts on them.
 
 It is the user's code and it decides for the whole group. A plan that breaks one of the rules U1 to
 U13 (``assignor.validate``), or none at all because it raised, is not used: streamlet's own plan
 takes its place and the log says which rule and why. Failing instead would take down one leader
-after the other, each over the same code, until nobody is left to run the tasks.
+after the other, each over the same code, until no member is left to run the tasks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import attrs
 from streamlet.assignor.assign import assign
 from streamlet.assignor.validate import validate
 from streamlet.assignor.values import GroupState, MemberState, Plan, Violation
-from streamlet.errors import told
+from streamlet.errors import error_text
 from streamlet.group.leader import Assignor
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class CustomAssignor:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # an exit would end the membership's thread without a word
-            self.refused = f"it failed: {told(error)}"
+            self.refused = f"it failed: {error_text(error)}"
         else:
             if self.refused is None:
                 return plan
@@ -57,7 +57,7 @@ class CustomAssignor:
 
 
 def _wrong(group: GroupState, plan: object) -> str | None:
-    """What is wrong with an answer, if anything is."""
+    """The faults of an answer, as text; empty if there are none."""
     if not isinstance(plan, Plan):
         return f"expected a Plan, it returned {type(plan).__name__}"
     by_rule: dict[str, list[Violation]] = {}

@@ -1,7 +1,7 @@
 """Takes members out of the group whose processes are dead, so that no session must time out.
 
-Only for whoever has seen the end of such a process: it can write nothing any more, so no task runs
-twice. Each member is taken out in a thread of its own: the caller waits for no broker.
+Only for a caller that has seen the end of such a process: it can write nothing any more, so no task
+runs twice. Each member is taken out in a thread of its own: the caller waits for no broker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNKNOWN_MEMBER_ID = 25
 
 
 class Asks(Protocol):
-    """What is asked of the coordinator (``group.transport``)."""
+    """The part of the coordinator's requests needed here (``group.transport``)."""
 
     def ask(self, request: Request, timeout_ms: int) -> Future[Answer]:
         """Send a request to the coordinator of its group."""

@@ -1,4 +1,4 @@
-"""What a broker tells of groups, as values; for ``status`` and for removing members.
+"""A broker's descriptions of groups, as values; for ``status`` and for removing members.
 
 The classic protocol's DescribeGroups names no generation and no leader: those a member knows, and
 says in what it publishes.

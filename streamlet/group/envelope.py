@@ -1,4 +1,4 @@
-"""How our bytes travel, by the type of the group: bare, or as the user data of ConsumerProtocol.
+"""Packs our bytes for the type of the group: bare, or as the user data of ConsumerProtocol.
 
 In a group of type "stream" they are all there is. In one of type "consumer" they lie inside what
 every Kafka client says of itself, so that any tool can tell who reads which partition. The version
@@ -24,7 +24,7 @@ STREAM, CONSUMER = "stream", "consumer"
 
 @attrs.frozen
 class Envelope:
-    """What ConsumerProtocol wants to know of a topology: input topics by subtopology."""
+    """The facts about a topology that ConsumerProtocol carries: input topics by subtopology."""
 
     inputs: Mapping[int, tuple[str, ...]] = attrs.field(factory=dict)
 
@@ -61,14 +61,14 @@ class Envelope:
 
 @attrs.frozen
 class Opened:
-    """What was inside; ``version`` is that of the layout around it, -1 where there was none."""
+    """The opened content; ``version`` is that of the layout around it, -1 where there was none."""
 
     data: bytes
     version: int = -1
 
     @property
     def eager(self) -> bool:
-        """Whether its member gives up everything before it joins."""
+        """True if its member gives up everything before it joins."""
         return self.version == kafka.V0
 
 

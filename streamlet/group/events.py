@@ -1,4 +1,4 @@
-"""What can happen to a member; the only input of ``Membership.handle``.
+"""The events of a member; the only input of ``Membership.handle``.
 
 The shell (``session``, or a simulation) makes these from the network, the worker and the clock.
 Times in ms of one monotonic clock. A number is that of the ``Send`` command it answers; a token is
@@ -17,14 +17,14 @@ from streamlet.types import TopicPartition
 
 
 class Failure(enum.StrEnum):
-    """Why a request has no answer."""
+    """The reasons why a request has no answer."""
 
     TIMEOUT = "timeout"
     DISCONNECTED = "disconnected"
 
 
 @attrs.frozen
-class Start:
+class StartMembership:
     """Become a member. The first event, once."""
 
 
@@ -37,7 +37,7 @@ class CoordinatorFound:
 
 @attrs.frozen
 class CoordinatorNotFound:
-    """Answers ``FindCoordinator``; ``error`` is Kafka's code, None when nobody answered."""
+    """Answers ``FindCoordinator``; ``error`` is Kafka's code, None when no broker answered."""
 
     error: int | None = None
 
@@ -81,7 +81,7 @@ class AssignmentsReady:
 
 
 @attrs.frozen
-class FlipOrdered:
+class MigrationOrdered:
     """The assignment of ``generation`` sends all members into a group of another type (F2)."""
 
     protocol_type: str
@@ -100,20 +100,21 @@ class AssignorFailed:
 class RejoinWanted:
     """Our own description changed and a rebalance is needed; joins with a new nonce.
 
-    ``told``: that was so when a JoinGroup was described last, so if it is on its way, the rebalance
-    that comes of it will do. One more would take back the assignment before anybody applied it.
+    ``described``: that was so when a JoinGroup was described last, so if it is on its way, the
+    rebalance that comes of it will do. One more would take back the assignment before any member
+    applied it.
     """
 
     reason: str
-    told: bool = False
+    described: bool = False
 
 
 @attrs.frozen
 class CommitWanted:
     """Commit ``offsets`` (offset, metadata text); one ``CommitResult`` with the token answers.
 
-    ``hold`` is the token of the granted ``HoldWanted`` this commit belongs to: such a commit is
-    begun even though a rebalance is due, because the JoinGroup waits for it.
+    ``hold`` is the token of the granted ``BlockJoinWanted`` this commit belongs to: such a commit
+    is begun even though a rebalance is due, because the JoinGroup waits for it.
     """
 
     token: int
@@ -130,7 +131,7 @@ class FetchWanted:
 
 
 @attrs.frozen
-class HoldWanted:
+class BlockJoinWanted:
     """The worker is about to stop tasks and commit them as one unit, on an order of ``generation``.
 
     Answered by ``HoldResult``. While granted no JoinGroup is sent (bounded by ``hold_timeout_ms``).
@@ -141,8 +142,8 @@ class HoldWanted:
 
 
 @attrs.frozen
-class HoldEnded:
-    """The unit of ``HoldWanted`` is over, whatever became of it."""
+class UnblockJoinWanted:
+    """The unit of ``BlockJoinWanted`` is over, whatever became of it."""
 
     token: int
 
@@ -170,15 +171,15 @@ Wish: TypeAlias = (
     RejoinWanted
     | CommitWanted
     | FetchWanted
-    | HoldWanted
-    | HoldEnded
+    | BlockJoinWanted
+    | UnblockJoinWanted
     | HeartbeatWanted
     | ProgressMade
     | LeaveWanted
 )
 
 Event: TypeAlias = (
-    Start
+    StartMembership
     | CoordinatorFound
     | CoordinatorNotFound
     | Answered
@@ -187,6 +188,6 @@ Event: TypeAlias = (
     | MetadataReady
     | AssignmentsReady
     | AssignorFailed
-    | FlipOrdered
+    | MigrationOrdered
     | Wish
 )

@@ -1,4 +1,4 @@
-"""What ``handover`` decides, and the few values it works on."""
+"""The decisions of ``handover``, and the few values it works on."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class HandoverRules:
     """Settings of one member; times in ms, ``acceptable_lag`` in records.
 
     A learner that is ready goes on until it lags by ``settled_lag`` records, for ``settle_ms`` at
-    most, before the group is told: what is missing when the owner stops is part of the gap.
+    most, before it is reported: what is missing when the owner stops is part of the gap.
     ``gives_up_at_joins``: before each JoinGroup the member stops what others learn of it (handover
     ``surrender``); ``stops_at_joins``: all it runs (mode ``eager``). ``static``: it has a static
-    id, so that its next process is handed the assignment this one was. ``farewell_ms``: after its
-    last hand-over a member that leaves waits for so long before it asks for a rebalance, and a
-    static one that gave up tasks: until all others have had their turn (``group/turns``).
+    id, so that its next process is handed the assignment this one was. ``confirm_delay_ms``: after
+    its last hand-over a member that leaves waits for so long before it asks for a rebalance, and a
+    static one that gave up tasks: until all others have had their turn (``group/release_delays``).
     """
 
     acceptable_lag: int = 10_000
@@ -39,7 +39,7 @@ class HandoverRules:
     linger_ms: int = 50
     settled_lag: int = 1_000
     settle_ms: int = 1_500
-    farewell_ms: int = 1_250
+    confirm_delay_ms: int = 1_250
     timeout_ms: int = 10_000
     gives_up_at_joins: bool = False
     stops_at_joins: bool = False
@@ -51,7 +51,7 @@ class HandoverRules:
 
     @property
     def announced_joins(self) -> bool:
-        """Whether the membership has to announce joins (``MembershipConfig.announce_joins``)."""
+        """True if the membership has to announce joins (``MembershipConfig.announce_joins``)."""
         return self.gives_up_at_joins or self.stops_at_joins
 
     @classmethod
@@ -69,8 +69,8 @@ class HandoverRules:
         )
 
 
-class Stage(enum.StrEnum):
-    """Where a claim is in its life.
+class ClaimStage(enum.StrEnum):
+    """The stages in the life of a claim.
 
     ::
 
@@ -89,22 +89,22 @@ class Stage(enum.StrEnum):
 
 
 #: Stages in which the task is ours to run.
-OURS = frozenset({Stage.OPENING, Stage.RUNNING, Stage.STOPPED})
+OURS = frozenset({ClaimStage.OPENING, ClaimStage.RUNNING, ClaimStage.STOPPED})
 
 
 @attrs.define
 class Claim:
-    """What binds one task to us. ``generation`` is that of the assignment it comes from."""
+    """A task that is bound to us. ``generation`` is that of the assignment it comes from."""
 
-    stage: Stage
+    stage: ClaimStage
     generation: int
     #: The first commit of the active period was accepted (M4).
     claimed: bool = False
     #: Given up because a join was due, not by an order.
     surrendered: bool = False
     #: The member id it was released to, if to one: from then on that may process the task.
-    heir: str = ""
-    #: While WAITING: since when, when to look for the mark next, whether somebody is looking.
+    next_owner: str = ""
+    #: While WAITING: since when, when to look for the marker next, whether a look is under way.
     since_ms: int = 0
     poll_at_ms: int = 0
     polling: bool = False
@@ -113,7 +113,7 @@ class Claim:
     brisk_until_ms: int = 0
 
     def looked(self, found: Positions | None, now_ms: int, rules: HandoverRules) -> None:
-        """Somebody looked for the mark: note what is there, and when to look again."""
+        """Note what a look for the marker found, and when to look again."""
         if found is not None and found != self.seen:
             if self.seen is not None:
                 self.brisk_until_ms = now_ms + _BRISK_MS
@@ -124,9 +124,9 @@ class Claim:
         self.polling, self.poll_at_ms = False, now_ms + min(pause_ms, _POLL_MAX_MS)
 
     def is_near(self, now_ms: int) -> bool:
-        """Whether nobody runs the task until we do, or soon."""
-        waiting = self.stage is Stage.WAITING and now_ms < self.brisk_until_ms
-        return waiting or self.stage is Stage.OPENING
+        """True if no member runs the task until we do, or soon."""
+        waiting = self.stage is ClaimStage.WAITING and now_ms < self.brisk_until_ms
+        return waiting or self.stage is ClaimStage.OPENING
 
 
 @attrs.frozen
@@ -158,14 +158,14 @@ class Positions:
         return frozenset(tp for tp, one in texts if one is None or one != newest)
 
     def are(self, offsets: Mapping[TopicPartition, int], by: str, epoch: int) -> bool:
-        """Whether this is the commit of that member, epoch and positions, and no other (F4)."""
+        """True if this is the commit of that member, epoch and positions, and no other (F4)."""
         same = offsets == self.offsets and bool(self.metadata)
         return same and all(
             one is not None and (one.by, one.epoch) == (by, epoch) for one in self.metadata
         )
 
     def mark_for(self, member_id: str, generation: int) -> bool:
-        """Whether all inputs bear the mark of this very order (M7)."""
+        """True if all inputs bear the marker of this very order (M7)."""
         return bool(self.metadata) and all(
             one is not None and one.is_mark_for(member_id, generation) for one in self.metadata
         )
@@ -190,7 +190,7 @@ class Activate:
 class Reclaim:
     """Process a held task again, if the last commit of it is still our own: under a new epoch.
 
-    Else close it and become its owner anew, as by ``Activate``. Answered like that one (F4).
+    Else close it and become its owner again, as by ``Activate``. Answered like that one (F4).
     """
 
     task: TaskId
@@ -204,7 +204,7 @@ class Stop:
 
 
 @attrs.frozen
-class Resume:
+class ResumeTask:
     """Process a stopped task again: it was not given up after all."""
 
     task: TaskId
@@ -226,7 +226,7 @@ class SetCopies:
 
 
 @attrs.frozen
-class AskHold:
+class BlockJoin:
     """Ask the membership to send no JoinGroup (``HoldWanted``); answered by ``hold``.
 
     ``tasks`` are those that are to be stopped under it.
@@ -238,7 +238,7 @@ class AskHold:
 
 
 @attrs.frozen
-class EndHold:
+class UnblockJoin:
     """The unit is over; the membership may join again (``HoldEnded``)."""
 
     token: int
@@ -275,7 +275,7 @@ class Rejoin:
 
 
 @attrs.frozen
-class Leave:
+class LeaveForGood:
     """Leave the group for good: nothing is ours any more and the group knows."""
 
     reason: str
@@ -285,13 +285,13 @@ Decision: TypeAlias = (
     Activate
     | Reclaim
     | Stop
-    | Resume
+    | ResumeTask
     | Close
     | SetCopies
-    | AskHold
-    | EndHold
+    | BlockJoin
+    | UnblockJoin
     | CommitLast
     | PollMarks
     | Rejoin
-    | Leave
+    | LeaveForGood
 )

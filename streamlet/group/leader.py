@@ -1,4 +1,4 @@
-"""The tasks protocol, the leader's side: from everybody's descriptions to everybody's assignment.
+"""The leader's side of the tasks protocol: from all descriptions to all assignments.
 
 Pure. It knows the leader's own view of topics and topology and the clock's time as values; the
 assignor is any function of ``GroupState -> Plan``. It keeps nothing between two rebalances: what
@@ -23,18 +23,17 @@ from streamlet.assignor.values import (
     TaskInfo,
 )
 from streamlet.control.values import MemberKey
-from streamlet.group import flip as flips
-from streamlet.group import wire
+from streamlet.group import type_migration, wire
 from streamlet.group.commands import RunAssignor
 from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_subscription
 from streamlet.group.messages import JoinedMember
 from streamlet.group.numbering import difference
-from streamlet.group.turns import turns_of
+from streamlet.group.release_delays import release_delays
 from streamlet.group.values import (
     Assignment,
     AssignmentError,
-    Flip,
     Subscription,
+    TypeMigration,
     leaving_now,
     newest_imbalance,
     staying,
@@ -43,19 +42,19 @@ from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
 
-#: How many members' reasons are told, and how many names of members that have gone.
+#: How many members' reasons are listed, and how many names of members that have gone.
 _REASONS = 3
 
 Assignor: TypeAlias = Callable[[GroupState], Plan]
 
 
 @attrs.frozen
-class View:
-    """What a leader knows besides the descriptions.
+class LeaderView:
+    """The knowledge of a leader besides the descriptions.
 
     ``tasks`` are all there are, ``subtopologies`` the hashes of its own topology. ``wall_ms`` is
     wall-clock time. ``leader`` is its member id.
-    ``protocol_type`` is the group's; in "consumer" everybody's bytes travel in ``envelope``.
+    ``protocol_type`` is the group's; in "consumer" all members' bytes travel in ``envelope``.
     ``flip_timeout_ms``: how long who changes the type waits for the others. ``latest``: the highest
     version of our bytes it knows. ``before``: the members of the last generation and their names,
     as far as they are known. ``belongings`` are the names of what each of its subtopologies reads
@@ -84,26 +83,26 @@ class _Read:
 
     member_id: str
     said: Subscription | None
-    head: wire.Head | None
+    head: wire.WireHeader | None
     layout: int = 0
     version: int = wire.VERSION  # that both it and we know
 
     @property
     def eager(self) -> bool:
-        """Whether it stops everything at each join, and can do nothing else."""
+        """True if it stops everything at each join, and can do nothing else."""
         return self.said is not None and self.said.mode == "eager"
 
     @property
     def flips(self) -> bool:
-        """Whether it can be told to go over to another type."""
-        return self.version >= flips.FLIP_VERSION
+        """True if it can be ordered to join as another type."""
+        return self.version >= type_migration.FLIP_VERSION
 
 
-def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
+def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, bytes]:
     """Plan a generation and encode every member's part.
 
-    A member whose description cannot be read may hold anything: then nobody gains a task, and it is
-    told to describe itself otherwise. Likewise while members have topologies that cannot run in
+    A member whose description cannot be read may hold anything: then no member gains a task, and it
+    is asked to describe itself otherwise. Likewise while members have topologies that cannot run in
     one group: those that run tasks go on, the others are refused.
 
     Raises:
@@ -120,7 +119,7 @@ def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
         decided, flip = _keep_claims(said), None
     reason = _reason(said.values(), gone)
     log.info("generation %d is planned: %s", run.generation, reason)
-    turns = turns_of(decided.members)
+    turns = release_delays(decided.members)
     answers = {
         r.member_id: _answer(run, view, decided, flip, r, reason, turns.get(r.member_id, 0))
         for r in read
@@ -131,7 +130,7 @@ def plan(run: RunAssignor, view: View, assign: Assignor) -> dict[str, bytes]:
     return answers
 
 
-def _refused(view: View, said: Mapping[str, Subscription]) -> dict[str, str]:
+def _refused(view: LeaderView, said: Mapping[str, Subscription]) -> dict[str, str]:
     """Members whose topology cannot run beside that of the members that run tasks, with the reason.
 
     The leader itself yields if it runs nothing and they do: the next leader plans in their numbers.
@@ -159,21 +158,21 @@ def _refusal(said: Subscription, why: str) -> Assignment:
 
 def _decide(
     run: RunAssignor,
-    view: View,
+    view: LeaderView,
     read: Sequence[_Read],
     said: Mapping[str, Subscription],
     assign: Assignor,
-) -> tuple[Plan, Flip | None]:
-    """Plan; with everybody on the way to another type nothing is given but what is claimed."""
-    gathering = flips.gathering(said, view.protocol_type, view.wall_ms)
+) -> tuple[Plan, TypeMigration | None]:
+    """Plan; while all move to another type nothing is given but what is claimed."""
+    gathering = type_migration.gathering(said, view.protocol_type, view.wall_ms)
     if gathering is not None:
         return attrs.evolve(_keep_claims(said), follow_up_ms=gathering.until_ms), gathering
     eager = any(r.eager for r in read)
     decided = assign(_group_state(run, view, said, eager=eager))
-    wanted = flips.wanted(said, view.protocol_type, view.wall_ms, view.flip_timeout_ms)
+    wanted = type_migration.wanted(said, view.protocol_type, view.wall_ms, view.flip_timeout_ms)
     if wanted is None or not all(r.flips for r in read):
         return decided, None
-    due = flips.not_before_ms(said, decided, wanted, view.wall_ms)
+    due = type_migration.not_before_ms(said, decided, wanted, view.wall_ms)
     if due is None:
         return _keep_claims(said), wanted
     if decided.follow_up_ms is not None:
@@ -182,7 +181,7 @@ def _decide(
 
 
 def _reason(said: Collection[Subscription], gone: Sequence[str]) -> str:
-    """Which members have gone, and which ones asked for the rebalance and why."""
+    """The members that have gone, and the ones that asked for the rebalance and why."""
     reasons = sorted(f"{s.name}-{s.member}: {s.reason}" for s in said if s.reason)
     parts = [f"{_first(gone)} {'has' if len(gone) == 1 else 'have'} gone"] if gone else []
     if reasons:
@@ -202,9 +201,9 @@ def _gone(before: Mapping[MemberKey, str], said: Iterable[Subscription]) -> list
 
 
 def _group_state(
-    run: RunAssignor, view: View, said: Mapping[str, Subscription], *, eager: bool
+    run: RunAssignor, view: LeaderView, said: Mapping[str, Subscription], *, eager: bool
 ) -> GroupState:
-    """``eager``: somebody stops everything at each join, so that nothing is handed over warm."""
+    """``eager``: a member stops everything at each join, so that nothing is handed over warm."""
     rules = attrs.evolve(view.rules, mode="eager" if eager else "incremental")
     imbalance = newest_imbalance(said.values())
     if imbalance is not None:
@@ -254,12 +253,12 @@ def _read(member: JoinedMember, protocol_type: str, latest: int) -> _Read:
         return attrs.evolve(unread, head=None)
 
 
-#: A claim that holds nevertheless where nobody has the better one (L2, L4).
+#: A claim that holds nevertheless where no member has the better one (L2, L4).
 _RANK = {Role.ACTIVE: 0, Role.PENDING: 1}
 
 
 def _keep_claims(said: Mapping[str, Subscription]) -> Plan:
-    """Give everybody what it claims, and the copies it has, and nothing else.
+    """Give each member what it claims, and the copies it has, and nothing else.
 
     Of several claims the newest counts (L5).
     """
@@ -297,9 +296,9 @@ def _follow_up(plan: Plan, wall_ms: int) -> int | None:
 
 def _answer(
     run: RunAssignor,
-    view: View,
+    view: LeaderView,
     decided: Plan,
-    flip: Flip | None,
+    flip: TypeMigration | None,
     read: _Read,
     reason: str,
     turn_ms: int,
@@ -309,14 +308,16 @@ def _answer(
     return _encoded(view, answer, read)
 
 
-def _encoded(view: View, answer: Assignment, read: _Read) -> bytes:
+def _encoded(view: LeaderView, answer: Assignment, read: _Read) -> bytes:
     data = wire.encode_assignment(answer, read.version, view.latest)
     if view.protocol_type == CONSUMER:
         data = view.envelope.assignment(answer, data, read.layout)
     return data
 
 
-def _part(run: RunAssignor, view: View, decided: Plan, read: _Read, reason: str) -> Assignment:
+def _part(
+    run: RunAssignor, view: LeaderView, decided: Plan, read: _Read, reason: str
+) -> Assignment:
     if read.head is None:
         return Assignment(error=AssignmentError.UNREADABLE)
     if read.said is None:
@@ -342,7 +343,7 @@ def _part(run: RunAssignor, view: View, decided: Plan, read: _Read, reason: str)
 
 
 def _signed(
-    answer: Assignment, run: RunAssignor, view: View, decided: Plan, reason: str
+    answer: Assignment, run: RunAssignor, view: LeaderView, decided: Plan, reason: str
 ) -> Assignment:
     """Add to the leader's own part what need not be said a thousand times."""
     answer = attrs.evolve(answer, follow_up_ms=_follow_up(decided, view.wall_ms))

@@ -1,6 +1,6 @@
-"""What a member knows of itself and what can be done to it; ``answers`` decides which.
+"""The state of a member and the actions on it; ``answers`` decides which.
 
-Nothing here sends or waits: commands collect in ``out`` and time is told with every event.
+Nothing here sends or waits: commands collect in ``out`` and time comes with every event.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from streamlet.group.commands import (
     FetchOutcome,
     FetchResult,
     JoinDue,
-    Left,
     LoseTasks,
+    MembershipEnded,
     NeedMetadata,
 )
-from streamlet.group.flights import Backoff, Flight, Flights
-from streamlet.group.link import Link, LinkState
+from streamlet.group.coordinator_connection import ConnectionState, CoordinatorConnection
+from streamlet.group.in_flight import Backoff, InFlightRequest, InFlightRequests
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.messages import (
     Heartbeat,
@@ -35,7 +35,7 @@ from streamlet.group.messages import (
     Request,
     SyncGroup,
 )
-from streamlet.group.states import ENDED, LIVE, MOVES, IllegalMoveError, State
+from streamlet.group.states import ENDED, LIVE, MOVES, IllegalMoveError, MembershipState
 
 #: How often in succession a group may turn out to be of another type than we tried: it changes its
 #: type at most once while we look.
@@ -52,12 +52,12 @@ class Member:
     """One member of one group. All times are ms of one monotonic clock."""
 
     config: MembershipConfig
-    state: State = State.NEW
+    state: MembershipState = MembershipState.NEW
     #: Given by the coordinator; claims live exactly as long as it does (M1).
     member_id: str = ""
     #: Of the last assignment delivered under this member id; -1 means that nothing can be claimed.
     generation: int = -1
-    #: Newest generation the coordinator told us under this member id, never below ``generation``.
+    #: Newest generation the coordinator sent us under this member id, never below ``generation``.
     #: Heartbeats bear it: after a failed SyncGroup the group is already there.
     newest: int = -1
     #: A JoinGroup went out since the last assignment, so the generation may change at any moment.
@@ -71,7 +71,8 @@ class Member:
     #: The last description differed on purpose, and no assignment has come of it yet.
     forced: bool = False
     #: A rebalance is wanted for what the last description says: the join under way may bring it.
-    told: bool = False
+
+    described: bool = False
     #: Joined by static id as a new process and nothing delivered since.
     restarted: bool = False
     #: What to join as; empty if there is no choice.
@@ -108,10 +109,10 @@ class Member:
     last_heartbeat_ms: int = 0
     last_progress_ms: int = 0
     now_ms: int = 0
-    link: Link = attrs.field(init=False)
+    link: CoordinatorConnection = attrs.field(init=False)
     backoff: Backoff = attrs.field(init=False)
     size_backoff: Backoff = attrs.field(init=False)
-    flights: Flights = attrs.field(factory=Flights)
+    in_flight: InFlightRequests = attrs.field(factory=InFlightRequests)
     out: list[Command] = attrs.field(factory=list)
 
     def __attrs_post_init__(self) -> None:
@@ -119,11 +120,13 @@ class Member:
         c = self.config
         self.nonce = c.first_nonce
         self.kind = c.protocol_types[0] if c.protocol_types else ""
-        self.link = Link(Backoff(c.backoff_ms, c.backoff_max_ms, c.jitter), c.request_timeout_ms)
+        self.link = CoordinatorConnection(
+            Backoff(c.backoff_ms, c.backoff_max_ms, c.jitter), c.request_timeout_ms
+        )
         self.backoff = Backoff(c.backoff_ms, c.backoff_max_ms, c.jitter)
         self.size_backoff = Backoff(c.backoff_ms * 4, c.size_backoff_max_ms, c.jitter)
 
-    def move_to(self, state: State) -> None:
+    def move_to(self, state: MembershipState) -> None:
         """Make a move the table allows.
 
         Raises:
@@ -137,35 +140,35 @@ class Member:
         self, request: Request, connection: Connection, timeout_ms: int, token: int = -1
     ) -> None:
         """Put a request on its way."""
-        self.out.append(self.flights.depart(request, connection, timeout_ms, self.now_ms, token))
+        self.out.append(self.in_flight.add(request, connection, timeout_ms, self.now_ms, token))
 
     def linked(self) -> bool:
         """Say whether there is a coordinator to send to."""
-        return self.link.state is LinkState.FOUND
+        return self.link.state is ConnectionState.FOUND
 
     def lose_link(self, problem: str) -> None:
         """Forget the coordinator; it is looked up again."""
         self.last_problem = problem
         self.link.lose(self.now_ms)
 
-    def drop(self, *kinds: type[Request]) -> list[Flight]:
+    def drop(self, *kinds: type[Request]) -> list[InFlightRequest]:
         """Stop waiting for all requests of some kinds."""
-        dropped = self.flights.of(*kinds)
+        dropped = self.in_flight.of(*kinds)
         for flight in dropped:
-            self.flights.land(flight.number)
+            self.in_flight.complete(flight.number)
             self.out.append(Abandon(flight.number, flight.connection))
         return dropped
 
     def prepare(self, wait_ms: int) -> None:
         """Give up a join under way, if any, and join again after ``wait_ms``; not when leaving."""
-        if self.state is State.LEAVING or self.state in ENDED:
+        if self.state is MembershipState.LEAVING or self.state in ENDED:
             return
         self.drop(JoinGroup, SyncGroup)
         self.force = self.force or self.forced
         self.forced = False
         self.retry_at_ms = self.now_ms + wait_ms
-        if self.state is not State.PREPARING:
-            self.move_to(State.PREPARING)
+        if self.state is not MembershipState.PREPARING:
+            self.move_to(MembershipState.PREPARING)
 
     def pause_ms(self) -> int:
         """Wait for what is expected to work at once: nothing the first time, then with back-off."""
@@ -177,9 +180,9 @@ class Member:
         if self.state not in LIVE:
             return
         self.force = self.force or force
-        if force or self.state is State.STABLE:
+        if force or self.state is MembershipState.STABLE:
             self.reason = reason
-        if self.state is State.STABLE:
+        if self.state is MembershipState.STABLE:
             self.prepare(0)
             self._announce_join()
 
@@ -203,7 +206,7 @@ class Member:
         self.prepare(0)
         self.announced_joins += 1
         token = -self.announced_joins
-        # Whoever stays makes all the others wait, so even a slow batch is better waited for.
+        # A member that stays makes all the others wait, so even a slow batch is better waited for.
         self.holds[token] = self.now_ms + self.config.rebalance_timeout_ms // 2
         self.flip_to, self.flip_token = kind, token
         self.out.append(JoinDue(token, self.generation, flip=True))
@@ -219,7 +222,7 @@ class Member:
             self.flip_to = self.flip_token = None
             return
         self.leave_by_ms = self.now_ms + self.config.leave_timeout_ms
-        self.move_to(State.FLIPPING)
+        self.move_to(MembershipState.FLIPPING)
 
     def gone_over(self) -> None:
         """Join as the other type: our id was of the group we left."""
@@ -259,7 +262,7 @@ class Member:
             self.nonce += 1
             self.force, self.forced = False, True
         self.description += 1
-        self.move_to(State.DESCRIBING)
+        self.move_to(MembershipState.DESCRIBING)
         self.out.append(
             NeedMetadata(
                 self.description,
@@ -274,10 +277,10 @@ class Member:
 
     def send_join(self) -> None:
         """Send JoinGroup with the metadata at hand; no commit may be in flight (M2)."""
-        assert not self.flights.of(OffsetCommit), "JoinGroup beside a commit in flight"
+        assert not self.in_flight.of(OffsetCommit), "JoinGroup beside a commit in flight"
         c = self.config
         protocol_type, protocols = self.metadata
-        self.move_to(State.JOINING)
+        self.move_to(MembershipState.JOINING)
         self.join_sent = True
         self.restarted = self.restarted or (c.instance_id is not None and not self.member_id)
         request = JoinGroup(
@@ -293,9 +296,9 @@ class Member:
         self.send(request, Connection.JOIN, c.rebalance_timeout_ms + c.request_timeout_ms)
 
     def send_sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
-        """Send SyncGroup; a leader brings everybody's assignment."""
+        """Send SyncGroup; a leader sends all assignments."""
         c = self.config
-        self.move_to(State.SYNCING)
+        self.move_to(MembershipState.SYNCING)
         request = SyncGroup(
             c.group,
             self.newest,
@@ -309,9 +312,9 @@ class Member:
 
     def deliver(self, assignment: bytes) -> None:
         """Take the assignment of the newest generation; join again if that was wanted meanwhile."""
-        # It may be the generation that there was: then nobody planned with what we told.
-        self.force = self.force or (self.told and self.generation == self.newest)
-        self.generation, self.told = self.newest, False
+        # It may be the generation that there was: then no leader planned with our description.
+        self.force = self.force or (self.described and self.generation == self.newest)
+        self.generation, self.described = self.newest, False
         # A static successor may be handed its predecessor's assignment, without a rebalance.
         self.force = self.force or (self.restarted and self.forced)
         self.join_sent = self.forced = False
@@ -319,7 +322,7 @@ class Member:
         self.backoff.reset()
         self.size_backoff.reset()
         self.heartbeat_at_ms = self.now_ms + self.config.heartbeat_interval_ms
-        self.move_to(State.STABLE)
+        self.move_to(MembershipState.STABLE)
         self.out.append(
             Deliver(assignment, self.generation, self.member_id, self.leads, self.restarted)
         )
@@ -356,7 +359,7 @@ class Member:
         if self.member_id and self.linked():
             self.send_leave(reason)
         self.forget_id(reason)
-        self.move_to(State.STALLED)
+        self.move_to(MembershipState.STALLED)
 
     def send_leave(self, reason: str) -> None:
         """Send LeaveGroup for our member id."""
@@ -370,22 +373,22 @@ class Member:
         self.leave_by_ms = self.now_ms + self.config.leave_timeout_ms
         self.goodbye_by_ms = self.now_ms + self.config.leave_timeout_ms // 2
         self.retry_at_ms = self.now_ms
-        self.move_to(State.LEAVING)
+        self.move_to(MembershipState.LEAVING)
 
     def fail(self, error: GroupError) -> None:
         """End for a reason that trying again cannot mend."""
         self.lose_tasks(str(error))
-        self._end(State.FAILED)
+        self._end(MembershipState.FAILED)
         self.out.append(Fail(error))
 
     def left(self) -> None:
         """End as wanted."""
         for flight in self.drop(OffsetCommit):
             self.out.append(CommitResult(flight.token, CommitOutcome.UNKNOWN))
-        self._end(State.LEFT)
-        self.out.append(Left())
+        self._end(MembershipState.LEFT)
+        self.out.append(MembershipEnded())
 
-    def _end(self, state: State) -> None:
+    def _end(self, state: MembershipState) -> None:
         for flight in self.drop(OffsetFetch):
             self.out.append(FetchResult(flight.token, FetchOutcome.RETRY))
         self.drop(JoinGroup, SyncGroup, Heartbeat, LeaveGroup)
@@ -398,19 +401,21 @@ class Member:
 
     def gate(self, hold: int | None) -> CommitOutcome | None:
         """Say why no commit may be begun now, None if one may (M2, M6)."""
-        if self.generation < 0 or self.state is State.LEAVING or self.state in ENDED:
+        if self.generation < 0 or self.state is MembershipState.LEAVING or self.state in ENDED:
             return CommitOutcome.LOST
         if self.poisoned is not None or not self.linked():
             return CommitOutcome.GATED
         if hold is not None and hold not in self.holds:
             # Its time is over: a JoinGroup may have said meanwhile that we go on with these tasks.
             return CommitOutcome.GATED
-        if self.state is State.STABLE or (self.state is State.PREPARING and hold in self.holds):
+        if self.state is MembershipState.STABLE or (
+            self.state is MembershipState.PREPARING and hold in self.holds
+        ):
             return None
         return None if self._parked_long() else CommitOutcome.GATED
 
     def _parked_long(self) -> bool:
         """Others keep our JoinGroup waiting, so commits of the old generation are still taken."""
         after_ms = self.config.parked_commit_after_ms
-        joins = self.flights.of(JoinGroup)
+        joins = self.in_flight.of(JoinGroup)
         return after_ms is not None and bool(joins) and self.now_ms - joins[0].sent_ms >= after_ms

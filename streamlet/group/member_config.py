@@ -17,7 +17,7 @@ class MembershipConfig:
     ``parked_commit_after_ms``: under at-least-once, how long a JoinGroup must have been parked
     before commits go on with the old generation; None keeps the strict gate (exactly-once).
     ``announce_joins``: the worker gives tasks up at every join (handover ``surrender``, mode
-    ``eager``), so it is told before each JoinGroup and that waits for it.
+    ``eager``), so it is announced before each JoinGroup and that waits for it.
     ``protocol_types``: what to join as, the one we want first; empty: what the protocol says, and
     to be refused is the end. ``first_nonce`` must differ between two processes with the same static
     id, wall-clock time will do. ``jitter`` spreads the back-offs of members.

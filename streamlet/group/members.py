@@ -20,9 +20,9 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.control.view import ControlView
 from streamlet.errors import NotFoundError
 from streamlet.group.codes import name_of
-from streamlet.group.live import LiveGroup, LiveMember
-from streamlet.group.look import GroupReader, describe
-from streamlet.group.present import named
+from streamlet.group.current import named
+from streamlet.group.inspector import GroupReader, describe
+from streamlet.group.snapshot import GroupSnapshot, MemberSnapshot
 from streamlet.group.status import member_state
 
 _REQUEST_MS = 30_000
@@ -32,7 +32,7 @@ _POLL_S = 0.1
 
 
 class GroupEditor(GroupReader, Protocol):
-    """What is asked of the coordinator (``group.transport``)."""
+    """The coordinator's requests needed here (``group.transport``)."""
 
     def remove_members(
         self, group: str, instance_ids: Sequence[str], timeout_ms: int, reason: str = ""
@@ -52,14 +52,14 @@ class ListedMember:
 
 @attrs.frozen
 class Removal:
-    """What became of one id that was to be removed; ``error`` is Kafka's name of the reason."""
+    """The outcome for one id that was to be removed; ``error`` is Kafka's name of the reason."""
 
     instance_id: str
     error: str | None
 
     @property
     def ok(self) -> bool:
-        """Whether it is out of the group."""
+        """True if it is out of the group."""
         return self.error is None
 
 
@@ -129,7 +129,7 @@ class MemberAdmin:
 
         Args:
             ours: static ids of the members that are about to start.
-            process_id: the instance's, which nobody else can use as long as we hold its folder.
+            process_id: the instance's; no other process can use it as long as we hold its folder.
             instance_id: its static id.
             recorded: static ids it had when it ran last.
         """
@@ -141,7 +141,7 @@ class MemberAdmin:
         codes = self._removed(found, "a later run of the instance has no such member")
         return {one: _error(code) for one, code in codes.items()}
 
-    def settled(self, wait_ms: int = _SETTLE_MS) -> LiveGroup:
+    def settled(self, wait_ms: int = _SETTLE_MS) -> GroupSnapshot:
         """The group, once its members' words can be read; as it is when that takes too long."""
         deadline = self._clock.now_ms() + wait_ms
         while True:
@@ -159,7 +159,7 @@ class MemberAdmin:
         return {one: codes.get(one, -1) for one in wanted}
 
 
-def static_ids(group: LiveGroup) -> list[str]:
+def static_ids(group: GroupSnapshot) -> list[str]:
     """The static ids in a group, in order."""
     ids = (member.described.instance_id for member in group.members)
     return sorted(one for one in ids if one is not None)
@@ -168,7 +168,7 @@ def static_ids(group: LiveGroup) -> list[str]:
 def meaning(asked: str, there: Sequence[str]) -> tuple[str, ...]:
     """The members an id stands for: the one of that name, or those of the instance of that name.
 
-    An id that nobody has stands for itself: the coordinator will say so.
+    An id that no member has stands for itself: the coordinator will refuse it.
     """
     if asked in there:
         return (asked,)
@@ -176,7 +176,7 @@ def meaning(asked: str, there: Sequence[str]) -> tuple[str, ...]:
 
 
 def removal_hint(application: str, ids: Sequence[str]) -> str:
-    """How to take static members out of a group that are down; empty if there are none."""
+    """The hint how to remove static members that are down; empty if there are none."""
     if not ids:
         return ""
     named = " ".join(f"--instance-id {one}" for one in ids)
@@ -184,7 +184,7 @@ def removal_hint(application: str, ids: Sequence[str]) -> str:
 
 
 def left_over(
-    group: LiveGroup,
+    group: GroupSnapshot,
     ours: frozenset[str],
     process_id: str,
     instance_id: str | None,
@@ -193,7 +193,7 @@ def left_over(
     """Static ids in a group that belong to an instance, and none of its members has any more.
 
     They are those that bear its id with a number too high, and those that say they are its process.
-    While the group rebalances nobody says anything; then those count that it had when it ran last.
+    While the group rebalances nothing is known; then those count that it had when it ran last.
     """
     found = []
     for member in group.members:
@@ -206,7 +206,9 @@ def left_over(
     return sorted(found)
 
 
-def _is_of(group: LiveGroup, member: LiveMember, process_id: str, recorded: frozenset[str]) -> bool:
+def _is_of(
+    group: GroupSnapshot, member: MemberSnapshot, process_id: str, recorded: frozenset[str]
+) -> bool:
     if group.stable:
         return member.subscription is not None and member.subscription.instance == process_id
     return member.described.instance_id in recorded

@@ -7,13 +7,13 @@ assigned: metadata and assignments are bytes that others make and read.
 How a rebalance goes. A heartbeat answered REBALANCE_IN_PROGRESS, or a wish of our own, makes a
 STABLE member PREPARING. It waits for its commits in flight, because the generation changes the
 moment the last member's JoinGroup arrives and a commit of the old one is refused from then on;
-then it asks for its description and sends JoinGroup. The coordinator parks that until everybody
+then it asks for its description and sends JoinGroup. The coordinator parks that until every member
 has joined. From then on no commit is begun until SyncGroup is answered (the gate), but processing
-goes on. The leader gets everybody's description, plans, and brings the plan with its SyncGroup.
+goes on. The leader gets all descriptions, plans, and brings the plan with its SyncGroup.
 
-Two rules carry the safety. Claims live as long as the member id (M1): whoever loses the id stops
-its tasks and writes nothing. A commit whose outcome is unknown may still arrive as long as its
-generation lasts (M6): nothing else is committed in it, and we rejoin to end it.
+Two rules carry the safety. Claims live as long as the member id (M1): a member that loses the id
+stops its tasks and writes nothing. A commit whose outcome is unknown may still arrive as long as
+its generation lasts (M6): nothing else is committed in it, and we rejoin to end it.
 
 ``states`` has the drawing and the table of moves, ``codes`` the meaning of each error code,
 ``answers`` what an answer does, ``member`` the fields with what always holds of them.
@@ -23,38 +23,38 @@ from __future__ import annotations
 
 from streamlet.group import answers
 from streamlet.group.commands import (
+    BlockJoinResult,
     Command,
     CommitResult,
     Connection,
     FetchOutcome,
     FetchResult,
-    HoldResult,
     WakeAt,
 )
+from streamlet.group.coordinator_connection import ConnectionState
 from streamlet.group.events import (
     Answered,
     AssignmentsReady,
     AssignorFailed,
+    BlockJoinWanted,
     CommitWanted,
     CoordinatorFound,
     CoordinatorNotFound,
     Event,
     Failure,
     FetchWanted,
-    FlipOrdered,
     HeartbeatWanted,
-    HoldEnded,
-    HoldWanted,
     LeaveWanted,
     MetadataReady,
+    MigrationOrdered,
     ProgressMade,
     RejoinWanted,
     RequestFailed,
-    Start,
+    StartMembership,
     Tick,
+    UnblockJoinWanted,
     Wish,
 )
-from streamlet.group.link import LinkState
 from streamlet.group.member import Member
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.messages import (
@@ -72,9 +72,9 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
-from streamlet.group.states import BETWEEN, ENDED, LIVE, IllegalEventError, State
+from streamlet.group.states import BETWEEN, ENDED, LIVE, IllegalEventError, MembershipState
 
-__all__ = ["IllegalEventError", "Membership", "State"]
+__all__ = ["IllegalEventError", "Membership", "MembershipState"]
 
 
 class Membership:
@@ -88,8 +88,8 @@ class Membership:
         self._announced: int | None = None
 
     @property
-    def state(self) -> State:
-        """Where we stand."""
+    def state(self) -> MembershipState:
+        """The state of the membership."""
         return self._member.state
 
     @property
@@ -104,12 +104,12 @@ class Membership:
 
     @property
     def last_heartbeat_ms(self) -> int:
-        """When the last heartbeat known to have arrived was sent."""
+        """The time at which the last heartbeat known to have arrived was sent."""
         return self._member.last_heartbeat_ms
 
     @property
     def linked(self) -> bool:
-        """Whether the coordinator is known and answers, as far as we know."""
+        """True if the coordinator is known and answers, as far as we know."""
         return self._member.linked()
 
     @property
@@ -125,10 +125,10 @@ class Membership:
         """Take one event and give the commands that follow from it, in order.
 
         Raises:
-            IllegalEventError: for any event before ``Start``, or a second ``Start``.
+            IllegalEventError: for an event before ``StartMembership``, or for a second one.
         """
         m = self._member
-        if isinstance(event, Start) != (m.state is State.NEW):
+        if isinstance(event, StartMembership) != (m.state is MembershipState.NEW):
             raise IllegalEventError(f"{type(event).__name__} in state {m.state}")
         m.now_ms = max(m.now_ms, now_ms)
         self._apply(event)
@@ -140,13 +140,13 @@ class Membership:
     def _apply(self, event: Event) -> None:
         m = self._member
         match event:
-            case Start():
+            case StartMembership():
                 m.last_progress_ms = m.last_heartbeat_ms = m.now_ms
-                m.move_to(State.PREPARING)
+                m.move_to(MembershipState.PREPARING)
             case CoordinatorFound(address):
                 self._found(address)
             case CoordinatorNotFound(error):
-                if m.link.state is LinkState.FINDING:
+                if m.link.state is ConnectionState.FINDING:
                     answers.on_find_failed(m, error)
             case Answered(number, answer):
                 self._answered(number, answer)
@@ -158,11 +158,11 @@ class Membership:
                 self._described(request, protocol_type, protocols)
             case AssignmentsReady(generation, assignments):
                 self._assigned(generation, assignments)
-            case FlipOrdered(protocol_type, generation):
-                if m.state is State.STABLE and generation == m.generation:
+            case MigrationOrdered(protocol_type, generation):
+                if m.state is MembershipState.STABLE and generation == m.generation:
                     m.order_flip(protocol_type)
             case AssignorFailed(generation, reason):
-                if m.state is State.ASSIGNING and generation == m.newest:
+                if m.state is MembershipState.ASSIGNING and generation == m.newest:
                     m.last_problem = f"assignor: {reason}"
                     m.prepare(m.backoff.next_ms())
             case _:
@@ -171,49 +171,49 @@ class Membership:
     def _wish(self, event: Wish) -> None:
         m = self._member
         match event:
-            case RejoinWanted(reason, told):
-                if told and m.state in BETWEEN:
-                    m.told = True
+            case RejoinWanted(reason, described):
+                if described and m.state in BETWEEN:
+                    m.described = True
                 else:
                     m.want_join(reason, force=True)
             case CommitWanted():
                 self._commit(event)
             case FetchWanted(token, partitions):
                 self._fetch(OffsetFetch(m.config.group, partitions), token)
-            case HoldWanted(token, generation):
+            case BlockJoinWanted(token, generation):
                 granted = (
-                    m.state is State.STABLE
+                    m.state is MembershipState.STABLE
                     and generation == m.generation
                     and m.poisoned is None
                     and m.linked()
                 )
                 if granted:
                     m.holds[token] = m.now_ms + m.config.hold_timeout_ms
-                m.out.append(HoldResult(token, granted))
-            case HoldEnded(token):
+                m.out.append(BlockJoinResult(token, granted))
+            case UnblockJoinWanted(token):
                 m.end_hold(token)
             case HeartbeatWanted():
                 m.heartbeat_at_ms = min(m.heartbeat_at_ms, m.now_ms)
             case ProgressMade():
                 m.last_progress_ms = m.now_ms
-                if m.state is State.STALLED:
+                if m.state is MembershipState.STALLED:
                     m.prepare(0)
             case LeaveWanted(reason, quietly):
-                if m.state in LIVE or m.state is State.STALLED:
+                if m.state in LIVE or m.state is MembershipState.STALLED:
                     m.begin_leaving(reason, quiet=quietly)
 
     def _found(self, address: str) -> None:
         m = self._member
-        if m.link.state is not LinkState.FINDING:
+        if m.link.state is not ConnectionState.FINDING:
             return  # an answer to a look-up we gave up
         moved = m.link.find(address)
         m.heartbeat_at_ms = m.now_ms
-        if moved and m.state in (State.JOINING, State.SYNCING):
-            m.prepare(m.pause_ms())  # it is parked where nobody will answer it
+        if moved and m.state in (MembershipState.JOINING, MembershipState.SYNCING):
+            m.prepare(m.pause_ms())  # it is parked where no coordinator will answer it
 
     def _answered(self, number: int, answer: Answer) -> None:
         m = self._member
-        flight = m.flights.land(number)
+        flight = m.in_flight.complete(number)
         if flight is None:
             return
         m.link.backoff.reset()
@@ -234,7 +234,7 @@ class Membership:
                 raise IllegalEventError(f"{type(other).__name__} for {type(request).__name__}")
 
     def _failed(self, number: int, kind: Failure) -> None:
-        flight = self._member.flights.land(number)
+        flight = self._member.in_flight.complete(number)
         if flight is not None:
             answers.on_failure(self._member, flight, kind)
 
@@ -242,7 +242,7 @@ class Membership:
         self, request: int, protocol_type: str, protocols: tuple[tuple[str, bytes], ...]
     ) -> None:
         m = self._member
-        if m.state is not State.DESCRIBING or request != m.description:
+        if m.state is not MembershipState.DESCRIBING or request != m.description:
             return
         m.metadata = (protocol_type, protocols)
         if m.linked():
@@ -252,7 +252,7 @@ class Membership:
 
     def _assigned(self, generation: int, assignments: dict[str, bytes]) -> None:
         m = self._member
-        if m.state is not State.ASSIGNING or generation != m.newest:
+        if m.state is not MembershipState.ASSIGNING or generation != m.newest:
             return
         if m.linked():
             m.send_sync(tuple(sorted(assignments.items())))
@@ -279,24 +279,29 @@ class Membership:
     def _settle(self) -> None:
         """Do all that is due now, whatever the event was."""
         m = self._member
-        for flight in m.flights.overdue(m.now_ms):
+        for flight in m.in_flight.overdue(m.now_ms):
             self._failed(flight.number, Failure.TIMEOUT)
         m.holds = {token: until for token, until in m.holds.items() if until > m.now_ms}
         if m.state in LIVE and m.now_ms >= self._progress_due_ms():
             limit_ms = m.config.max_poll_interval_ms
             m.stall(f"the worker made no progress for {limit_ms} ms (max.poll.interval.ms)")
-        if m.state in LIVE or m.state is State.LEAVING:
+        if m.state in LIVE or m.state is MembershipState.LEAVING:
             look_up = m.link.look_up(m.now_ms)
             if look_up is not None:
                 m.out.append(look_up)
-        if m.state is State.PREPARING and m.linked() and self._free() and m.retry_at_ms <= m.now_ms:
+        if (
+            m.state is MembershipState.PREPARING
+            and m.linked()
+            and self._free()
+            and m.retry_at_ms <= m.now_ms
+        ):
             if m.flip_to is not None:
                 m.go_over()
-            if m.state is State.PREPARING:
+            if m.state is MembershipState.PREPARING:
                 m.describe()
-        if m.state is State.FLIPPING:
+        if m.state is MembershipState.FLIPPING:
             self._go_over()
-        if m.state is State.LEAVING:
+        if m.state is MembershipState.LEAVING:
             self._go()
         if self._beats() and m.heartbeat_at_ms <= m.now_ms:
             self._heartbeat()
@@ -305,13 +310,13 @@ class Membership:
         return self._member.last_progress_ms + self._member.config.max_poll_interval_ms
 
     def _free(self) -> bool:
-        """Nothing is in flight that the next JoinGroup has to wait for (M2)."""
-        return not self._member.holds and not self._member.flights.of(OffsetCommit)
+        """True if nothing is in flight that the next JoinGroup has to wait for (M2)."""
+        return not self._member.holds and not self._member.in_flight.of(OffsetCommit)
 
     def _go(self) -> None:
         """Leave as soon as the commits in flight are answered, or half of the time is up.
 
-        Whoever goes without a word has the others wait until its session is over.
+        A member that goes without a request makes the others wait until its session is over.
         """
         m = self._member
         late = m.now_ms >= m.leave_by_ms
@@ -319,7 +324,7 @@ class Membership:
             return
         if late or m.quiet or not m.member_id:
             m.left()
-        elif m.linked() and m.retry_at_ms <= m.now_ms and not m.flights.of(LeaveGroup):
+        elif m.linked() and m.retry_at_ms <= m.now_ms and not m.in_flight.of(LeaveGroup):
             m.send_leave(m.reason)
 
     def _go_over(self) -> None:
@@ -327,14 +332,14 @@ class Membership:
         m = self._member
         if m.now_ms >= m.leave_by_ms:
             m.gone_over()
-        elif m.linked() and m.retry_at_ms <= m.now_ms and not m.flights.of(LeaveGroup):
+        elif m.linked() and m.retry_at_ms <= m.now_ms and not m.in_flight.of(LeaveGroup):
             m.send_leave(m.reason)
 
     def _beats(self) -> bool:
         """A heartbeat is wanted, now or later."""
         m = self._member
-        beats = m.state in LIVE and m.state is not State.FLIPPING
-        return beats and m.newest >= 0 and m.linked() and not m.flights.of(Heartbeat)
+        beats = m.state in LIVE and m.state is not MembershipState.FLIPPING
+        return beats and m.newest >= 0 and m.linked() and not m.in_flight.of(Heartbeat)
 
     def _heartbeat(self) -> None:
         m = self._member
@@ -353,16 +358,16 @@ class Membership:
 
     def _wake_at_ms(self) -> int | None:
         m = self._member
-        times = [*m.flights.deadlines(), *m.holds.values()]
+        times = [*m.in_flight.deadlines(), *m.holds.values()]
         if m.state in LIVE:
             times.append(self._progress_due_ms())
-        if m.state is State.LEAVING:
+        if m.state is MembershipState.LEAVING:
             by_ms = m.goodbye_by_ms if m.now_ms < m.goodbye_by_ms else m.leave_by_ms
             times.append(by_ms)
-        if m.state is State.FLIPPING:
+        if m.state is MembershipState.FLIPPING:
             times.append(m.leave_by_ms)
-        if m.state in LIVE or m.state is State.LEAVING:
-            if m.link.state is not LinkState.FOUND:
+        if m.state in LIVE or m.state is MembershipState.LEAVING:
+            if m.link.state is not ConnectionState.FOUND:
                 times.append(m.link.due_ms)
             if m.retry_at_ms > m.now_ms:
                 times.append(m.retry_at_ms)
@@ -373,18 +378,22 @@ class Membership:
     def check_invariants(self) -> None:
         """Assert what always holds between two events; for tests and simulations."""
         m = self._member
-        joins, syncs = len(m.flights.of(JoinGroup)), len(m.flights.of(SyncGroup))
-        commits = m.flights.of(OffsetCommit)
-        assert joins == (m.state is State.JOINING), (m.state, joins)
-        assert syncs == (m.state is State.SYNCING), (m.state, syncs)
-        assert len(m.flights.of(Heartbeat)) <= 1
+        joins, syncs = len(m.in_flight.of(JoinGroup)), len(m.in_flight.of(SyncGroup))
+        commits = m.in_flight.of(OffsetCommit)
+        assert joins == (m.state is MembershipState.JOINING), (m.state, joins)
+        assert syncs == (m.state is MembershipState.SYNCING), (m.state, syncs)
+        assert len(m.in_flight.of(Heartbeat)) <= 1
         assert -1 <= m.generation <= m.newest, (m.generation, m.newest)
         assert m.member_id or m.newest == -1, "a generation without a member id"
-        assert m.state is not State.STABLE or m.generation == m.newest >= 0
+        assert m.state is not MembershipState.STABLE or m.generation == m.newest >= 0
         assert m.poisoned is None or m.poisoned == m.generation, (m.poisoned, m.generation)
-        assert m.state not in ENDED or (not len(m.flights) and not m.holds)
+        assert m.state not in ENDED or (not len(m.in_flight) and not m.holds)
         assert not commits or m.generation >= 0, "a commit in flight without a claim"
-        assert not m.holds or m.state in (State.STABLE, State.PREPARING, State.LEAVING)
+        assert not m.holds or m.state in (
+            MembershipState.STABLE,
+            MembershipState.PREPARING,
+            MembershipState.LEAVING,
+        )
         wake_ms = self._wake_at_ms()
         assert wake_ms is None or wake_ms > m.now_ms, (wake_ms, m.now_ms, m.state)
-        assert not m.out, "commands nobody was given"
+        assert not m.out, "commands were not given out"

@@ -53,7 +53,7 @@ class JoinGroupAnswer:
 
 @attrs.frozen
 class SyncGroup:
-    """Ask for the assignment of a generation; the leader brings everybody's."""
+    """Ask for the assignment of a generation; the leader sends all of them."""
 
     group: str
     generation: int

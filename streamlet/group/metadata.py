@@ -8,7 +8,7 @@ import attrs
 
 from streamlet.assignor.values import Role
 from streamlet.control.values import Endpoint
-from streamlet.group.live import LiveGroup, LiveMember
+from streamlet.group.snapshot import GroupSnapshot, MemberSnapshot
 from streamlet.group.status import member_state
 from streamlet.types import TaskId
 
@@ -38,12 +38,12 @@ class MemberMetadata:
 
     @property
     def active_tasks(self) -> tuple[TaskId, ...]:
-        """What it processes."""
+        """The tasks it processes."""
         return tuple(one.task for one in self.tasks if one.role == Role.ACTIVE)
 
     @property
     def standby_tasks(self) -> tuple[TaskId, ...]:
-        """What it keeps copies of, for good or to take it over."""
+        """The tasks it keeps copies of, for good or to take them over."""
         return tuple(one.task for one in self.tasks if one.role in (Role.STANDBY, Role.LEARNER))
 
 
@@ -66,32 +66,34 @@ class InstanceMetadata:
 
 
 def instances(
-    group: LiveGroup, here: str | None = None, endpoints: Iterable[Endpoint] = ()
+    group: GroupSnapshot, here: str | None = None, endpoints: Iterable[Endpoint] = ()
 ) -> tuple[InstanceMetadata, ...]:
     """The instances of a group, by name.
 
     ``here`` is the process id of the one in this process; ``endpoints`` are the control topic's.
     """
     known = {(one.instance, one.member): f"{one.host}:{one.port}" for one in endpoints}
-    together: dict[str, list[LiveMember]] = {}
+    together: dict[str, list[MemberSnapshot]] = {}
     for member in group.members:
-        together.setdefault(member.said.instance or member.described.member_id, []).append(member)
+        together.setdefault(member.reported.instance or member.described.member_id, []).append(
+            member
+        )
     return tuple(_instance(group, members, here, known) for members in together.values())
 
 
 def _instance(
-    group: LiveGroup,
-    members: list[LiveMember],
+    group: GroupSnapshot,
+    members: list[MemberSnapshot],
     here: str | None,
     endpoints: Mapping[tuple[str, str], str],
 ) -> InstanceMetadata:
-    said = members[0].said
+    said = members[0].reported
     return InstanceMetadata(
         name=said.name or members[0].described.client_id,
         process_id=said.instance,
         capacity=said.capacity,
         tags=dict(sorted(said.tags.items())),
-        leaving=any(m.said.leaving is not None or m.told.leave for m in members),
+        leaving=any(m.reported.leaving is not None or m.assigned.leave for m in members),
         members=tuple(
             _member(group, one, endpoints.get((said.instance, one.name))) for one in members
         ),
@@ -99,7 +101,7 @@ def _instance(
     )
 
 
-def _member(group: LiveGroup, member: LiveMember, endpoint: str | None) -> MemberMetadata:
+def _member(group: GroupSnapshot, member: MemberSnapshot, endpoint: str | None) -> MemberMetadata:
     return MemberMetadata(
         member=member.name,
         member_id=member.described.member_id,

@@ -38,7 +38,7 @@ class Moved:
 
 @attrs.frozen
 class Difference:
-    """Why two programs cannot run in one group, as seen from here and from the other member."""
+    """The reason why two programs cannot run in one group, for each of the two sides."""
 
     here: str
     there: str
@@ -53,7 +53,7 @@ TYPES = "types of "
 
 
 def difference(ours: Sequence[Sequence[str]], theirs: Sequence[bytes]) -> Difference | None:
-    """Why two programs cannot run in one group; ``theirs`` as ``packed`` made it.
+    """The reason why two programs cannot run in one group; ``theirs`` as ``packed`` made it.
 
     None if they can, or if the other member does not say what it has.
     """

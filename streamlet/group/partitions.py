@@ -10,11 +10,11 @@
 A cooperative member goes on reading while it joins, and says what it has. What moves is taken from
 its owner in one rebalance and given away in the next, so nothing is read twice at a time. A group
 goes from V0 to V1 in two rolling restarts: first every member gets a version of the program that
-knows V1 and still speaks V0, then every member is told to speak V1. ``leader`` has the rules for
+knows V1 and still speaks V0, then every member is asked to speak V1. ``leader`` has the rules for
 the time when both are there.
 
-Claims change at the moment an assignment is delivered, on the control thread. Whoever reads the
-records may learn of it later; until it has given up what was revoked, that stays claimed.
+Claims change at the moment an assignment is delivered, on the control thread. The thread that reads
+the records may learn of it later; until it has given up what was revoked, that stays claimed.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from streamlet.group.partitions_sticky import PartitionAssignor, sticky
 from streamlet.group.partitions_wire import (
     V0_EAGER,
     V1_COOPERATIVE,
-    Assignment,
+    PartitionsAssignment,
     PartitionsError,
-    Subscription,
+    PartitionsSubscription,
     decode_assignment,
     encode_assignment,
     encode_subscription,
@@ -54,7 +54,7 @@ VERSIONS = {"eager": V0_EAGER, "cooperative": V1_COOPERATIVE}
 
 
 @attrs.frozen
-class Received:
+class ReceivedPartitions:
     """An assignment as it is to be carried out; ``mixed``: V0 and V1 members are in the group."""
 
     assigned: frozenset[TopicPartition]
@@ -74,7 +74,7 @@ class PartitionsProtocol:
         tags: what the member says of itself to assignors.
         rejoin: called with a reason when another rebalance is needed.
         overtaken: called with a reason when an eager member has to join although its partitions
-            were not given up: whoever reads them must stop.
+            were not given up: the reading thread must stop.
     """
 
     protocol_type = PROTOCOL_TYPE
@@ -98,13 +98,13 @@ class PartitionsProtocol:
         self._rejoin = rejoin
         self._overtaken = overtaken
         self._lock = threading.Lock()
-        self._said: Subscription | None = None
-        #: What the group counts on nobody else to read.
+        self._said: PartitionsSubscription | None = None
+        #: Partitions that the group counts on no other member to read.
         self._claims: frozenset[TopicPartition] = frozenset()
         #: The part of the claims that is ours until further notice; the rest is to be given up.
         self._assigned: frozenset[TopicPartition] = frozenset()
         #: The last assignment, for the event that follows it.
-        self.received = Received(frozenset())
+        self.received = ReceivedPartitions(frozenset())
         #: Rebalances whose members were of both versions; ``num.incompatible.rebalance``.
         self.incompatible_rebalances = 0
         #: Partition counts of the last plan made here, empty if none was.
@@ -112,7 +112,7 @@ class PartitionsProtocol:
 
     @property
     def claims(self) -> frozenset[TopicPartition]:
-        """What the group counts on nobody else to read."""
+        """The partitions that the group counts on no other member to read."""
         with self._lock:
             return self._claims
 
@@ -126,7 +126,7 @@ class PartitionsProtocol:
             overtaken = self._version == V0_EAGER and bool(self._claims)
             if overtaken or need.generation < 0:
                 self._claims = self._assigned = frozenset()
-            self._said = Subscription(
+            self._said = PartitionsSubscription(
                 self._version,
                 self._topics,
                 self._claims,
@@ -157,7 +157,7 @@ class PartitionsProtocol:
         self.receive(assignment)
         return TasksAssignment()
 
-    def receive(self, data: bytes) -> Received:
+    def receive(self, data: bytes) -> ReceivedPartitions:
         """Read our assignment, check it, and claim what it gives us; raises as ``decode``."""
         try:
             given = decode_assignment(data)
@@ -188,16 +188,17 @@ class PartitionsProtocol:
                 "members with rebalance.protocol eager and cooperative are in the group at the"
                 " same time: the eager ones get no partitions until all are the same"
             )
-        self.received = Received(given.assigned, revoked, mixed)
+        self.received = ReceivedPartitions(given.assigned, revoked, mixed)
         return self.received
 
     def lost(self) -> None:
         """The group gave everything away."""
         with self._lock:
             self._claims = self._assigned = frozenset()
-            self.received = Received(frozenset())
+            self.received = ReceivedPartitions(frozenset())
 
-    # -- for whoever reads the records ---------------------------------------------------------
+    # -- for the thread that reads the records
+    # ---------------------------------------------------------
 
     def gave_up(self, partitions: Iterable[TopicPartition]) -> None:
         """Reading these has ended and what was read is committed: others may have them.
@@ -210,7 +211,7 @@ class PartitionsProtocol:
         if gone:
             self._rejoin("revoked partitions are given up")
 
-    def surrender(self, seen: Received) -> None:
+    def surrender(self, seen: ReceivedPartitions) -> None:
         """Reading everything has ended, and the next JoinGroup is to say so (eager).
 
         ``seen`` is the assignment that was being carried out; if the group has given us another
@@ -222,8 +223,10 @@ class PartitionsProtocol:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _predecessors(self, cached: Assignment, said: Subscription) -> Assignment:
-        """What a process with our static id was given before us, as far as it is of use.
+    def _predecessors(
+        self, cached: PartitionsAssignment, said: PartitionsSubscription
+    ) -> PartitionsAssignment:
+        """The assignment of a process with our static id before us, as far as it is of use.
 
         The coordinator hands it out without asking the leader. It is exclusively ours; but if the
         leader would answer us otherwise, or has partitions to move, it must be asked.

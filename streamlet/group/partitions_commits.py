@@ -13,7 +13,7 @@ from streamlet.errors import BrokerError, PartitionsLostError, StreamletError, T
 from streamlet.group.codes import name_of
 from streamlet.group.commands import CommitOutcome
 from streamlet.group.partitions import PartitionsProtocol
-from streamlet.group.partitions_mailbox import Mailbox
+from streamlet.group.partitions_events import PartitionEvents
 from streamlet.group.partitions_reading import Reading
 from streamlet.group.session import CommitDone, GroupSession
 from streamlet.types import TopicPartition
@@ -21,7 +21,7 @@ from streamlet.types import TopicPartition
 log = logging.getLogger(__name__)
 
 _RETRY_PAUSE_MS = 20
-#: Giving partitions up holds up whoever waits for them.
+#: Giving partitions up holds up their next owners.
 _LAST_TIMEOUT_MS = 5_000
 
 
@@ -31,7 +31,7 @@ class Commits:
     def __init__(
         self,
         session: GroupSession,
-        mailbox: Mailbox,
+        mailbox: PartitionEvents,
         protocol: PartitionsProtocol,
         reading: Reading,
         clock: Clock,
@@ -115,7 +115,7 @@ class Commits:
 
 
 def log_failure(future: Future[CommitDone]) -> None:
-    """Tell people of a commit that nobody waits for."""
+    """Log the outcome of a commit that no caller waits for."""
     done = future.result()
     if done.outcome is not CommitOutcome.ACCEPTED:
         log.warning("a commit was not accepted: %s %s", done.outcome, done.code or "")

@@ -18,10 +18,10 @@ from streamlet.group.codes import name_of
 from streamlet.group.commands import FetchOutcome
 from streamlet.group.partitions import PartitionsProtocol
 from streamlet.group.partitions_commits import Commits
-from streamlet.group.partitions_mailbox import Mailbox, Order, Ordered
+from streamlet.group.partitions_events import Order, Ordered, PartitionEvents
 from streamlet.group.partitions_reading import Reading
 from streamlet.group.session import GroupSession
-from streamlet.group.session_events import Failed, FetchDone, HoldDone, JoinSoon, Left, Lost
+from streamlet.group.session_events import Failed, FetchDone, JoinBlocked, JoinSoon, Left, Lost
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -33,14 +33,14 @@ Callback: TypeAlias = Callable[[list[TopicPartition]], None]
 
 @attrs.frozen
 class Callbacks:
-    """Whom to tell of partitions that begin, end, or were lost."""
+    """The callbacks for partitions that begin, end, or were lost."""
 
     assigned: Callback
     revoked: Callback
     lost: Callback
 
 
-class Follower:
+class PartitionsFollower:
     """Does what the group says; used by the thread that polls.
 
     Args:
@@ -58,7 +58,7 @@ class Follower:
     def __init__(
         self,
         session: GroupSession,
-        mailbox: Mailbox,
+        mailbox: PartitionEvents,
         protocol: PartitionsProtocol,
         reading: Reading,
         commits: Commits,
@@ -88,7 +88,7 @@ class Follower:
         self.error: StreamletError | None = None
 
     def go_round(self) -> None:
-        """What has to be done between any two records."""
+        """Do what is due between any two records."""
         self._session.progress()
         while (order := self._mailbox.next()) is not None:
             self._obey(order)
@@ -116,7 +116,7 @@ class Follower:
             case Failed(error):
                 self.error = error
                 raise error
-            case Left() | HoldDone():
+            case Left() | JoinBlocked():
                 pass
 
     def _carry_out(self, order: Ordered) -> None:

@@ -2,14 +2,15 @@
 
 Pure, and without memory between two rebalances.
 
-- All members V1: the assignor names an owner for each partition. One that nobody claims goes to it
-  at once. One that somebody else claims is only taken away: it is among the revoked of that
+- All members V1: the assignor names an owner for each partition. One that no member claims goes to
+it
+  at once. One that another member claims is only taken away: it is among the revoked of that
   member, which stops, commits and rejoins without it, and the rebalance after gives it away.
-- All V0: everybody has given up everything, so the assignor's word counts as it is.
+- All V0: all members have given up everything, so the assignor's answer counts as it is.
 - Both at once: V0 members get nothing, V1 members keep what they claim and nothing is revoked.
-  What no V1 member claims nobody reads, because V0 members gave up all they had before they joined;
+  What no V1 member claims is not read, because V0 members gave up all they had before they joined;
   it goes to V1 members. So what a departed member read is not left lying until the last V0 member
-  is gone. Everybody is told that the group is mixed.
+  is gone. All members learn that the group is mixed.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from streamlet.group.partitions_sticky import ConsumerMember, PartitionAssignor
 from streamlet.group.partitions_wire import (
     V0_EAGER,
     V1_COOPERATIVE,
-    Assignment,
+    PartitionsAssignment,
     PartitionsError,
-    Subscription,
+    PartitionsSubscription,
     decode_subscription,
 )
 from streamlet.types import TopicPartition
@@ -38,7 +39,7 @@ class Described:
 
     member_id: str
     instance_id: str | None
-    said: Subscription | None
+    said: PartitionsSubscription | None
 
 
 def read(members: Iterable[JoinedMember]) -> list[Described]:
@@ -55,12 +56,12 @@ def read(members: Iterable[JoinedMember]) -> list[Described]:
 
 def plan(
     members: Sequence[Described], partitions: Mapping[str, int], assign: PartitionAssignor
-) -> dict[str, Assignment]:
-    """Everybody's part of a generation, by member id.
+) -> dict[str, PartitionsAssignment]:
+    """Plan a generation: the assignments, by member id.
 
     Args:
         members: who has joined, see ``read``.
-        partitions: how many partitions each topic has that somebody subscribes to.
+        partitions: how many partitions each topic has that a member subscribes to.
         assign: names an owner for each partition.
 
     Raises:
@@ -70,7 +71,7 @@ def plan(
     said = {m.member_id: m.said for m in members if m.said is not None}
     versions = {each.version for each in said.values()}
     if len(said) < len(members):
-        # One that cannot be read may hold anything: nobody gains a partition.
+        # One that cannot be read may hold anything: no member gains a partition.
         return {m.member_id: _as_it_is(m.said) for m in members}
     version = max(versions, default=V0_EAGER)
     planned = [m for m in members if said[m.member_id].version == version]
@@ -85,11 +86,11 @@ def plan(
 
 def _part(
     name: str,
-    said: Subscription,
+    said: PartitionsSubscription,
     wanted: frozenset[TopicPartition],
     keepers: Mapping[TopicPartition, str],
     error: PartitionsError,
-) -> Assignment:
+) -> PartitionsAssignment:
     mixed = error is PartitionsError.INCOMPATIBLE
     kept = {p for p in said.owned if keepers[p] == name and (mixed or p in wanted)}
     gained = {p for p in wanted if p not in keepers}
@@ -97,9 +98,9 @@ def _part(
 
 
 def _keepers(
-    said: Mapping[str, Subscription], target: Mapping[str, frozenset[TopicPartition]]
+    said: Mapping[str, PartitionsSubscription], target: Mapping[str, frozenset[TopicPartition]]
 ) -> dict[TopicPartition, str]:
-    """Who keeps each claimed partition if nothing is taken away.
+    """The members that keep each claimed partition if nothing is taken away.
 
     Two claims on one partition cannot be as long as members keep to the protocol. The newer one
     counts then, or, of one generation, that of whom the plan names.
@@ -113,27 +114,27 @@ def _keepers(
 
 
 def _answer(
-    said: Subscription,
+    said: PartitionsSubscription,
     assigned: Iterable[TopicPartition] = (),
     revoked: Iterable[TopicPartition] = (),
     error: PartitionsError = PartitionsError.NONE,
-) -> Assignment:
+) -> PartitionsAssignment:
     version = min(said.version, V1_COOPERATIVE)
-    return Assignment(
+    return PartitionsAssignment(
         version, frozenset(assigned), frozenset(revoked), error, said.nonce, said.identity
     )
 
 
-def _as_it_is(said: Subscription | None) -> Assignment:
+def _as_it_is(said: PartitionsSubscription | None) -> PartitionsAssignment:
     if said is None:
-        return Assignment(V0_EAGER, error=PartitionsError.UNREADABLE)
+        return PartitionsAssignment(V0_EAGER, error=PartitionsError.UNREADABLE)
     return _answer(said, said.owned)
 
 
 def _target(
     members: Sequence[Described], counts: Mapping[str, int], assign: PartitionAssignor
 ) -> dict[str, frozenset[TopicPartition]]:
-    """What the assignor wants each member to have."""
+    """The partitions that the assignor gives each member."""
     seen = [
         ConsumerMember(
             m.member_id, frozenset(m.said.topics), m.said.owned, m.instance_id, dict(m.said.tags)
@@ -155,7 +156,7 @@ def checked(
     """The assignor's answer by member id, if it is one.
 
     Raises:
-        ValueError: it names somebody who is not there, a partition twice, one that does not
+        ValueError: it names an unknown member, a partition twice, one that does not
             exist, one whose topic the member does not read, or leaves one out. All of it is named.
     """
     topics = {m.member_id: m.topics for m in members}
@@ -175,7 +176,7 @@ def checked(
                 wrong.append(f"{partition} is given twice, to {owners[partition]} and {name}")
             else:
                 owners[partition] = name
-    wrong += [f"{p} is given to nobody" for p in partitions if p not in owners]
+    wrong += [f"{p} is given to no member" for p in partitions if p not in owners]
     if wrong:
         raise ValueError("the assignor's answer cannot be: " + "; ".join(wrong))
     found: dict[str, set[TopicPartition]] = {name: set() for name in topics}

@@ -1,4 +1,4 @@
-"""What a plain consumer reads and how far it is; one source, used by one thread.
+"""Positions and reading of a plain consumer; one source, used by one thread.
 
 A partition is *owned* from the assignment on, and *read* from when its position is known. Records
 that were read ahead count for nothing until they are handed out.
@@ -29,7 +29,7 @@ class Record(NamedTuple):
 
 
 class Reading:
-    """Positions and the records between the client and whoever asks for them."""
+    """Positions and the records between the client and the caller."""
 
     def __init__(self, source: RecordSource) -> None:
         self._source = source
@@ -47,7 +47,7 @@ class Reading:
     # -- records -------------------------------------------------------------------------------
 
     def take(self, max_records: int, wait_ms: int) -> list[Record]:
-        """What was read ahead, else what the source has."""
+        """Take what was read ahead, else what the source has."""
         if self._ahead:
             return [self._ahead.popleft() for _ in range(min(max_records, len(self._ahead)))]
         batches = self._source.poll(max_records, max(wait_ms, 0))
@@ -69,7 +69,7 @@ class Reading:
         self.positions.update(ends)
 
     def take_back(self) -> None:
-        """What was handed out last may not be done with: the positions before it count."""
+        """Return to the positions before the records handed out last, which may not be done."""
         self.positions.update(self._before)
 
     # -- partitions ----------------------------------------------------------------------------

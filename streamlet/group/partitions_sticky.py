@@ -18,8 +18,8 @@ from streamlet.types import TopicPartition
 class ConsumerMember:
     """A member of a group of consumers, as an assignor sees it; usable as a key of its answer.
 
-    ``owned`` is what it reads now; under the eager protocol nobody owns anything while an assignor
-    runs. ``tags`` are the member's ``instance.tags``, ``instance_id`` its static id.
+    ``owned`` is what it reads now; under the eager protocol no member owns anything while an
+    assignor runs. ``tags`` are the member's ``instance.tags``, ``instance_id`` its static id.
     """
 
     member_id: str
@@ -39,7 +39,7 @@ PartitionAssignor: TypeAlias = Callable[
 def sticky(
     members: Sequence[ConsumerMember], partitions: Sequence[TopicPartition]
 ) -> dict[str, list[TopicPartition]]:
-    """Let everybody keep what it owns, give the rest to those with least, then even out.
+    """Let each member keep what it owns, give the rest to those with least, then even out.
 
     Where all members read the same topics, loads differ by one at most and no more partitions
     move than that takes.
@@ -69,7 +69,7 @@ def sticky(
 
 
 def _readers(members: Sequence[ConsumerMember]) -> dict[str, list[str]]:
-    """Who reads each topic."""
+    """The members that read each topic."""
     readers: dict[str, list[str]] = {}
     for member in members:
         for topic in sorted(member.topics):

@@ -25,7 +25,7 @@ _IDENTITY_BYTES = 8
 
 
 class PartitionsError(enum.IntEnum):
-    """What a leader has to say besides the partitions."""
+    """The notices of a leader besides the partitions."""
 
     NONE = 0
     INCOMPATIBLE = 1  # members of V0 and V1 are in the group at the same time
@@ -33,8 +33,8 @@ class PartitionsError(enum.IntEnum):
 
 
 @attrs.frozen
-class Subscription:
-    """What a member says when it joins.
+class PartitionsSubscription:
+    """A consumer's subscription.
 
     ``owned`` are its claims, none at V0; ``generation`` is that of the assignment they come from,
     -1 for none. ``nonce`` changes to force a rebalance.
@@ -55,7 +55,7 @@ class Subscription:
 
 
 @attrs.frozen
-class Assignment:
+class PartitionsAssignment:
     """The leader's answer. ``answers`` and ``identity`` are the subscription's it was made for."""
 
     version: int
@@ -66,7 +66,7 @@ class Assignment:
     identity: bytes = bytes(_IDENTITY_BYTES)
 
 
-def encode_subscription(said: Subscription) -> bytes:
+def encode_subscription(said: PartitionsSubscription) -> bytes:
     """Write a subscription in the layout of its version."""
     ours = _MAGIC + _LONG.pack(said.nonce) + _INT.pack(said.generation) + _INT.pack(len(said.tags))
     ours += b"".join(kafka.text(k) + kafka.text(value) for k, value in sorted(said.tags.items()))
@@ -74,7 +74,7 @@ def encode_subscription(said: Subscription) -> bytes:
     return kafka.encode_subscription(layout)
 
 
-def decode_subscription(data: bytes) -> Subscription:
+def decode_subscription(data: bytes) -> PartitionsSubscription:
     """Read a subscription, also one of another client.
 
     Raises:
@@ -82,22 +82,22 @@ def decode_subscription(data: bytes) -> Subscription:
     """
     layout = kafka.decode_subscription(data)
     version = min(layout.version, V1_COOPERATIVE)
-    ours = kafka.Reader(layout.user_data)
+    ours = kafka.ByteReader(layout.user_data)
     if not ours.skip(_MAGIC):
-        return Subscription(version, layout.topics, layout.owned)
+        return PartitionsSubscription(version, layout.topics, layout.owned)
     nonce, generation = ours.number(_LONG), ours.number(_INT)
     tags = {ours.text(): ours.text() for _ in range(ours.count())}
-    return Subscription(version, layout.topics, layout.owned, nonce, generation, tags)
+    return PartitionsSubscription(version, layout.topics, layout.owned, nonce, generation, tags)
 
 
-def encode_assignment(answer: Assignment) -> bytes:
+def encode_assignment(answer: PartitionsAssignment) -> bytes:
     """Write an assignment."""
     ours = _MAGIC + _SHORT.pack(answer.error) + _LONG.pack(answer.answers) + answer.identity
     ours += kafka.partitions(answer.revoked)
     return kafka.encode_assignment(kafka.ConsumerAssignment(answer.version, answer.assigned, ours))
 
 
-def decode_assignment(data: bytes) -> Assignment:
+def decode_assignment(data: bytes) -> PartitionsAssignment:
     """Read an assignment; no bytes at all are an empty one.
 
     Raises:
@@ -105,9 +105,11 @@ def decode_assignment(data: bytes) -> Assignment:
     """
     layout = kafka.decode_assignment(data)
     version = min(layout.version, V1_COOPERATIVE)
-    ours = kafka.Reader(layout.user_data)
+    ours = kafka.ByteReader(layout.user_data)
     if not ours.skip(_MAGIC):
-        return Assignment(version, layout.assigned)
+        return PartitionsAssignment(version, layout.assigned)
     error, answers = ours.number(_SHORT), ours.number(_LONG)
     identity = ours.take(_IDENTITY_BYTES)
-    return Assignment(version, layout.assigned, ours.partitions(), error, answers, identity)
+    return PartitionsAssignment(
+        version, layout.assigned, ours.partitions(), error, answers, identity
+    )

@@ -72,7 +72,7 @@ def client_settings(config: Mapping[str, object]) -> dict[str, object]:
 
 
 def _context(config: Mapping[str, str]) -> ssl.SSLContext:
-    """What kafka-python would make of the settings, but with sockets of ours."""
+    """The SSL context that kafka-python would make of the settings, but with sockets of ours."""
     context = ssl.create_default_context(cafile=config.get("ssl.ca.location"))
     context.sslsocket_class = DataFirstSslSocket
     verify = config.get("enable.ssl.certificate.verification", "true").lower() != "false"

@@ -1,4 +1,4 @@
-"""A membership with a thread of its own, so that joins and heartbeats wait for nobody.
+"""A membership with a thread of its own, so that joins and heartbeats wait for no other work.
 
 ::
 
@@ -27,16 +27,16 @@ from streamlet.clock import Clock
 from streamlet.group.committed import fetch_committed
 from streamlet.group.control import Control, WorkersCommit, WorkersRejoin
 from streamlet.group.events import (
+    BlockJoinWanted,
     CommitWanted,
     FetchWanted,
-    HoldEnded,
-    HoldWanted,
     LeaveWanted,
     RejoinWanted,
     Tick,
+    UnblockJoinWanted,
 )
 from streamlet.group.member_config import MembershipConfig
-from streamlet.group.membership import State
+from streamlet.group.membership import MembershipState
 from streamlet.group.messages import Committed
 from streamlet.group.session_events import (
     Assigned,
@@ -45,7 +45,7 @@ from streamlet.group.session_events import (
     FetchDone,
     GroupProtocol,
     GroupTransport,
-    HoldDone,
+    JoinBlocked,
     JoinSoon,
     Left,
     Lost,
@@ -61,7 +61,7 @@ __all__ = [
     "FetchDone",
     "GroupProtocol",
     "GroupSession",
-    "HoldDone",
+    "JoinBlocked",
     "JoinSoon",
     "Left",
     "Lost",
@@ -126,8 +126,8 @@ class GroupSession:
         return self._control.view.generation
 
     @property
-    def state(self) -> State:
-        """Where the membership stands."""
+    def state(self) -> MembershipState:
+        """The state of the membership."""
         return self._control.view.state
 
     @property
@@ -137,23 +137,23 @@ class GroupSession:
 
     @property
     def last_heartbeat_ms(self) -> int:
-        """When, on the clock's ``now_ms``, the last heartbeat known to have arrived was sent."""
+        """The time, on the clock's ``now_ms``, of the last heartbeat known to have arrived."""
         return self._control.view.last_heartbeat_ms
 
     @property
     def linked(self) -> bool:
-        """Whether the group coordinator can be reached, as far as we know."""
+        """True if the group coordinator can be reached, as far as we know."""
         return self._control.view.linked
 
     @property
     def joining(self) -> bool:
-        """Whether a join is under way or due."""
+        """True if a join is under way or due."""
         state = self._control.view.state
-        return state in BETWEEN or state in (State.PREPARING, State.FLIPPING)
+        return state in BETWEEN or state in (MembershipState.PREPARING, MembershipState.FLIPPING)
 
     @property
     def gated(self) -> bool:
-        """Whether a commit would be turned away: a join is under way, or the tasks were lost."""
+        """True if a commit would be turned away: a join is under way, or the tasks were lost."""
         if self._control.loss_unseen:
             return True
         view, after_ms = self._control.view, self._config.parked_commit_after_ms
@@ -162,7 +162,7 @@ class GroupSession:
         return self.joining
 
     def alive(self) -> bool:
-        """Whether the group has heard of us within the session timeout; if not, we try once more.
+        """True if the group has heard of us within the session timeout; if not, we try once more.
 
         False too after a loss that the worker has not seen: the group may know us by a new id, but
         not as the owner of what the worker has. Blocks for at most half a session timeout, and only
@@ -216,7 +216,7 @@ class GroupSession:
         self._control.thread.start()
 
     def set_copies(self, copies: Mapping[TaskId, Copy]) -> None:
-        """What the next JoinGroup says of our tasks, unless ``describe`` was given."""
+        """Describe our tasks for the next JoinGroup, if ``describe`` was not given."""
         self._copies = dict(copies)
 
     def rejoin(self, reason: str, descriptions: int | None = None) -> None:
@@ -252,13 +252,14 @@ class GroupSession:
     def hold(self, token: int, generation: int) -> None:
         """Ask that no join begins while tasks are stopped and committed as one unit.
 
-        ``generation`` is that of the order being carried out; ``HoldDone`` with the token follows.
+        ``generation`` is that of the order being carried out; ``JoinBlocked`` with the token
+        follows.
         """
-        self._control.put(HoldWanted(token, generation))
+        self._control.put(BlockJoinWanted(token, generation))
 
     def end_hold(self, token: int) -> None:
         """The unit is over, whatever became of it."""
-        self._control.put(HoldEnded(token))
+        self._control.put(UnblockJoinWanted(token))
 
     def progress(self) -> None:
         """The worker's loop went round and takes now all events up to here, before anything else.
@@ -267,7 +268,7 @@ class GroupSession:
         """
         self._control.losses_seen = self._control.losses
         self._control.progressed = True
-        if self._control.view.state is State.STALLED:
+        if self._control.view.state is MembershipState.STALLED:
             self._control.put(Tick())
 
     def leave(self, reason: str, timeout_ms: int, *, quietly: bool | None = None) -> bool:
@@ -283,7 +284,7 @@ class GroupSession:
         return self._control.ended.wait(timeout_ms / 1000)
 
     def close(self) -> None:
-        """End the thread and the transport, without leaving; nothing is told any more."""
+        """End the thread and the transport, without leaving; no events follow."""
         self._closing.set()
         self._control.put(None)
         thread = self._control.thread

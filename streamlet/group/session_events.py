@@ -1,4 +1,4 @@
-"""What a session tells the worker, and what it asks of those who know tasks and networks."""
+"""The events of a session for the worker, and the ports it needs to tasks and network."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Lost:
 
 @attrs.frozen
 class CommitDone:
-    """What became of a commit; ``code`` is Kafka's where it gave one."""
+    """The outcome of a commit; ``code`` is Kafka's where it gave one."""
 
     token: int
     outcome: CommitOutcome
@@ -64,8 +64,8 @@ class FetchDone:
 
 
 @attrs.frozen
-class HoldDone:
-    """Whether tasks may be stopped and committed as one unit now."""
+class JoinBlocked:
+    """The answer whether tasks may be stopped and committed as one unit now."""
 
     token: int
     granted: bool
@@ -100,12 +100,12 @@ class Left:
 
 
 SessionEvent: TypeAlias = (
-    Assigned | Lost | CommitDone | FetchDone | HoldDone | JoinSoon | Failed | Left
+    Assigned | Lost | CommitDone | FetchDone | JoinBlocked | JoinSoon | Failed | Left
 )
 
 
 class GroupProtocol(Protocol):
-    """What the members of a group tell each other; called on the control thread.
+    """The content of the group's messages; called on the control thread.
 
     An error raised by ``subscribe`` or ``decode`` ends the membership. ``assign`` may raise a
     ``StreamletError`` when it has no plan just now (topics unknown, broker away): it is run again.
@@ -116,11 +116,11 @@ class GroupProtocol(Protocol):
     def subscribe(
         self, need: NeedMetadata, copies: Mapping[TaskId, Copy]
     ) -> tuple[tuple[str, bytes], ...]:
-        """What to join with: (protocol name, metadata), best first; the nonce must be in it."""
+        """The protocols to join with: (name, metadata), best first; the nonce must be in it."""
         ...
 
     def assign(self, run: RunAssignor) -> Mapping[str, bytes]:
-        """As the leader, everybody's assignment by member id."""
+        """As the leader, make all assignments, by member id."""
         ...
 
     def decode(self, assignment: bytes) -> Assignment:
@@ -129,7 +129,7 @@ class GroupProtocol(Protocol):
 
 
 class GroupTransport(Protocol):
-    """What a session sends its requests through; ``transport.Transport``, or a fake."""
+    """The transport of a session's requests; ``transport.Transport``, or a fake."""
 
     def find_coordinator(self, group: str, timeout_ms: int) -> Future[str]:
         """Look the coordinator up afresh; the result tells it from another one."""

@@ -23,13 +23,13 @@ from __future__ import annotations
 import enum
 
 
-class State(enum.StrEnum):
-    """Where a member stands."""
+class MembershipState(enum.StrEnum):
+    """The states of a member."""
 
     NEW = "new"
     PREPARING = "preparing"  # wants to join; waits for a commit, the coordinator or a back-off
     DESCRIBING = "describing"  # waits for the metadata to join with
-    JOINING = "joining"  # JoinGroup sent, perhaps parked until everybody has joined
+    JOINING = "joining"  # JoinGroup sent, perhaps parked until all members have joined
     ASSIGNING = "assigning"  # we lead and the assignor runs
     SYNCING = "syncing"  # SyncGroup sent
     STABLE = "stable"  # has an assignment of the newest generation it knows of
@@ -41,31 +41,50 @@ class State(enum.StrEnum):
 
 
 #: Left or failed: nothing happens any more.
-ENDED = frozenset({State.LEFT, State.FAILED})
+ENDED = frozenset({MembershipState.LEFT, MembershipState.FAILED})
 
 #: A JoinGroup is out, or answered and its SyncGroup is not: the commit gate is shut.
-BETWEEN = frozenset({State.DESCRIBING, State.JOINING, State.ASSIGNING, State.SYNCING})
+BETWEEN = frozenset(
+    {
+        MembershipState.DESCRIBING,
+        MembershipState.JOINING,
+        MembershipState.ASSIGNING,
+        MembershipState.SYNCING,
+    }
+)
 
 #: Takes part in the life of the group, or is about to.
-LIVE = BETWEEN | {State.PREPARING, State.STABLE, State.FLIPPING}
+LIVE = BETWEEN | {MembershipState.PREPARING, MembershipState.STABLE, MembershipState.FLIPPING}
 
-_FROM_ANYWHERE = frozenset({State.STALLED, State.LEAVING, State.FAILED})
+_FROM_ANYWHERE = frozenset(
+    {MembershipState.STALLED, MembershipState.LEAVING, MembershipState.FAILED}
+)
 
 #: Every legal move.
-MOVES: dict[State, frozenset[State]] = {
-    State.NEW: frozenset({State.PREPARING}),
-    State.PREPARING: _FROM_ANYWHERE | {State.DESCRIBING, State.FLIPPING},
-    State.DESCRIBING: _FROM_ANYWHERE | {State.JOINING, State.PREPARING},
-    State.JOINING: _FROM_ANYWHERE
-    | {State.JOINING, State.ASSIGNING, State.SYNCING, State.PREPARING},
-    State.ASSIGNING: _FROM_ANYWHERE | {State.SYNCING, State.PREPARING},
-    State.SYNCING: _FROM_ANYWHERE | {State.STABLE, State.PREPARING},
-    State.STABLE: _FROM_ANYWHERE | {State.PREPARING},
-    State.FLIPPING: _FROM_ANYWHERE | {State.PREPARING},
-    State.STALLED: frozenset({State.PREPARING, State.LEAVING, State.FAILED}),
-    State.LEAVING: frozenset({State.LEFT, State.FAILED}),
-    State.LEFT: frozenset(),
-    State.FAILED: frozenset(),
+MOVES: dict[MembershipState, frozenset[MembershipState]] = {
+    MembershipState.NEW: frozenset({MembershipState.PREPARING}),
+    MembershipState.PREPARING: _FROM_ANYWHERE
+    | {MembershipState.DESCRIBING, MembershipState.FLIPPING},
+    MembershipState.DESCRIBING: _FROM_ANYWHERE
+    | {MembershipState.JOINING, MembershipState.PREPARING},
+    MembershipState.JOINING: _FROM_ANYWHERE
+    | {
+        MembershipState.JOINING,
+        MembershipState.ASSIGNING,
+        MembershipState.SYNCING,
+        MembershipState.PREPARING,
+    },
+    MembershipState.ASSIGNING: _FROM_ANYWHERE
+    | {MembershipState.SYNCING, MembershipState.PREPARING},
+    MembershipState.SYNCING: _FROM_ANYWHERE | {MembershipState.STABLE, MembershipState.PREPARING},
+    MembershipState.STABLE: _FROM_ANYWHERE | {MembershipState.PREPARING},
+    MembershipState.FLIPPING: _FROM_ANYWHERE | {MembershipState.PREPARING},
+    MembershipState.STALLED: frozenset(
+        {MembershipState.PREPARING, MembershipState.LEAVING, MembershipState.FAILED}
+    ),
+    MembershipState.LEAVING: frozenset({MembershipState.LEFT, MembershipState.FAILED}),
+    MembershipState.LEFT: frozenset(),
+    MembershipState.FAILED: frozenset(),
 }
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from streamlet.assignor.values import Copy, Role, Violation
 from streamlet.control.values import TaskProgress
 from streamlet.control.view import ControlView
+from streamlet.group.current import CurrentGroup, OpenHandover, instance_name, named
 from streamlet.group.envelope import STREAM
-from streamlet.group.live import LiveGroup, LiveMember, tasks
-from streamlet.group.present import Handover, Present, instance_name, named
+from streamlet.group.snapshot import GroupSnapshot, MemberSnapshot, tasks
 from streamlet.group.unassigned import unassigned
 from streamlet.group.values import staying
 from streamlet.types import TaskId, TopicPartition
@@ -24,7 +24,7 @@ _MOVING = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
 
 def document(
-    group: LiveGroup,
+    group: GroupSnapshot,
     input_lag: Mapping[TopicPartition, int],
     violations: Sequence[Violation] = (),
     control: ControlView | None = None,
@@ -34,7 +34,7 @@ def document(
     ``control`` is what the members have said since the last rebalance; None: nothing is known.
     """
     view = control or ControlView()
-    present = Present(named(group, view), view)
+    present = CurrentGroup(named(group, view), view)
     lag: dict[str, dict[str, int]] = {}
     for (topic, partition), records in sorted(input_lag.items()):
         lag.setdefault(topic, {})[str(partition)] = records
@@ -57,7 +57,7 @@ def document(
     }
 
 
-def _group_part(group: LiveGroup) -> dict[str, Any]:
+def _group_part(group: GroupSnapshot) -> dict[str, Any]:
     newest, leader = group.newest, group.leader
     return {
         "state": group.described.state,
@@ -69,8 +69,8 @@ def _group_part(group: LiveGroup) -> dict[str, Any]:
     }
 
 
-def mode(group: LiveGroup) -> str | None:
-    """The rebalancing mode the group acts in; None while nobody can be read."""
+def mode(group: GroupSnapshot) -> str | None:
+    """The rebalancing mode the group acts in; None while no member can be read."""
     if not group.members:
         return None
     if group.eager:
@@ -80,24 +80,24 @@ def mode(group: LiveGroup) -> str | None:
     return "upgrading" if any(member.subscription for member in group.members) else None
 
 
-def _names(group: LiveGroup) -> dict[str, str]:
+def _names(group: GroupSnapshot) -> dict[str, str]:
     return {member.described.member_id: member.name for member in group.members}
 
 
-def _instances(present: Present) -> list[dict[str, Any]]:
+def _instances(present: CurrentGroup) -> list[dict[str, Any]]:
     group = present.group
-    together: dict[str, list[LiveMember]] = {}
+    together: dict[str, list[MemberSnapshot]] = {}
     for member in group.members:
-        key = member.said.instance or member.described.member_id
+        key = member.reported.instance or member.described.member_id
         together.setdefault(key, []).append(member)
     stateful = {info.task for info in tasks(group) if info.stateful}
-    learned = {task for m in group.members for task in m.told.learner}
+    learned = {task for m in group.members for task in m.assigned.learner}
     return [
         {
-            "name": members[0].said.name or members[0].described.client_id,
-            "process_id": members[0].said.instance,
-            "capacity": members[0].said.capacity,
-            "tags": dict(sorted(members[0].said.tags.items())),
+            "name": members[0].reported.name or members[0].described.client_id,
+            "process_id": members[0].reported.instance,
+            "capacity": members[0].reported.capacity,
+            "tags": dict(sorted(members[0].reported.tags.items())),
             "leaving": _leaving(present, members),
             "members": [_member(present, member, stateful, learned) for member in members],
         }
@@ -105,19 +105,19 @@ def _instances(present: Present) -> list[dict[str, Any]]:
     ]
 
 
-def _leaving(present: Present, members: Sequence[LiveMember]) -> dict[str, Any] | None:
+def _leaving(present: CurrentGroup, members: Sequence[MemberSnapshot]) -> dict[str, Any] | None:
     """Since when and until when; a mark is seen before its members have rejoined with it.
 
     ``waits_for``: the instances that replace it and are not there, by name, or by process id if
     they reported nothing lately.
     """
     control = present.control
-    asked = [member.said.leaving for member in members if member.said.leaving is not None]
-    mark = control.marks.get(members[0].said.instance)
+    asked = [member.reported.leaving for member in members if member.reported.leaving is not None]
+    mark = control.marks.get(members[0].reported.instance)
     first = min(asked, key=lambda one: one.since_ms) if asked else mark
     if first is None:
         return None
-    there = staying(member.said for member in present.group.members)
+    there = staying(member.reported for member in present.group.members)
     missing = [one for one in first.successors if one not in there]
     return {
         "since_ms": first.since_ms,
@@ -127,9 +127,9 @@ def _leaving(present: Present, members: Sequence[LiveMember]) -> dict[str, Any] 
 
 
 def _member(
-    present: Present, member: LiveMember, stateful: set[TaskId], learned: set[TaskId]
+    present: CurrentGroup, member: MemberSnapshot, stateful: set[TaskId], learned: set[TaskId]
 ) -> dict[str, Any]:
-    copies, word = member.said.copies, present.word(member)
+    copies, word = member.reported.copies, present.word(member)
     state = member_state(present.group, member)
     return {
         "member": member.name,
@@ -143,11 +143,11 @@ def _member(
     }
 
 
-def member_state(group: LiveGroup, member: LiveMember) -> str:
-    """What a member does, in Kafka Streams' words for a client's state."""
+def member_state(group: GroupSnapshot, member: MemberSnapshot) -> str:
+    """The state of a member, in Kafka Streams' words for a client's state."""
     if group.described.state in _MOVING:
         return "REBALANCING"
-    leaving = member.said.leaving is not None or member.told.leave
+    leaving = member.reported.leaving is not None or member.assigned.leave
     return "PENDING_SHUTDOWN" if leaving else "RUNNING"
 
 
@@ -186,7 +186,7 @@ def _to_restore(said: TaskProgress | None) -> int:
     return max(0, said.end - said.restored)
 
 
-def _handover(one: Handover) -> dict[str, Any]:
+def _handover(one: OpenHandover) -> dict[str, Any]:
     said = one.progress
     return {
         "task": str(one.task),

@@ -4,10 +4,10 @@ Pure but for what a member must remember between two rebalances. It knows neithe
 assignor it calls, which is any function of ``GroupState -> Plan``.
 
 A member describes itself in each JoinGroup (``subscribe``). The leader reads all descriptions, has
-the assignor plan and encodes everybody's part (``leader``). Each member reads its own (``receive``)
+the assignor plan and encodes all assignments (``leader``). Each member reads its own (``receive``)
 and compares it with what it runs (``orders``): tasks in both go on untouched, only those that move
-stop. Moves take two rounds: the owner is told to ``revoke``, stops and commits, and rejoins without
-the task; the next plan gives it to the other.
+stop. Moves take two rounds: the owner is ordered to ``revoke``, stops and commits, and rejoins
+without the task; the next plan gives it to the other.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from streamlet.errors import FatalGroupError, RefusedError
 from streamlet.group import wire
 from streamlet.group.commands import NeedMetadata, RunAssignor
 from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_assignment
-from streamlet.group.leader import Assignor, View, plan
+from streamlet.group.leader import Assignor, LeaderView, plan
 from streamlet.group.numbering import packed, refusal
-from streamlet.group.values import Assignment, AssignmentError, Flip, Subscription
+from streamlet.group.values import Assignment, AssignmentError, Subscription, TypeMigration
 from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
@@ -48,13 +48,13 @@ _CLAIMS = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
 
 
 def types_for(mode: str) -> tuple[str, str]:
-    """What a member in this mode joins as, and what it makes do with while others are there."""
+    """The type that a member in this mode joins as, and the one it accepts meanwhile."""
     return (CONSUMER, STREAM) if TYPES[mode] == CONSUMER else (STREAM, CONSUMER)
 
 
 @attrs.frozen
 class Identity:
-    """What a member says of itself in every description; fields as in ``Subscription``.
+    """The identity of a member in every description; fields as in ``Subscription``.
 
     ``mode`` is its ``stream.rebalancing.mode``. ``belongings`` are the names of what each
     subtopology reads and keeps.
@@ -77,7 +77,7 @@ class Identity:
 
 
 @attrs.frozen
-class Received:
+class ReceivedAssignment:
     """An assignment as read. ``rejoin`` says why to join again at once, if that is needed."""
 
     assignment: Assignment
@@ -135,7 +135,7 @@ class TasksProtocol:
         latest: int = wire.VERSION,
         before: Callable[[], Mapping[MemberKey, str]] = dict,
     ) -> None:
-        #: Type of the group we are in, or were last told to join.
+        #: Type of the group we are in, or were last ordered to join.
         self.protocol_type = TYPES[identity.mode]
         self._identity = identity
         self._rules = rules
@@ -147,7 +147,7 @@ class TasksProtocol:
         self._flip_timeout_ms = flip_timeout_ms
         self._before = before
         #: The change of type that we were ordered to make, or made; None once all have come.
-        self._flip: Flip | None = None
+        self._flip: TypeMigration | None = None
         #: Says that this member is on its way out, in every description from now on.
         self.leaving: Leaving | None = None
         #: Version to write at; lower than ours while the leader is older.
@@ -160,7 +160,7 @@ class TasksProtocol:
 
     @property
     def gathering(self) -> bool:
-        """Whether not everybody has come over into this group of another type yet."""
+        """True if some members have not come over into this group of another type yet."""
         return self._flip is not None and self._flip.protocol_type == self.protocol_type
 
     def subscribe(
@@ -208,14 +208,14 @@ class TasksProtocol:
         return ((PROTOCOL, data),)
 
     def _own_reason(self, need: NeedMetadata) -> str:
-        """Why there is a rebalance, if it is because of us; most just follow one that began."""
+        """The reason of a rebalance, if it is because of us; most just follow one that began."""
         if not need.member_id or self._said is None:
             return "joined"
         return need.reason if need.nonce != self._said.nonce else ""
 
     def assign(self, run: RunAssignor) -> dict[str, bytes]:
         """Plan as the leader; see ``leader.plan``."""
-        view = View(
+        view = LeaderView(
             tuple(self._tasks()),
             self._identity.subtopologies,
             self._rules,
@@ -243,13 +243,13 @@ class TasksProtocol:
             self._rejoin(received.rejoin)
         return received.assignment
 
-    def receive(self, data: bytes) -> Received:
+    def receive(self, data: bytes) -> ReceivedAssignment:
         """Read our own assignment; raises as ``decode``."""
         data = open_assignment(data, self.protocol_type)
         try:
             assignment = wire.decode_assignment(data, self._latest)
-        except wire.TooNewError as error:  # what a newer program with our static id was told
-            return Received(Assignment(), f"restarted as an older program: {error}")
+        except wire.TooNewError as error:  # from a newer program with our static id
+            return ReceivedAssignment(Assignment(), f"restarted as an older program: {error}")
         if assignment.error == AssignmentError.UNREADABLE:
             raise FatalGroupError(
                 "the group's leader cannot read what we say of ourselves;"
@@ -260,7 +260,7 @@ class TasksProtocol:
         if assignment.error == AssignmentError.TOO_NEW:
             known = f"the leader knows version {self._version} at most"
             log.info("%s, we know %d: joining again", known, self._latest)
-            return Received(Assignment(), known)
+            return ReceivedAssignment(Assignment(), known)
         answers_us = self._said is None or assignment.answers_nonce == self._said.nonce
         if assignment.error == AssignmentError.MOVED and answers_us:
             raise RefusedError(refusal(assignment.reason))
@@ -269,25 +269,27 @@ class TasksProtocol:
             self._flip = assignment.flip  # else it failed, and leaders had better know
         if data and self._said is not None and assignment.answers_nonce != self._said.nonce:
             return _predecessors(self._said, assignment)
-        return Received(assignment)
+        return ReceivedAssignment(assignment)
 
 
-def _predecessors(said: Subscription, cached: Assignment) -> Received:
-    """Take over what a process with our static id was told before us (M9).
+def _predecessors(said: Subscription, cached: Assignment) -> ReceivedAssignment:
+    """Take over the assignment of a process with our static id before us (M9).
 
     The coordinator hands a restarted static member its old assignment without asking the leader;
-    the nonce gives it away. Tasks that simply run are ours, also while everybody plans again
+    the nonce gives it away. Tasks that simply run are ours, also while the group plans again
     because our settings are others. Hand-overs are not to be carried out a second time: their tasks
-    are not run, and everybody plans again. Of another program or state folder nothing is run.
+    are not run, and the group plans again. Of another program or state folder nothing is run.
     """
     identity = wire.identity_of(said)
     if not wire.same_program(cached.answers_identity, identity):
-        return Received(Assignment(), "restarted with another topology or another state folder")
+        return ReceivedAssignment(
+            Assignment(), "restarted with another topology or another state folder"
+        )
     quiet = attrs.evolve(cached, release={}, pending={}, revoke=frozenset(), leave=False, flip=None)
     if quiet != cached:
-        return Received(quiet, "restarted in the middle of a hand-over")
+        return ReceivedAssignment(quiet, "restarted in the middle of a hand-over")
     other = cached.answers_identity != identity
-    return Received(cached, "restarted with other settings" if other else None)
+    return ReceivedAssignment(cached, "restarted with other settings" if other else None)
 
 
 def _reduced(said: Subscription, level: int) -> Subscription:

@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: The leader's JoinGroup answer has everybody's metadata; kafka-python's own bound is 1 MB.
+#: The leader's JoinGroup answer has all members' metadata; kafka-python's own bound is 1 MB.
 _RECEIVE_MAX_BYTES = 100_000_000
 #: One unresponsive bootstrap server must not use up the time for all.
 _ATTEMPT_MS = 3_000
@@ -123,7 +123,7 @@ class _Dialer(KafkaNetSocket):  # type: ignore[misc]
 
 
 class Transport:
-    """Sends group requests to whoever coordinates; thread-safe.
+    """Sends group requests to the coordinator; thread-safe.
 
     Args:
         bootstrap_servers: ``host:port``, several with commas.
@@ -204,7 +204,7 @@ class Transport:
         self._closed = True
         try:
             self._net.run(self._manager.close)
-        except Exception as error:  # the loop died of something, which every caller was told
+        except Exception as error:  # the loop died, and every caller was given the error
             log.warning("closing the group's connections: %s", error)
         self._net.stop(5_000)
         self._net.close()
@@ -232,7 +232,7 @@ class Transport:
     def ask(self, request: Request, timeout_ms: int) -> Future[Answer]:
         """Ask the group's coordinator; again while it is moving or loading the group.
 
-        For requests that change nothing, of whoever is no member.
+        For requests that change nothing, from callers that are no members.
         """
 
         def passing(response: Any) -> int:
@@ -312,7 +312,7 @@ class Transport:
         async def run() -> None:
             try:
                 result = await work()
-            except Exception as error:  # every failure belongs to whoever waits for the future
+            except Exception as error:  # every failure belongs to the future's caller
                 _settle(future, error=error)
             else:
                 _settle(future, result)
@@ -455,7 +455,7 @@ class Transport:
                 raise TransportError(FailureKind.DISCONNECTED, "hung up", sent=False)
             link = None
             try:
-                # No background refresh of metadata when the connection breaks: we look up anew.
+                # No background refresh of metadata when the connection breaks: we look up again.
                 link = self._manager.get_connection(
                     node, timeout_ms=min(remaining, _ATTEMPT_MS), refresh_metadata_on_err=False
                 )

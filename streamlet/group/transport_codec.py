@@ -148,7 +148,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicParti
 
 
 def decode(request: Request, response: Any) -> Answer:
-    """What the response to this request says."""
+    """Decode the response to this request."""
     match request:
         case JoinGroup():
             return JoinGroupAnswer(

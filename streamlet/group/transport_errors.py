@@ -1,4 +1,4 @@
-"""What can go wrong between us and a group's coordinator, in our words."""
+"""The errors between us and a group's coordinator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamlet.group.codes import name_of
 
 
 class FailureKind(enum.StrEnum):
-    """Why there is no answer. The last four do not pass by themselves."""
+    """The reasons why there is no answer. The last four do not pass by themselves."""
 
     TIMEOUT = "timeout"
     DISCONNECTED = "disconnected"

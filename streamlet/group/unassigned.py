@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import attrs
 
 from streamlet.assignor.values import MemberState, Violation
-from streamlet.group.live import (
-    LiveGroup,
+from streamlet.group.snapshot import (
+    GroupSnapshot,
     deferral_deadline_ms,
     given,
     member_states,
@@ -34,7 +34,7 @@ class Unassigned:
         return {"task": str(self.task), "until_ms": self.until_ms}
 
 
-def unassigned(group: LiveGroup) -> list[Unassigned]:
+def unassigned(group: GroupSnapshot) -> list[Unassigned]:
     """The tasks that no member was given in the last rebalance, in order."""
     if not group.stable or not group.members:
         return []
@@ -48,7 +48,7 @@ def unassigned(group: LiveGroup) -> list[Unassigned]:
     ]
 
 
-def unassigned_for_good(group: LiveGroup, found: Sequence[Violation]) -> list[Violation]:
+def unassigned_for_good(group: GroupSnapshot, found: Sequence[Violation]) -> list[Violation]:
     """U1: the tasks without a member that no deadline ends, unless ``found`` names them.
 
     A plan may leave out what no member can run; for a running application it is a fault.

@@ -1,4 +1,4 @@
-"""What members tell the group and what the leader answers; ``wire`` turns them into bytes.
+"""The subscriptions of members and the assignments of leaders; ``wire`` makes bytes of them.
 
 The schemas are complete from the start (learners, leaving, deferral and flip included), so that a
 later version of streamlet reads an older one's bytes.
@@ -16,11 +16,11 @@ from streamlet.types import TaskId
 
 
 @attrs.frozen
-class Flip:
+class TypeMigration:
     """All members go over into a group of another type, with their tasks held open.
 
     ``members`` is how many there were when it was ordered. Until so many have come over, or
-    ``until_ms`` (wall-clock time) is there, nobody is given what somebody may hold.
+    ``until_ms`` (wall-clock time) is there, no member is given what another may hold.
     """
 
     protocol_type: str
@@ -60,7 +60,7 @@ class Subscription:
     imbalance: float | None = None
     started_ms: int = 0
     mode: str = "incremental"
-    flip: Flip | None = None
+    flip: TypeMigration | None = None
     reason: str = ""  # why it asked for this rebalance, "" if it did not; for people
     belongings: tuple[bytes, ...] = ()  # empty: it does not say
 
@@ -71,7 +71,7 @@ def staying(said: Iterable[Subscription]) -> frozenset[str]:
 
 
 def leaving_now(said: Subscription, staying: Set[str]) -> Leaving | None:
-    """When the member's instance has to leave.
+    """The time at which the member's instance has to leave; None if it stays.
 
     None while one of its successors is not among those that stay: an instance that is being
     replaced keeps its tasks if the new one is lost.
@@ -81,9 +81,9 @@ def leaving_now(said: Subscription, staying: Set[str]) -> Leaving | None:
 
 
 def newest_imbalance(said: Iterable[Subscription]) -> float | None:
-    """The band that the member says whose process began last; None where nobody says one.
+    """The band in the subscription of the process that began last; None where there is none.
 
-    So a restart of one instance changes it for the group, whoever leads.
+    So a restart of one instance changes it for the group, whichever member leads.
     """
     telling = [s for s in said if s.imbalance is not None]
     return max(telling, key=_seniority).imbalance if telling else None
@@ -94,7 +94,7 @@ def _seniority(said: Subscription) -> tuple[int, str, int]:
 
 
 class AssignmentError(enum.IntEnum):
-    """Why an assignment has no tasks."""
+    """The reasons why an assignment has no tasks."""
 
     NONE = 0
     TOO_NEW = 1  # describe yourself again at the version in the head
@@ -112,7 +112,7 @@ class Assignment:
     another member learns, ``awaited`` those of ``standby`` that another member's standby is to
     make way for: the member asks for a rebalance when they have caught up. ``turn_ms`` after the
     first plan that says what to release the member begins with it. ``flip`` to another type than
-    the group's is an order to go there; to its own, that not everybody has come yet.
+    the group's is an order to go there; to its own, that some members are missing.
     """
 
     active: frozenset[TaskId] = frozenset()
@@ -132,7 +132,7 @@ class Assignment:
     made_ms: int | None = None  # wall-clock time the leader made it, for status
     reason: str = ""  # of the rebalance, for status; of the error where there is one
     being_learned: frozenset[TaskId] = frozenset()
-    flip: Flip | None = None
+    flip: TypeMigration | None = None
     turn_ms: int = 0
     unassigned: frozenset[TaskId] = frozenset()  # tasks with no member at all, for status
     awaited: frozenset[TaskId] = frozenset()

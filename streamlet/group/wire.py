@@ -25,7 +25,7 @@ import fastavro
 
 from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.errors import GroupError
-from streamlet.group.values import Assignment, Flip, Subscription
+from streamlet.group.values import Assignment, Subscription, TypeMigration
 from streamlet.group.wire_schemas import ASSIGNMENTS, SUBSCRIPTIONS, TASK_SETS
 from streamlet.group.wire_tasks import ordered, tasks_of, tasks_record
 from streamlet.types import TaskId
@@ -55,13 +55,13 @@ class WireError(GroupError):
 class TooNewError(WireError):
     """A body of a version above ours; its head could be read."""
 
-    def __init__(self, head: Head, latest: int) -> None:
+    def __init__(self, head: WireHeader, latest: int) -> None:
         super().__init__(f"version {head.version} is above ours, {latest}")
         self.head = head
 
 
 @attrs.frozen
-class Head:
+class WireHeader:
     """``version`` is that of the body, ``latest`` what its writer could read and write."""
 
     version: int
@@ -72,7 +72,7 @@ class Head:
         return min(self.latest, latest)
 
 
-def read_head(data: bytes) -> Head:
+def read_head(data: bytes) -> WireHeader:
     """Read the two numbers in front.
 
     Raises:
@@ -83,7 +83,7 @@ def read_head(data: bytes) -> Head:
     version, latest = _HEAD.unpack_from(data)
     if not 1 <= version <= latest <= _VERSION_MAX:
         raise WireError(f"versions {version} and {latest} cannot be")
-    return Head(version, latest)
+    return WireHeader(version, latest)
 
 
 def encode_subscription(
@@ -152,7 +152,7 @@ def _part_of_identity(said: Subscription, version: int) -> bytes:
 
 
 def same_program(identity: bytes, other: bytes) -> bool:
-    """Whether tasks given to one can be run by the other, on the state the one had on disk."""
+    """True if tasks given to one can be run by the other, on the state the one had on disk."""
     return identity[:_IDENTITY_BYTES] == other[:_IDENTITY_BYTES]
 
 
@@ -258,8 +258,8 @@ def _leaving(r: dict[str, Any] | None, successors: tuple[str, ...]) -> Leaving |
     return None if r is None else Leaving(**r, successors=successors)
 
 
-def _flip(r: dict[str, Any]) -> Flip | None:
-    return None if r.get("flip") is None else Flip(**r["flip"])
+def _flip(r: dict[str, Any]) -> TypeMigration | None:
+    return None if r.get("flip") is None else TypeMigration(**r["flip"])
 
 
 def _copies_record(copies: dict[TaskId, Copy], version: int) -> list[dict[str, Any]]:

@@ -30,14 +30,14 @@ from streamlet.errors import (
     TimedOutError,
     UnreachableError,
 )
-from streamlet.kafka.alone import Alone
+from streamlet.kafka.broker_loss import BrokerLossDetector
 from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, NOT_NOW, STALE_LEADER, opened
 from streamlet.kafka.log import quiet
-from streamlet.kafka.patience import Patience
 from streamlet.kafka.ports import NewTopic, TopicInfo
+from streamlet.kafka.retry_budget import RetryBudget
 from streamlet.types import TopicPartition
 
-#: Topics of which nothing is told.
+#: Topics that are not listed.
 _UNTOLD = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class KafkaAdmin:
 
     def _open(self) -> None:
         self._knows_brokers = False
-        self._alone = Alone()
+        self._alone = BrokerLossDetector()
         config: dict[str, Any] = {**self._config, "error_cb": self._alone}
         self._opened = opened(AdminClient, "admin", config)
 
@@ -83,7 +83,7 @@ class KafkaAdmin:
         """The client for the next request: another one if it lost its brokers since the last.
 
         Who waits for answers holds it meanwhile: another thread may have another take its place,
-        and requests of a client that nobody holds fail.
+        and requests of a client without references fail.
         """
         self._opened.poll(0)
         if self._alone:
@@ -127,7 +127,7 @@ class KafkaAdmin:
         return {name: int(own["max.message.bytes"]) for name, own in found.items()}
 
     def delete_retentions(self, names: Sequence[str]) -> dict[str, int]:
-        """How long each of these topics that tells it and is compacted keeps deletions, ms."""
+        """The time each of these topics keeps deletions, ms, if it is compacted."""
         compacted = {
             name: own
             for name, own in self.topic_settings(names).items()
@@ -152,7 +152,7 @@ class KafkaAdmin:
         return settings
 
     def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
-        """What would make each of these topics again, settings of their own included."""
+        """The definitions that would create each of these topics again, own settings included."""
         found = self._listed()
         resources = {
             ConfigResource(ConfigResource.Type.TOPIC, name): found[name]
@@ -178,7 +178,7 @@ class KafkaAdmin:
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create what is missing and wait until every partition can be written to.
 
-        A broker tells everybody that it leads a partition some time before it does.
+        A broker announces that it leads a partition some time before it does.
         """
         if not topics:
             return
@@ -259,7 +259,7 @@ class KafkaAdmin:
             # Asked for offsets first of all, a client may not look for leaders for seconds.
             self.topics()
             self._knows_brokers = True
-        patience = Patience(self._clock, self._timeout_ms)
+        patience = RetryBudget(self._clock, self._timeout_ms)
         while len(found) < len(set(partitions)):
             left = [tp for tp in partitions if tp not in found]
             began_ms, wait_s = self._clock.now_ms(), patience.next_s()
@@ -324,11 +324,11 @@ class KafkaAdmin:
             )
 
     def close(self) -> None:
-        """Nothing to do: the client has no connection state worth a farewell."""
+        """Do nothing: the client has no connection state to close."""
 
     def _listed(self) -> dict[str, Any]:
         """Topics as the client knows them."""
-        patience = Patience(self._clock, self._timeout_ms)
+        patience = RetryBudget(self._clock, self._timeout_ms)
         while True:
             try:
                 found: dict[str, Any] = self._client.list_topics(timeout=patience.next_s()).topics
@@ -349,7 +349,7 @@ class KafkaAdmin:
 
         What was carried out all the same is answered with an error that says so.
         """
-        patience = Patience(self._clock, self._timeout_ms)
+        patience = RetryBudget(self._clock, self._timeout_ms)
         while True:
             client = self._client
             answers = request(client)

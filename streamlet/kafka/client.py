@@ -1,4 +1,4 @@
-"""The clients of confluent-kafka, for those that open them; everybody else knows the ports only."""
+"""The clients of confluent-kafka, for those that open them; all others know the ports only."""
 
 from streamlet.kafka.admin import KafkaAdmin
 from streamlet.kafka.sink import KafkaSink

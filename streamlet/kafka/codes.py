@@ -1,4 +1,4 @@
-"""What error codes of librdkafka and the broker mean to our clients."""
+"""The meaning of librdkafka's and the broker's error codes for our clients."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ PASSING = frozenset(
     }
 )
 
-#: Consumer errors that need nobody: those, and what is refused to the group that librdkafka looks
-#: up and that nobody ever joins.
+#: Consumer errors that need no action: those, and what is refused to the group that librdkafka
+#: looks up and that no consumer ever joins.
 HARMLESS = PASSING | {KafkaError.GROUP_AUTHORIZATION_FAILED}
 
 #: There was no answer.
@@ -43,7 +43,7 @@ STALE_LEADER = frozenset(
     }
 )
 
-#: Answers of brokers that start, stop, or wait for one another: nobody has to do anything.
+#: Answers of brokers that start, stop, or wait for one another: no action is needed.
 NOT_NOW = STALE_LEADER | {
     KafkaError.BROKER_NOT_AVAILABLE,
     KafkaError.KAFKA_STORAGE_ERROR,

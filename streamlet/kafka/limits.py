@@ -25,7 +25,7 @@ _HEADER_BYTES = 10
 
 
 @attrs.frozen
-class Limits:
+class TopicLimits:
     """``by_topic`` are those that refuse records; ``settings`` keep the producer's batches small.
 
     A compressed record may fit although it is larger, so that with compression nothing is refused.
@@ -35,7 +35,7 @@ class Limits:
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, topics: Mapping[str, int], producer: Mapping[str, Any]) -> Limits:
+    def of(cls, topics: Mapping[str, int], producer: Mapping[str, Any]) -> TopicLimits:
         """Limits of topics, for a producer with these settings."""
         largest = largest_record(producer)
         low = {topic: most for topic, most in topics.items() if most < largest}
@@ -50,7 +50,7 @@ def largest_record(producer: Mapping[str, Any]) -> int:
     return int(producer.get("message.max.bytes", LARGEST_RECORD))
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = TopicLimits()
 
 
 def first_too_large(

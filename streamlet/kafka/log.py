@@ -1,4 +1,4 @@
-"""What a Kafka client says in the log, made bearable."""
+"""Filters noise out of the Kafka clients' logs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Repeats(logging.Filter):
         self._last: dict[str, str] = {}  # by client and thread
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is not what was said there last."""
+        """False for a repetition of the last message."""
         who, _, text = record.getMessage().partition("]: ")
         if not who.startswith("FAIL ["):
             return True
@@ -52,12 +52,12 @@ class Deliveries:
         self._assumed: list[str] = []
 
     def take(self) -> list[str]:
-        """What was assumed since the last call, in librdkafka's words."""
+        """The assumed failures since the last call, in librdkafka's words."""
         taken, self._assumed = self._assumed, []
         return taken
 
     def log(self, level: int, message: str, *args: object) -> None:
-        """As ``logging.Logger.log``; called amid ``poll`` and ``flush``."""
+        """Log like ``logging.Logger.log``; called amid ``poll`` and ``flush``."""
         if args and args[0] == _ASSUMED:
             self._assumed.append(str(args[-1]).rpartition(": ")[2])
         if self._all or level > logging.DEBUG:

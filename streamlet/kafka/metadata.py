@@ -1,4 +1,4 @@
-"""Where topics lie, asked for before a client needs to know."""
+"""Reads topic metadata before a client needs it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def look_up(client: Consumer | Producer, topic: str, timeout_s: float = METADATA
 
 
 def finds_brokers(client: Consumer | Producer, topic: str) -> bool:
-    """Whether any broker answers the client."""
+    """True if any broker answers the client."""
     try:
         look_up(client, topic, ANSWER_S)
     except BrokerError:

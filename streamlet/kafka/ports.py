@@ -1,4 +1,4 @@
-"""What the runtime asks of a Kafka client, in columns; no client is imported here.
+"""The ports of the runtime to a Kafka client, in columns; no client is imported here.
 
 ``kafka/client`` implements these over confluent-kafka; tests bring their own. Foreign errors never
 cross: implementations raise ``streamlet.errors``.
@@ -68,7 +68,7 @@ class RecordSource(Protocol):
         ...
 
     def known_end(self, partition: TopicPartition) -> int | None:
-        """End of an assigned partition as of the last fetch; None before the first. Asks nobody."""
+        """End of an assigned partition as of the last fetch; None before the first. No request."""
         ...
 
     def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
@@ -128,7 +128,7 @@ class RecordSink(Protocol):
 
 @attrs.frozen
 class TopicInfo:
-    """What the broker says of one topic. ``topic_id`` changes when a topic is created again."""
+    """The broker's description of a topic. ``topic_id`` changes when it is created again."""
 
     name: str
     partitions: int
@@ -176,14 +176,14 @@ class Admin(Protocol):
         ...
 
     def delete_retentions(self, names: Sequence[str]) -> dict[str, int]:
-        """How long each of these topics that is compacted keeps deletions, ms.
+        """The time each of these topics keeps deletions, ms, if it is compacted.
 
         Topics that do not exist, or whose settings we may not see, are left out.
         """
         ...
 
     def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
-        """What would make each of these topics again, settings of their own included.
+        """The definitions that would create each of these topics again, own settings included.
 
         Topics that do not exist are left out.
         """
@@ -197,7 +197,7 @@ class Admin(Protocol):
         """Delete; unknown names are ignored.
 
         Raises:
-            DeletionDisabledError: the broker lets nobody delete topics.
+            DeletionDisabledError: the broker does not allow to delete topics.
         """
         ...
 

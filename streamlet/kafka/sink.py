@@ -11,9 +11,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import DeliveryError, RecordRefusedError, UndeliveredError
-from streamlet.kafka.alone import Alone
+from streamlet.kafka.broker_loss import BrokerLossDetector
 from streamlet.kafka.codes import NO_TOPIC, opened
-from streamlet.kafka.limits import NO_LIMITS, Limits, first_too_large, size_of
+from streamlet.kafka.limits import NO_LIMITS, TopicLimits, first_too_large, size_of
 from streamlet.kafka.log import Deliveries, quiet
 from streamlet.kafka.metadata import look_up
 from streamlet.kafka.ports import Headers
@@ -45,7 +45,7 @@ class KafkaSink:
         config: Mapping[str, Any] | None = None,
         *,
         delivery_timeout_ms: int = 10_000,
-        limits: Limits = NO_LIMITS,
+        limits: TopicLimits = NO_LIMITS,
         name: str = "streamlet",
         clock: Clock | None = None,
     ) -> None:
@@ -84,7 +84,7 @@ class KafkaSink:
 
         self._failed = failed
         self._fatal: KafkaError | None = None
-        self._alone = Alone(self._clock)
+        self._alone = BrokerLossDetector(self._clock)
         callbacks = {"on_delivery": on_failure, "error_cb": self._alone}
         self._producer = opened(Producer, "producer", {**self._config, **heard, **callbacks})
         self._produce = self._producer.produce
@@ -172,7 +172,7 @@ class KafkaSink:
         partitions: Sequence[int] | int | None,
         headers: Sequence[Headers | None] | None,
     ) -> None:
-        """As ``_send_run``, with a partition or headers of its own for each record."""
+        """Like ``_send_run``, with a partition or headers of its own for each record."""
         where = repeat(-1) if partitions is None else partitions
         where = repeat(where) if isinstance(where, int) else where
         extra: Iterable[Headers | None] = repeat(None) if headers is None else headers
@@ -203,7 +203,7 @@ class KafkaSink:
         self._open()
 
     def close(self) -> None:
-        """Forget what is queued and free the client; that it cannot go on matters to nobody."""
+        """Forget what is queued and free the client, even if it cannot go on."""
         self._producer.purge()
         with contextlib.suppress(DeliveryError):
             self._serve(self._producer.poll, 0)
@@ -212,7 +212,7 @@ class KafkaSink:
     def _renew(self, topic: str) -> None:
         """Have another producer go on from one that lost its brokers, if that lacks no delivery.
 
-        What is still queued there gets through, or is told to have failed in time.
+        What is still queued there gets through, or is reported as failed in time.
         """
         self._serve(self._producer.poll, 0)
         if not len(self._producer) and (self._alone or self._alone.lost(self._producer, topic)):
@@ -240,7 +240,7 @@ class KafkaSink:
         return DeliveryError(f"nothing can be written to {where}: {why.str()}")
 
     def _refusal(self, topic: str, index: int, why: KafkaError) -> DeliveryError:
-        """What a record was not taken for.
+        """The reason why a record was refused.
 
         A producer that can never go on takes nothing, without a reason: the reason is an event of
         its own that may not have been served yet.

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as RawPartition
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import BrokerError, OutOfRangeError
-from streamlet.kafka.alone import Alone
+from streamlet.kafka.broker_loss import BrokerLossDetector
 from streamlet.kafka.codes import HARMLESS, OUT_OF_RANGE, broker_error, opened
 from streamlet.kafka.log import log, quiet
 from streamlet.kafka.metadata import look_up
@@ -84,7 +84,7 @@ class KafkaSource:
 
     def _open(self) -> None:
         """A client that has nothing assigned."""
-        self._alone = Alone(self._clock)
+        self._alone = BrokerLossDetector(self._clock)
         self._consumer = opened(Consumer, "consumer", {**self._config, "error_cb": self._alone})
 
     def introduce(self, topics: Iterable[str]) -> None:
@@ -176,7 +176,7 @@ class KafkaSource:
         self._consumer.close()
 
     def _go_on_with_another(self) -> None:
-        """Where a silent client finds no broker, have another one read on from here."""
+        """Replace a silent client that finds no broker by another one that reads on from here."""
         topic = next(iter(self._introduced), None)
         if topic is None or not self._alone.lost(self._consumer, topic):
             return
@@ -211,7 +211,7 @@ class KafkaSource:
         return good
 
     def _matters(self, error: BrokerError | None) -> TypeGuard[BrokerError]:
-        """Whether an error is news: the client may report one of a partition it was taken from."""
+        """True if an error is news: the client may report one of a partition it was taken from."""
         if isinstance(error, OutOfRangeError):
             return error.partition in self._assigned
         return error is not None
@@ -244,7 +244,7 @@ def _raw(partitions: Iterable[TopicPartition]) -> list[RawPartition]:
 
 
 def _trouble(message: Message) -> BrokerError | None:
-    """What a message says instead of being a record, if that will not pass by itself."""
+    """The error in a message that is no record, if that will not pass by itself."""
     error = message.error()
     if error is None or error.code() in HARMLESS:
         return None

@@ -19,7 +19,7 @@ from streamlet.serdes import json
 
 
 class Format(StrEnum):
-    """How lines are read."""
+    """The format of input lines."""
 
     LINES = "lines"
     KEY_VALUE = "key-value"

@@ -25,7 +25,7 @@ Positions = dict[TopicPartition, int]
 
 @attrs.frozen
 class ReadFrom:
-    """Where to begin in each partition: ``earliest``, ``latest``, an offset, or a time."""
+    """The start in each partition: ``earliest``, ``latest``, an offset, or a time."""
 
     where: str
     offset: int | None = None

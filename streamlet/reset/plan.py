@@ -167,7 +167,7 @@ def internal_names(
 
 
 def _may_be_of(topic: str, application: str) -> bool:
-    """Whether it is the application's id, a store or name, and what internal topics end in."""
+    """True if it is the application's id, a store or name, and what internal topics end in."""
     for suffix in (CHANGELOG_SUFFIX, REPARTITION_SUFFIX):
         name = topic.removeprefix(f"{application}-").removesuffix(suffix)
         if topic == f"{application}-{name}{suffix}":

@@ -28,7 +28,7 @@ from streamlet.errors import (
     TimedOutError,
 )
 from streamlet.group.codes import name_of
-from streamlet.group.look import describe, fetch_positions
+from streamlet.group.inspector import describe, fetch_positions
 from streamlet.group.members import removal_hint
 from streamlet.group.messages import Committed, OffsetCommit, OffsetCommitAnswer
 from streamlet.group.transport_errors import TransportError

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from streamlet.assignor.values import TaskInfo
 from streamlet.config import Settings
 from streamlet.errors import TopologyError
-from streamlet.kafka.limits import NO_LIMITS, Limits
+from streamlet.kafka.limits import NO_LIMITS, TopicLimits
 from streamlet.kafka.ports import Admin
 from streamlet.runtime.prepare import prepare_topics, unapplied_settings
 from streamlet.topology.graph import Topology
@@ -89,7 +89,7 @@ class Catalog:
         if dead_letters is not None:
             written.add(dead_letters)
         found = self._admin.largest_records(sorted(written))
-        self.limits = Limits.of(found, self._settings.client_config("producer"))
+        self.limits = TopicLimits.of(found, self._settings.client_config("producer"))
 
     def tasks(self) -> tuple[TaskInfo, ...]:
         """Every task there is, in order."""

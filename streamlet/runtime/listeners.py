@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from streamlet.errors import ListenerError, told
+from streamlet.errors import ListenerError, error_text
 from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class _Listening:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            what = f"the state listener failed on {old} -> {state}: {told(error)}"
+            what = f"the state listener failed on {old} -> {state}: {error_text(error)}"
             if state not in _ENDING:
                 raise ListenerError(what) from error
             log.exception("%s", what)
@@ -108,7 +108,7 @@ class _Listening:
         except BaseException as error:
             what = (
                 f"the restore listener failed on {progress.phase} of store {progress.store} "
-                f"of task {progress.task}: {told(error)}"
+                f"of task {progress.task}: {error_text(error)}"
             )
             if progress.phase != "suspended":
                 raise ListenerError(what) from error

@@ -5,7 +5,7 @@ the new owner has still to read, while no member runs the task. So the owner com
 on, gives the copy time to take that in, and commits what came in between, until that is little: the
 rounds of a live migration's pre-copy.
 
-Owners that the same plan tells to give up tasks take turns with it, see ``group.turns``.
+Owners that the same plan tells to give up tasks take turns with it, see ``group.release_delays``.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
-from streamlet.group.followed import Followed
+from streamlet.group.copy_progress import CopyProgress
 from streamlet.group.handover import Handover
-from streamlet.group.handover_values import OURS, Claim, Stage
+from streamlet.group.handover_values import OURS, Claim, ClaimStage
 from streamlet.kafka.ports import RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.rebalance_events import RebalanceEvents
@@ -33,10 +33,10 @@ RESTING_MS = 30_000
 Reads: TypeAlias = Mapping[TaskId, tuple[int, int]]
 
 _ACTIVE = {
-    Stage.OPENING: "restoring",
-    Stage.RUNNING: "running",
-    Stage.STOPPED: "stopped",
-    Stage.HELD: "stopped",
+    ClaimStage.OPENING: "restoring",
+    ClaimStage.RUNNING: "running",
+    ClaimStage.STOPPED: "stopped",
+    ClaimStage.HELD: "stopped",
 }
 _MOVING = frozenset({"learning", "waiting", "restoring", "stopped"})
 
@@ -198,14 +198,14 @@ def _problems(holdings: TaskRegistry, activation: Activation) -> dict[str, str]:
     return found | {str(task): reason for task, reason in halted}
 
 
-def _of_copy(task: TaskId, copy: Followed) -> TaskProgress:
+def _of_copy(task: TaskId, copy: CopyProgress) -> TaskProgress:
     return TaskProgress(str(task), str(copy.role), "ready" if copy.ready else "learning")
 
 
 def _of_claim(task: TaskId, claim: Claim) -> TaskProgress:
-    if claim.stage is Stage.WAITING:
+    if claim.stage is ClaimStage.WAITING:
         return TaskProgress(str(task), "pending", "waiting", generation=claim.generation)
-    if claim.stage is Stage.RELEASED:
+    if claim.stage is ClaimStage.RELEASED:
         return TaskProgress(str(task), "released", "released")
     return TaskProgress(str(task), "active", _ACTIVE[claim.stage], generation=claim.generation)
 

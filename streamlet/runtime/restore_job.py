@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 import attrs
 
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.state.changelog import ChangelogReader, HoldingReader, PlainReader, Reader
+from streamlet.state.changelog import ChangelogReader, HoldingReader, PlainReader, RecordReader
 from streamlet.state.freshness import Freshness
 from streamlet.state.load import Loader
 from streamlet.state.task_state import TaskState
@@ -90,7 +90,7 @@ class ChangelogPart:
     task: TaskId
     tp: TopicPartition
     store: str
-    reader: Reader
+    reader: RecordReader
     loader: Loader
     position: int
     end: int
@@ -251,7 +251,7 @@ def _outdated(job: RestoreJob) -> bool:
     )
 
 
-def reader_of(job: RestoreJob, store: str, tp: TopicPartition) -> Reader:
+def reader_of(job: RestoreJob, store: str, tp: TopicPartition) -> RecordReader:
     """The reader that knows which records of this changelog count."""
     if store in job.state.plain:
         return PlainReader(job.state.stores[store].taken)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.errors import ProcessingError, told
+from streamlet.errors import ProcessingError, error_text
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.runtime.partition_group import KnownEnd, PartitionGroup
 from streamlet.runtime.policy import ErrorPolicy, reason_headers
@@ -418,7 +418,7 @@ class Task:
         if self._policy.action == "skip":
             self.counters.skipped += 1
             return
-        raised = told(cause) if cause is not None and raised_at(cause) is not None else None
+        raised = error_text(cause) if cause is not None and raised_at(cause) is not None else None
         detail = reason if raised is not None else f"{reason} ({type(cause).__name__}: {cause})"
         error = ProcessingError(detail, where.topic, where.partition, offset, operator, raised)
         error.__cause__ = cause

@@ -16,25 +16,25 @@ from streamlet.group.commands import CommitOutcome, FetchOutcome
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
     Activate,
-    AskHold,
+    BlockJoin,
     Close,
     CommitLast,
     Decision,
-    EndHold,
-    Leave,
+    LeaveForGood,
     PollMarks,
     Positions,
     Reclaim,
     Rejoin,
-    Resume,
+    ResumeTask,
     SetCopies,
     Stop,
+    UnblockJoin,
 )
 from streamlet.group.session import (
     CommitDone,
     Failed,
     FetchDone,
-    HoldDone,
+    JoinBlocked,
     Left,
     Lost,
     SessionEvent,
@@ -120,7 +120,7 @@ class TaskManager:
         #: Closed, to be brought up again once no commit of theirs is on its way.
         self._restarts: set[TaskId] = set()
         #: A hold to ask for once what is dirty has been committed the usual way.
-        self._hold_wanted: AskHold | None = None
+        self._hold_wanted: BlockJoin | None = None
         #: The last commit of stopped tasks, until the commit port is free for it.
         self._last: CommitLast | None = None
         #: The usual commits before that.
@@ -204,7 +204,7 @@ class TaskManager:
                 log.warning("lost all tasks: %s", reason)
                 self._meters.lost += 1
                 self._forget_unit()  # the rules know it already
-            case HoldDone(token=token, granted=granted):
+            case JoinBlocked(token=token, granted=granted):
                 rules.hold(token, granted, now)
             case FetchDone():
                 seen |= self._fetched(rules, event, now)
@@ -402,7 +402,7 @@ class TaskManager:
             case Stop(tasks=tasks):
                 self._meters.stopping(tasks)
                 self._holdings.stop(self._holdings.tasks[task] for task in tasks)
-            case Resume(task=task):
+            case ResumeTask(task=task):
                 active = self._holdings.tasks[task]
                 if active.stage is TaskStage.STOPPED:
                     self._holdings.resume(active)
@@ -410,11 +410,11 @@ class TaskManager:
                 self._close(task)
             case SetCopies(learner=learner, standby=standby):
                 self._set_copies(learner | standby, activating)
-            case AskHold(tasks=tasks):
+            case BlockJoin(tasks=tasks):
                 self._hold_wanted = decision
                 now = self._clock.now_ms()
                 self.precopy.begin(now, self._turns.wait_ms(tasks, now))
-            case EndHold(token=token):
+            case UnblockJoin(token=token):
                 self._group.end_hold(token)
             case CommitLast():
                 self._last = decision
@@ -423,7 +423,7 @@ class TaskManager:
             case Rejoin(reason=reason, descriptions=descriptions):
                 log.info("rejoining: %s", reason)
                 self._group.rejoin(reason, descriptions)
-            case Leave(reason=reason):
+            case LeaveForGood(reason=reason):
                 self.leaving = reason
 
     def _go_on_with(self, active: ActiveTask, positions: Positions) -> None:

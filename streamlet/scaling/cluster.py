@@ -23,9 +23,9 @@ from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.custom_assignor import CustomAssignor
+from streamlet.group.inspector import describe, fetch_positions
 from streamlet.group.leader import Assignor
-from streamlet.group.live import LiveGroup
-from streamlet.group.look import describe, fetch_positions
+from streamlet.group.snapshot import GroupSnapshot
 from streamlet.group.tasks import rules_from
 from streamlet.group.transport import Transport
 from streamlet.kafka.ports import Admin
@@ -75,7 +75,7 @@ class Application:
 class Situation:
     """A running application at one moment. ``marks``: of instances that run, by process id."""
 
-    group: LiveGroup
+    group: GroupSnapshot
     everybody: tuple[Instance, ...]
     marks: Mapping[str, Mark]
     view: ControlView
@@ -114,7 +114,7 @@ class Cluster:
             group, everybody, {k: m for k, m in view.marks.items() if k in there}, view
         )
 
-    def _stable(self) -> LiveGroup:
+    def _stable(self) -> GroupSnapshot:
         name = self.application.name
         deadline = self.clock.now_ms() + _SETTLE_MS
         while True:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import attrs
 
 from streamlet.control.view import ControlView
-from streamlet.group.live import LiveGroup
+from streamlet.group.snapshot import GroupSnapshot
 from streamlet.scaling.present import Instance, instances
 
 #: How long an instance that has gone with tasks is given to be back: a start takes some seconds,
@@ -37,7 +37,9 @@ class Departures:
     #: Since when those without such a report have been gone.
     _gone_ms: dict[str, int] = attrs.field(factory=dict)
 
-    def look(self, group: LiveGroup, view: ControlView, now_ms: int, *, fresh: bool) -> list[str]:
+    def look(
+        self, group: GroupSnapshot, view: ControlView, now_ms: int, *, fresh: bool
+    ) -> list[str]:
         """Take the group and the control topic as they are now; a line for each bad surprise.
 
         ``fresh``: the group was read after the control topic, so that one explains the other.
@@ -82,7 +84,9 @@ class Departures:
         return f"{one.name} ended before it had handed over its tasks; others restore them"
 
 
-def departed(leaving: tuple[Instance, ...], group: LiveGroup, view: ControlView) -> list[Instance]:
+def departed(
+    leaving: tuple[Instance, ...], group: GroupSnapshot, view: ControlView
+) -> list[Instance]:
     """Those that the group does not know any more, and that took back what they reported.
 
     For one that died the leader takes it back, so one whose worker is only started again has not

@@ -11,8 +11,8 @@ from typing import TypeAlias
 import attrs
 
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError, WithdrawnError
-from streamlet.group.live import LiveGroup
-from streamlet.group.look import describe
+from streamlet.group.inspector import describe
+from streamlet.group.snapshot import GroupSnapshot
 from streamlet.scaling.cluster import Cluster
 from streamlet.scaling.departures import Departures
 from streamlet.scaling.plan import Plan
@@ -28,10 +28,10 @@ _LAST_WORD_MS = 2_000
 #: Called with the progress every time that it changes.
 Watcher: TypeAlias = Callable[[Progress], None]
 #: Called with the group each time that it is seen stable; may raise to end the following.
-Check: TypeAlias = Callable[[LiveGroup], None]
+Check: TypeAlias = Callable[[GroupSnapshot], None]
 
 
-def no_check(_: LiveGroup) -> None:
+def no_check(_: GroupSnapshot) -> None:
     """Nothing more is checked."""
 
 
@@ -48,7 +48,7 @@ class Follower:
     cluster: Cluster
     note: Callable[[str], None]
     check: Check = no_check
-    _group: LiveGroup | None = None
+    _group: GroupSnapshot | None = None
     #: Whether the control topic has to be read to its end, so that marks just written are known.
     _must_read: bool = True
 
@@ -91,7 +91,9 @@ class Follower:
             if self.cluster.stopped.wait(_LOOK_MS / 1000):
                 return False
 
-    def _look(self, plan: Plan, departures: Departures, group: LiveGroup | None) -> Progress | None:
+    def _look(
+        self, plan: Plan, departures: Departures, group: GroupSnapshot | None
+    ) -> Progress | None:
         """How far the plan is; ``group`` is None while it cannot be read."""
         if group is not None:
             self._group = group
@@ -105,7 +107,7 @@ class Follower:
             self.check(group)
         return progress(plan, self._group, view)
 
-    def _described(self) -> LiveGroup | None:
+    def _described(self) -> GroupSnapshot | None:
         """The group if it is stable or empty, with the control topic read up to now."""
         try:
             if self._must_read:
@@ -141,9 +143,10 @@ def _succeeded(departures: Departures) -> bool:
     return True
 
 
-def _stirred(group: LiveGroup, keys: Collection[str]) -> bool:
-    """Whether any of these is still treated as leaving, or anybody learns anything."""
+def _stirred(group: GroupSnapshot, keys: Collection[str]) -> bool:
+    """True if any of these is still treated as leaving, or anybody learns anything."""
     return any(
-        member.told.learner or (member.said.leaving is not None and member.said.instance in keys)
+        member.assigned.learner
+        or (member.reported.leaving is not None and member.reported.instance in keys)
         for member in group.members
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import attrs
 
 from streamlet.assignor.values import Copy, GroupState, Leaving, MemberState, Role, Rules
-from streamlet.group.live import LiveGroup, LiveMember, member_states, tasks
+from streamlet.group.snapshot import GroupSnapshot, MemberSnapshot, member_states, tasks
 from streamlet.types import TaskId
 
 
@@ -25,16 +25,16 @@ class Instance:
     member_ids: tuple[str, ...]
 
 
-def instances(group: LiveGroup) -> tuple[Instance, ...]:
+def instances(group: GroupSnapshot) -> tuple[Instance, ...]:
     """The instances of a stable group, by name."""
-    together: dict[str, list[LiveMember]] = {}
+    together: dict[str, list[MemberSnapshot]] = {}
     for member in group.members:
-        key = member.said.instance or member.described.member_id
+        key = member.reported.instance or member.described.member_id
         together.setdefault(key, []).append(member)
     return tuple(
         Instance(
             key,
-            members[0].said.name or members[0].described.client_id,
+            members[0].reported.name or members[0].described.client_id,
             tuple(member.name for member in members),
             tuple(member.described.member_id for member in members),
         )
@@ -43,7 +43,7 @@ def instances(group: LiveGroup) -> tuple[Instance, ...]:
 
 
 def present(
-    group: LiveGroup, rules: Rules, now_ms: int, leaving: Mapping[str, Leaving]
+    group: GroupSnapshot, rules: Rules, now_ms: int, leaving: Mapping[str, Leaving]
 ) -> GroupState:
     """The group as it is by now, with exactly these instances on their way out.
 
@@ -69,9 +69,9 @@ def present(
     return GroupState(tasks(group), tuple(members), generation + 1, now_ms, rules)
 
 
-def _copies(member: LiveMember, state: MemberState, generation: int) -> dict[TaskId, Copy]:
+def _copies(member: MemberSnapshot, state: MemberState, generation: int) -> dict[TaskId, Copy]:
     """What the member has now, as it would say it."""
-    told = member.told
+    told = member.assigned
     given_up = told.release.keys() | told.revoke
     copies = {
         task: attrs.evolve(copy, role=Role.DORMANT, generation=-1, ready=False)

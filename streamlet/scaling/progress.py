@@ -15,7 +15,7 @@ import attrs
 from streamlet.assignor.values import Role
 from streamlet.control.values import TaskProgress
 from streamlet.control.view import ControlView
-from streamlet.group.live import LiveGroup
+from streamlet.group.snapshot import GroupSnapshot
 from streamlet.scaling.departures import departed
 from streamlet.scaling.plan import Move, Plan
 from streamlet.types import TaskId
@@ -70,7 +70,7 @@ class Progress:
 
     @property
     def done(self) -> bool:
-        """Whether nobody is leaving any more."""
+        """True if nobody is leaving any more."""
         return not self.leaving
 
     @property
@@ -79,7 +79,7 @@ class Progress:
         return sum(step.stage == ACTIVE for step in self.steps)
 
 
-def progress(plan: Plan, group: LiveGroup, view: ControlView) -> Progress:
+def progress(plan: Plan, group: GroupSnapshot, view: ControlView) -> Progress:
     """How far the plan is.
 
     Args:
@@ -118,16 +118,16 @@ def _said(view: ControlView, going: Set[str]) -> dict[TaskId, _Found]:
     return {TaskId.parse(task.task): (name, _ORDER[stage], task) for stage, name, task in found}
 
 
-def _told(group: LiveGroup, going: Set[str]) -> dict[TaskId, _Found]:
+def _told(group: GroupSnapshot, going: Set[str]) -> dict[TaskId, _Found]:
     """What stayers were assigned, likewise."""
     stages = {Role.LEARNER: "learning", Role.PENDING: "ordered", Role.ACTIVE: ACTIVE}
     return {
         task: (member.name, stage, None)
         for role, stage in stages.items()
         for member in group.members
-        if member.said.instance not in going
+        if member.reported.instance not in going
         for task, found in member.tasks
-        if found is role and task not in member.told.release
+        if found is role and task not in member.assigned.release
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from streamlet.errors import ConfigError, RefusedError, TimedOutError
-from streamlet.group.look import Look
+from streamlet.group.inspector import GroupInspector
 from streamlet.scaling.cluster import Cluster, Situation
 from streamlet.scaling.follow import Follower
 from streamlet.scaling.leavers import in_order
@@ -152,7 +152,7 @@ class ReplaceResult:
 
 def _status(cluster: Cluster, *, check: bool) -> dict[str, Any]:
     """The status document of the application."""
-    return Look(
+    return GroupInspector(
         cluster.transport,
         cluster.admin,
         cluster.application.name,

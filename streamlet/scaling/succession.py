@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from streamlet.errors import TimedOutError
-from streamlet.group.live import LiveGroup
+from streamlet.group.snapshot import GroupSnapshot
 from streamlet.scaling.cluster import Cluster
 from streamlet.scaling.leavers import in_order
 from streamlet.scaling.present import Instance, instances
@@ -50,7 +50,7 @@ class Succession:
     #: Process ids of the new instances, as the marks have them.
     _keys: frozenset[str] = frozenset()
 
-    def look(self, group: LiveGroup) -> None:
+    def look(self, group: GroupSnapshot) -> None:
         """Take the group as it is now.
 
         Raises:

@@ -1,4 +1,4 @@
-"""How keys and values become bytes: Python types are serdes.
+"""Serdes: from Python types to bytes and back.
 
 ``serde(T)`` finds the serde of a type; ``json`` and ``avro`` make one explicitly. Nothing here
 knows topics, stores or batches.

@@ -151,7 +151,7 @@ def _refuse_unsurviving(name: str, value: Any, part: Any) -> None:
 
 
 def describe(of: Any) -> kinds.Type:
-    """What msgspec sees in a type, after making sure that JSON can carry all of it.
+    """The description of a type by msgspec, after making sure that JSON can carry all of it.
 
     Raises:
         SerdeError: it cannot; the message names the class in the way.
@@ -196,7 +196,7 @@ def _children(part: kinds.Type) -> list[kinds.Type]:
 
 
 def is_immutable(described: kinds.Type) -> bool:
-    """Whether no value of the type can change in place, at any depth."""
+    """True if no value of the type can change in place, at any depth."""
     return all(_is_frozen(part) for part in _parts(described))
 
 

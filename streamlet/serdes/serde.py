@@ -36,7 +36,7 @@ class ColumnError(SerdeError):
 
 @attrs.frozen(eq=False, repr=False, slots=True)
 class Serde(Generic[T]):
-    """How values of one type become bytes and return.
+    """Turns values of one type into bytes and back.
 
     ``encode`` and ``decode`` take one value and raise ``SerdeError``; neither ever sees None, which
     is a null key or a tombstone and stays None in both directions.
@@ -156,7 +156,7 @@ def _with_gaps(
 
 
 def _nth_present(column: Iterable[Any], count: int) -> int:
-    """Where in the column its entry number ``count`` that is not None lies."""
+    """The index of entry number ``count`` in the column that is not None."""
     places = (index for index, entry in enumerate(column) if entry is not None)
     return next(place for number, place in enumerate(places) if number == count)
 

@@ -185,7 +185,7 @@ def _fit_sink(part: Subtopology, sink: SinkNode, key: Serde[Any]) -> SinkNode:
 
 
 def is_ours(serde: Serde[Any], of: Any) -> bool:
-    """Whether it is our own serde of this type."""
+    """True if it is our own serde of this type."""
     try:
         ours = serde_of(of)
     except SerdeError:

@@ -130,7 +130,7 @@ def mapped_by(topology: Topology) -> frozenset[int]:
 
 
 def _maps(part: Subtopology, inside: frozenset[str]) -> bool:
-    """Whether each of its tasks has one partition, and none a state."""
+    """True if each of its tasks has one partition, and none a state."""
     topics = part.input_topics
     return not part.stateful and len(topics) == 1 and topics[0] not in inside
 

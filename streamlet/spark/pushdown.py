@@ -65,7 +65,7 @@ def pushed(rows: DataFrame, topology: Topology, mapped: frozenset[int]) -> DataF
 
 
 def filters(topology: Topology, mapped: frozenset[int]) -> bool:
-    """Whether there is a filter in front that SQL may be able to judge."""
+    """True if there is a filter in front that SQL may be able to judge."""
     return any(
         filter_behind(part, source) is not None
         for part in topology.subtopologies
@@ -75,7 +75,7 @@ def filters(topology: Topology, mapped: frozenset[int]) -> bool:
 
 
 def dropped(part: Subtopology, source: SourceNode) -> SqlColumn | None:
-    """Whether a row is certainly dropped; None where that cannot be said of any."""
+    """True if a row is certainly dropped; None where that cannot be said of any."""
     from pyspark.sql import functions as f
 
     found = filter_behind(part, source)
@@ -275,7 +275,7 @@ class _Translation:
 
 
 def _comparable(left: _Typed, right: _Typed) -> bool:
-    """Whether SQL compares these two as Python does."""
+    """True if SQL compares these two as Python does."""
     if left.type is right.type:
         return True
     if {left.type, right.type} != {int, float}:

@@ -54,7 +54,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._given = given
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """As ``Writer.write``."""
+        """Like ``Writer.write``."""
         return _written(self._given, iterator)
 
 

@@ -65,7 +65,7 @@ def _alike(part: Subtopology, sink: SinkNode, fold: Fold) -> bool:
 
 
 def _only_looks(node: ProcessorNode, types: set[Any]) -> bool:
-    """Whether an operator leaves values as they are; ``types`` gets what is known of theirs."""
+    """True if an operator leaves values as they are; ``types`` gets what is known of theirs."""
     context: Any = Storeless()
     operator = node.factory(context)
     if isinstance(operator, DropNullKeys | PassOn):

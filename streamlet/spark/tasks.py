@@ -91,7 +91,7 @@ class Packer:
         self._tasks = _StatelessTasks(plan)
 
     def maps(self, topic: str) -> bool:
-        """Whether a stateless task reads the topic; what it writes is packed then."""
+        """True if a stateless task reads the topic; what it writes is packed then."""
         return self._plan.readers[topic] in self._plan.mapped
 
     def mapped(self, raw: PartitionBatch) -> Iterator[Packed]:

@@ -141,7 +141,7 @@ def _source(
 
 
 def has_connector(spark: SparkSession) -> bool:
-    """Whether the session has the Java connector.
+    """True if the session has the Java connector.
 
     Raises:
         StreamletError: it is of Spark Connect, and cannot be asked.

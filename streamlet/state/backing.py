@@ -1,7 +1,7 @@
-"""What a store keeps its bytes in: the ports between ``store``/``task_state`` and a medium.
+"""The ports between ``store``/``task_state`` and the medium that keeps their bytes.
 
-An ``Engine`` holds all stores of a task on one medium, because they must be written in one piece; a
-``Backing`` is one store of it. Keys and values are bytes here; a value of None deletes.
+An ``StorageEngine`` holds all stores of a task on one medium, because they must be written in one
+piece; a ``Backing`` is one store of it. Keys and values are bytes here; a value of None deletes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Backing(Protocol):
         ...
 
 
-class Engine(Protocol):
+class StorageEngine(Protocol):
     """All stores of one task on one medium, and a few bytes that describe them (``meta``)."""
 
     @property
@@ -50,7 +50,7 @@ class Engine(Protocol):
         ...
 
     def read_meta(self) -> bytes | None:
-        """What the last write left as ``meta``."""
+        """Read the ``meta`` of the last write."""
         ...
 
     def write(self, columns: Sequence[Columns], meta: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What a changelog record looks like, and which records a reader may believe.
+"""The format of changelog records, and the rules which of them a reader may believe.
 
 A record's value is two varints, the epoch and the commit number of its writer, and then the value's
 bytes; a tombstone has no value to put them in front of and bears them in the header ``s``. All
@@ -101,7 +101,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError("no epoch and commit number before the value")
 
 
-class Reader(Protocol):
+class RecordReader(Protocol):
     """Turns records of one changelog partition, in order, into entries for a store."""
 
     #: Highest epoch met, and the highest number that was let through.
@@ -141,7 +141,7 @@ class ChangelogReader:
     Args:
         name: the partition, for messages.
         limit: apply records up to this number: the state of the commit that the reader starts from.
-            None applies all: nobody committed yet.
+            None applies all: there is no commit yet.
         highest: highest epoch met before the position that reading starts from.
     """
 
@@ -149,7 +149,7 @@ class ChangelogReader:
         self._name = name
         self._limit = limit
         self.highest = highest
-        self._rises = Rises(highest)
+        self._rises = EpochBoundaries(highest)
         self.newest = NO_STATE
         self.beyond = NO_STATE
         self.skipped: dict[bytes, int] = {}
@@ -218,16 +218,16 @@ class HoldingReader:
     def __init__(self, name: str, highest: int = 0) -> None:
         self._name = name
         self.highest = highest
-        self._rises = Rises(highest)
+        self._rises = EpochBoundaries(highest)
         #: Highest number that was let through.
         self.newest = NO_STATE
         self.beyond = NO_STATE
         self.skipped: dict[bytes, int] = {}
-        self._held: list[Run] = []
+        self._held: list[RecordRun] = []
 
     @property
     def held(self) -> int:
-        """How many records are held back."""
+        """The number of records held back."""
         return sum(len(run.keys) for run in self._held)
 
     def position(self, position: int) -> int:
@@ -265,9 +265,9 @@ class HoldingReader:
         return out_keys, out_values
 
     def settle(self, limit: StateNumber | None) -> tuple[list[bytes], list[bytes | None]]:
-        """What counts of the records held back; the rest is skipped.
+        """Decide which records held back count; the rest is skipped.
 
-        ``limit`` is the state of the commit to start from; None: nobody committed, all counts.
+        ``limit`` is the state of the commit to start from; None: there is no commit, all counts.
         """
         out_keys: list[bytes] = []
         out_values: list[bytes | None] = []
@@ -292,8 +292,8 @@ class HoldingReader:
         del self._held[:count]
 
 
-class Rises:
-    """Where in a changelog the highest epoch rose.
+class EpochBoundaries:
+    """The offsets in a changelog at which the highest epoch rose.
 
     A position that is held back must not be written down with an epoch met behind it: a reader that
     begins there again would take good records of the epoch before for a stale owner's.
@@ -312,7 +312,7 @@ class Rises:
         return max(epoch for offset, epoch in self._epochs if offset < position)
 
 
-class Run(NamedTuple):
+class RecordRun(NamedTuple):
     """Neighbouring records of one number."""
 
     state: StateNumber
@@ -327,7 +327,7 @@ def runs(
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
     headers: Sequence[Headers | None] | None,
-) -> Iterator[Run]:
+) -> Iterator[RecordRun]:
     """Records by runs of one number, in order.
 
     Those of one flush are neighbours and share their prefix. How long a run is, is found by
@@ -350,7 +350,7 @@ def runs(
         if None in run:
             raise StateError(f"{name}: a record without a key near {offsets[start]}")
         stripped = _stripped(values[start:stop], len(prefix))
-        yield Run(state, list(run), stripped, offsets[start:stop])  # type: ignore[arg-type]
+        yield RecordRun(state, list(run), stripped, offsets[start:stop])  # type: ignore[arg-type]
         start = stop
 
 
@@ -400,7 +400,7 @@ def _heads(
     stop: int,
     length: int,
 ) -> list[bytes]:
-    """What stands where a prefix of this length would; of a tombstone its whole mark."""
+    """The bytes where a prefix of this length would be; of a tombstone its whole header."""
     run = values[start:stop]
     if None not in run:
         return [value[:length] for value in run]  # type: ignore[index]
@@ -438,7 +438,7 @@ class PlainReader:
         return position
 
     def epoch_before(self, position: int) -> int:
-        """There are no epochs in a source topic."""
+        """None: a source topic has no epochs."""
         return 0
 
     def read(

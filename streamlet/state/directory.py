@@ -1,4 +1,4 @@
-"""Where state lies on disk, and who may touch it.
+"""The layout of state on disk, and the locks of its folders.
 
     <state.dir>/<application>/instance.lock   the instance: process id (kept over restarts) and pid
                               0_3/            one task
@@ -33,7 +33,7 @@ from streamlet.types import TaskId
 #: Name of the database's folder in a task's folder.
 DATABASE = "db"
 _TASK_LOCK = "task.lock"
-#: Between a task and something unique, in the name of a folder that is nobody's task now.
+#: Between a task and something unique, in the name of a folder that is no task's any more.
 _ASIDE = ".aside-"
 #: Name of the file in an application's folder that its instance holds.
 INSTANCE_LOCK = "instance.lock"
@@ -74,7 +74,7 @@ class FolderLock:
         raw = json.dumps(said).encode()
         with _naming(self.folder):
             # In place: a new file would be another lock. In one piece, filled up with spaces where
-            # more was there: whoever reads it, or is killed, never meets half of it.
+            # more was there: a reader, or a killed writer, never leaves half of it.
             os.pwrite(self._fd, raw.ljust(os.fstat(self._fd).st_size), 0)
         self.fields = said
 
@@ -89,7 +89,7 @@ class FolderLock:
     def release(self) -> None:
         """Let others have it; a second call does nothing."""
         if self._fd >= 0:
-            with suppress(OSError):  # only tells since when nobody has it; it must be let go
+            with suppress(OSError):  # only notes since when it is free; it must be let go
                 os.utime(self._fd)
             os.close(self._fd)
             self._fd = -1
@@ -119,11 +119,11 @@ class TaskFolder:
 
     @property
     def dormant_since_ms(self) -> int | None:
-        """Since when nobody has had it, wall-clock time; None: somebody has."""
+        """The wall-clock time since which it is free; None: a process has it."""
         return self.used_ms if self.holder is None else None
 
     def contents(self) -> TaskMeta | None:
-        """What the stores contain as of the last write; None if there are none.
+        """The contents of the stores as of the last write; None if there are none.
 
         Raises:
             TaskCorruptedError: the files are damaged, or hold the state of another partition.
@@ -186,7 +186,7 @@ class StateDirectory:
         return [folder for folder in self.folders() if folder.path.name == str(folder.task)]
 
     def folders(self) -> list[TaskFolder]:
-        """As ``tasks``, with those that ``rename`` set aside or, interrupted, left behind."""
+        """Like ``tasks``, with those that ``rename`` set aside or, interrupted, left behind."""
         found = []
         with _naming(self.path):
             for name in os.listdir(self.path) if self.path.exists() else []:
@@ -244,7 +244,7 @@ class StateDirectory:
         """
         lock.wipe()
         with _naming(lock.folder):
-            # The lock's file goes last: without it somebody else could move in meanwhile.
+            # The lock's file goes last: without it another process could move in meanwhile.
             (lock.folder / _TASK_LOCK).unlink(missing_ok=True)
             lock.release()
             if not os.listdir(lock.folder):
@@ -267,7 +267,7 @@ def _look_at(task: TaskId, path: Path) -> TaskFolder:
 
 
 def holder_of(file: Path) -> int | None:
-    """Pid of the process that holds a lock; None if nobody does."""
+    """Pid of the process that holds a lock; None if none does."""
     try:
         fd = os.open(file, os.O_RDWR)
     except FileNotFoundError:
@@ -297,11 +297,11 @@ def _locked(file: Path, what: str) -> int:
         except OSError:
             os.close(fd)
             raise
-        os.close(fd)  # the file was deleted between open and lock: somebody removed the folder
+        os.close(fd)  # the file was deleted between open and lock: the folder was removed
 
 
 def fields_of(file: Path) -> dict[str, str | int]:
-    """What the file of a lock says; nothing if it cannot be read."""
+    """The fields in the file of a lock; empty if it cannot be read."""
     try:
         fd = os.open(file, os.O_RDONLY)
     except OSError:

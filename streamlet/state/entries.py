@@ -102,7 +102,7 @@ def newest_complete(logs: Mapping[str, ChangelogEntries]) -> CommitEntry | None:
 
 
 def proves_later(record: StateNumber, commit: StateNumber) -> bool:
-    """Whether a record was written after a later commit than this one was accepted.
+    """True if a record was written after a later commit than this one was accepted.
 
     An owner writes number n + 1 only after commit n was accepted, and its claim is commit 0.
     """

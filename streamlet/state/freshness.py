@@ -14,7 +14,7 @@ class Freshness:
     def reached(self, position: int, now_ms: int, end: int | None) -> int | None:
         """The newest time known at which nothing was behind this position; None: none is known.
 
-        ``end`` is where the log ends at ``now_ms``, None if nobody has looked.
+        ``end`` is where the log ends at ``now_ms``, None if it is not known.
         """
         if end is not None and position >= end:
             self._seen = None

@@ -2,7 +2,7 @@
 
 An instance says there what others on its host may want to know: its name, whether SIGUSR1 drains
 it, whether it is on its way out, how many tasks it still runs and, in the end, how it ended. It is
-the lock's file, so whoever reads it knows whether the instance lives.
+the lock's file, so a reader knows whether the instance lives.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def instances(root: Path) -> list[InstanceFolder]:
 
 
 class InstanceRecord:
-    """What an instance that runs keeps in its folder; written when it changes.
+    """The record that a running instance keeps in its folder; written when it changes.
 
     Args:
         lock: the instance's, held.
@@ -67,7 +67,7 @@ class InstanceRecord:
         lock.set(name=name, drains=0, leaving_since_ms=0, tasks=0, ended="")
 
     def say(self, **fields: str | int) -> None:
-        """Change what is said; from any thread. Whoever runs does not end for want of it."""
+        """Change the record; from any thread. Write errors do not stop the caller."""
         with self._one_at_a_time:
             if all(self._lock.fields.get(name) == value for name, value in fields.items()):
                 return

@@ -1,4 +1,4 @@
-"""What lies under a ``state.dir``, for people who want to know, or want the room."""
+"""Lists the state under a ``state.dir``, for ``state list`` and ``state clean``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _read(application: str, folder: TaskFolder) -> Listed:
 
 
 def spare(found: Iterable[Listed], older_than_ms: int, now_ms: int) -> list[Listed]:
-    """Those that nobody has, and has had for so long; ``now_ms`` is wall-clock time."""
+    """Those that have been free for so long; ``now_ms`` is wall-clock time."""
     return [
         one
         for one in found

@@ -2,7 +2,7 @@
 
 A chunk keeps the last value of each key and goes to the medium in one piece, as one sorted file if
 it is large. Its size bounds the memory that a restore takes, and the time in which nothing else
-happens; whoever drives the loader bounds it.
+happens; the loader's caller bounds it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 
 class LoadTarget(Protocol):
-    """What the loader asks of a ``TaskState``."""
+    """The part of ``TaskState`` that the loader uses."""
 
     def load(
         self,

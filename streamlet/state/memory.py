@@ -12,7 +12,7 @@ from streamlet.state.backing import Columns
 class MemoryBacking:
     """A dict of bytes whose keys can be walked in order.
 
-    The sorted list of keys is put right when somebody scans: new keys wait in ``_fresh``, deleted
+    The sorted list of keys is put right at a scan: new keys wait in ``_fresh``, deleted
     ones stay in the list until half of it is gone. So writes cost what a dict costs.
     """
 
@@ -73,7 +73,7 @@ class MemoryEngine:
         return self._stores[store]
 
     def read_meta(self) -> bytes | None:
-        """What the last write left."""
+        """Read the ``meta`` of the last write."""
         return self._meta
 
     def write(self, columns: Sequence[Columns], meta: bytes) -> None:
@@ -87,7 +87,7 @@ class MemoryEngine:
         self._stores[columns.store].update(columns.keys, columns.values)
 
     def wipe(self) -> None:
-        """Start anew."""
+        """Start empty."""
         self._stores = {name: MemoryBacking() for name in self._stores}
         self._meta = None
 

@@ -1,4 +1,4 @@
-"""What is written beside a task's stores: their commit, and how far changelogs are read."""
+"""The text beside a task's stores: their commit, and how far changelogs are read."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Overlay:
         self._seen_pinned, self._seen_dirty = self._seen_dirty, 0
 
     def written(self) -> None:
-        """The pinned keys are gone; dirty ones are looked at again when somebody scans."""
+        """The pinned keys are gone; dirty ones are looked at again at a scan."""
         self._order, self._ckeys = [], {}
         self._seen_pinned = self._seen_dirty = 0
 

@@ -159,7 +159,7 @@ class RocksEngine:
         return frozenset(self._families)
 
     def is_empty(self, store: str) -> bool:
-        """Whether a store has no entry."""
+        """True if a store has no entry."""
         return next(self.backing(store).scan(None, None), None) is None
 
     def use(self, stores: Sequence[str], meta: bytes) -> None:
@@ -204,7 +204,7 @@ class RocksEngine:
         return RocksBacking(self._families[store], self._folder)
 
     def read_meta(self) -> bytes | None:
-        """What the last write left."""
+        """Read the ``meta`` of the last write."""
         found: bytes | None = _guarded(self._folder, self._db.get, _META_KEY)
         return found
 
@@ -248,7 +248,7 @@ class RocksEngine:
         _guarded(self._folder, self._families[columns.store].ingest_external_file, [path], options)
 
     def wipe(self) -> None:
-        """Delete the files and start anew."""
+        """Delete the files and start empty."""
         self._shut()
         wipe_folder(self._folder)
         self._open()
@@ -281,9 +281,9 @@ class RocksEngine:
 
 
 def read_meta(folder: Path) -> bytes | None:
-    """What the last write left as meta, without opening the stores; None if there are none.
+    """Read the meta of the last write, without opening the stores; None if there are none.
 
-    Also while somebody else has the database open.
+    Also while another process has the database open.
 
     Raises:
         TaskCorruptedError: the files are damaged or incomplete.
@@ -370,7 +370,7 @@ def start_threads() -> None:
     """Start the threads that flush and compact, unless they run already.
 
     Else the first thread that opens a database starts them, and they keep its priority for good,
-    whoever opens the databases after it.
+    the next to open the databases.
     """
     env = Env()
     env.set_low_priority_background_threads(_COMPACTIONS)

@@ -32,7 +32,7 @@ def deep_size(value: Any, depth: int = _DEPTH) -> int:
 
 
 def _parts(value: Any) -> list[Any]:
-    """What an object holds in its slots or its dict."""
+    """The objects that an object holds in its slots or its dict."""
     held = getattr(value, "__dict__", None)
     if held is not None:
         return list(held.values())

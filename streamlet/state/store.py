@@ -64,7 +64,7 @@ class CachedStore:
     def taken(
         self, keys: list[bytes], values: list[bytes | None]
     ) -> tuple[list[bytes], list[bytes | None]]:
-        """What this store took of records that somebody else wrote: as it would write them.
+        """Records of other writers that this store took, as it would write them.
 
         A record that the serdes cannot read never came through; a restore must leave it out as
         well, or the row would be unreadable, where it was missing or an older one before.
@@ -114,7 +114,7 @@ class CachedStore:
         """Say that these were written to ``cache``."""
         self.dirty.update(dict.fromkeys(ckeys))
 
-    # The way for everybody.
+    # The way for all stores.
 
     def get(self, key: Any) -> Any | None:
         """The value, or None.
@@ -199,12 +199,12 @@ class CachedStore:
         return columns
 
     def undo_drain(self) -> None:
-        """What was drained is not on its way after all: it is dirty again."""
+        """Take back a drain: the entries are dirty again."""
         self.dirty.update(self._pinned)
         self.written()
 
     def written(self) -> dict[Any, None]:
-        """What was drained is on the medium; its cache keys, which need not stay in the cache."""
+        """Note that a drain is on the medium; its cache keys need not stay in the cache."""
         done, self._pinned = self._pinned, {}
         self._overlay.written()
         return done

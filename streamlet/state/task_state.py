@@ -22,7 +22,7 @@ import attrs
 
 from streamlet.errors import StateError
 from streamlet.serdes import Serde
-from streamlet.state.backing import Backing, Columns, Engine
+from streamlet.state.backing import Backing, Columns, StorageEngine
 from streamlet.state.directory import DATABASE
 from streamlet.state.load import Loader
 from streamlet.state.memory import MemoryEngine
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class StoreLike(Protocol):
-    """What is asked of a ``topology.nodes.StoreSpec``."""
+    """The part of a ``topology.nodes.StoreSpec`` that is used here."""
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ class StoreLike(Protocol):
 
     @property
     def persistent(self) -> bool:
-        """Whether it is kept on disk."""
+        """True if it is kept on disk."""
         ...
 
     @property
@@ -119,7 +119,7 @@ class TaskState:
         memory = [s.name for s in specs if folder is None or not s.persistent]
         self._in_memory = frozenset(memory)
         self._memory = MemoryEngine(memory)
-        self._disk: Engine | None = None
+        self._disk: StorageEngine | None = None
         if folder is not None and len(memory) < len(specs):
             self._disk = self._opened(folder, [s.name for s in specs if s.persistent])
         for spec in specs:
@@ -231,7 +231,7 @@ class TaskState:
     def bound(self, most: int, by_topic: Mapping[str, int]) -> None:
         """Refuse entries that a changelog record of so many bytes cannot hold, when they are put.
 
-        ``by_topic`` are topics that take less. A store over a topic of somebody else's is not
+        ``by_topic`` are topics that take less. A store over a topic of another application is not
         written by us.
         """
         for name in self.changelogs.keys() - self.plain:
@@ -258,7 +258,7 @@ class TaskState:
         return sum(store.dirty_bytes() for store in self.stores.values())
 
     def has_dirty(self) -> bool:
-        """Whether a drain would return anything."""
+        """True if a drain would return anything."""
         return any(store.dirty for store in self.stores.values()) or any(self.again.values())
 
     # Restoring.
@@ -329,7 +329,7 @@ class TaskState:
         self._write([])
 
     def write_again(self, store: str, keys: Iterable[bytes]) -> None:
-        """Let the next drain write these keys to the changelog again: a stranger wrote them."""
+        """Let the next drain write these keys to the changelog again: a zombie wrote them."""
         self.again.setdefault(store, {}).update(dict.fromkeys(keys))
 
     def write_all_again(self, store: str) -> None:
@@ -338,7 +338,7 @@ class TaskState:
 
     @property
     def on_disk(self) -> bool:
-        """Whether all stores are."""
+        """True if all stores are on disk."""
         return not self._in_memory
 
     def wipe(self) -> None:
@@ -418,7 +418,7 @@ class TaskState:
                 self._forget(name, folder)
 
     def _lost(self, store: str, meta: TaskMeta, disk: RocksEngine) -> bool:
-        """Whether the meta speaks of entries that are not here."""
+        """True if the meta names entries that are not here."""
         read = meta.positions.get(self.changelogs[store], 0) if store in self.changelogs else 0
         if meta.on_disk is None:
             return read > 0 and (store not in disk.stores or disk.is_empty(store))
@@ -435,12 +435,12 @@ class TaskState:
             self.epochs.pop(tp, None)
             self.times.pop(tp, None)
 
-    def _engine(self, store: str) -> Engine:
+    def _engine(self, store: str) -> StorageEngine:
         if store in self._in_memory or self._disk is None:
             return self._memory
         return self._disk
 
-    def _engines(self) -> list[Engine]:
+    def _engines(self) -> list[StorageEngine]:
         return [self._memory] if self._disk is None else [self._disk, self._memory]
 
     def _backing(self, store: str) -> Backing:

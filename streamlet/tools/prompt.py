@@ -18,7 +18,7 @@ _LOOK_S = 0.2
 
 
 def can_ask(output: Output) -> bool:
-    """Whether there is somebody to answer."""
+    """True if there is somebody to answer."""
     return not output.as_json and sys.stdin.isatty()
 
 

@@ -56,7 +56,7 @@ class LiveLine:
 
     @property
     def shown(self) -> bool:
-        """Whether there is a terminal."""
+        """True if there is a terminal."""
         return self._output.draws
 
     @property
@@ -85,7 +85,7 @@ class Measures:
 
     @property
     def wanted(self) -> bool:
-        """Whether workers are to measure."""
+        """True if workers are to measure."""
         return self.exposition is not None or self.live.shown
 
     @property

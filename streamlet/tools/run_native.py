@@ -60,7 +60,7 @@ def run_native(
 
 
 def _stopped(stop: GracefulStop) -> bool:
-    """Whether a signal ends a start: there are no tasks yet that a drain could hand over."""
+    """True if a signal ends a start: there are no tasks yet that a drain could hand over."""
     return stop.asked.is_set() or stop.drain.is_set()
 
 

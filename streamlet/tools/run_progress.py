@@ -48,7 +48,7 @@ class RunProgress:
 
     @property
     def drained(self) -> bool:
-        """Whether all ended because everything they had was handed over."""
+        """True if all ended because everything they had was handed over."""
         return bool(self._members) and all(one.drained for one in self._members.values())
 
     def event(self, member: int, event: dict[str, Any]) -> None:

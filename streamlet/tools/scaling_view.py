@@ -38,7 +38,7 @@ class Asking:
 
     @property
     def asks_twice(self) -> bool:
-        """Whether all may leave: a second question, or a second --yes, is about that."""
+        """True if all may leave: a second question, or a second --yes, is about that."""
         return self._yes > 1 or (not self._yes and can_ask(self._output))
 
     def ask(self, plan: Plan) -> bool:

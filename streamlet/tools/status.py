@@ -20,7 +20,7 @@ from streamlet.tools.status_view import view
 
 if TYPE_CHECKING:
     from streamlet.control.topic import ControlTopic
-    from streamlet.group.look import Look
+    from streamlet.group.inspector import GroupInspector
 
 #: How far advice looks back under --watch.
 MOST_WINDOW_MS = 300_000
@@ -64,10 +64,10 @@ def status(
 
 
 @contextlib.contextmanager
-def _opened(common: Common, app: str) -> Iterator[Look]:
+def _opened(common: Common, app: str) -> Iterator[GroupInspector]:
     """What looks at an application, as long as the block lasts."""
     from streamlet.app import load_app
-    from streamlet.group.look import Look
+    from streamlet.group.inspector import GroupInspector
     from streamlet.group.tasks import rules_from
     from streamlet.local import open_clients, open_control
 
@@ -81,7 +81,9 @@ def _opened(common: Common, app: str) -> Iterator[Look]:
         rules = rules_from(settings, learners=True)
         read = Following(control)
         custom = ":" in app and load_app(app).assignor is not None
-        yield Look(transport, admin, application, rules=rules, control=read, custom=custom)
+        yield GroupInspector(
+            transport, admin, application, rules=rules, control=read, custom=custom
+        )
 
 
 @attrs.define
@@ -106,7 +108,7 @@ class Following:
         return self.topic.view
 
 
-def look_once(common: Common, look: Look, window_s: float = 0.0) -> bool:
+def look_once(common: Common, look: GroupInspector, window_s: float = 0.0) -> bool:
     """Look once, after watching the lag for so long; whether what was checked held."""
     if look.history is not None:
         look.exists()
@@ -119,7 +121,7 @@ def look_once(common: Common, look: Look, window_s: float = 0.0) -> bool:
     return not found["violations"]
 
 
-def look_on(common: Common, look: Look, every_s: float = 1.0) -> bool:
+def look_on(common: Common, look: GroupInspector, every_s: float = 1.0) -> bool:
     """Look until Ctrl-C; whether what was checked held the last time."""
     from rich.console import Console
     from rich.live import Live
@@ -151,7 +153,7 @@ def look_on(common: Common, look: Look, every_s: float = 1.0) -> bool:
     return held
 
 
-def _forget_old(look: Look) -> None:
+def _forget_old(look: GroupInspector) -> None:
     history = look.history
     while history and history[-1].at_ms - history[0].at_ms > MOST_WINDOW_MS:
         history.popleft()

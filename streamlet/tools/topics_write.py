@@ -74,7 +74,7 @@ def _write(common: Common, topic: str, reader: LineReader, lines: TextIO, file: 
     """Write the records of these lines; how many."""
     from streamlet.clock import SystemClock
     from streamlet.kafka.client import KafkaAdmin, KafkaSink
-    from streamlet.kafka.limits import Limits
+    from streamlet.kafka.limits import TopicLimits
     from streamlet.records.writer import DELIVERY_MS, TopicWriter
 
     admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
@@ -84,7 +84,7 @@ def _write(common: Common, topic: str, reader: LineReader, lines: TextIO, file: 
         common.bootstrap_servers,
         config,
         delivery_timeout_ms=DELIVERY_MS,
-        limits=Limits.of(admin.largest_records([topic]), config),
+        limits=TopicLimits.of(admin.largest_records([topic]), config),
         name="streamlet-topics",
     )
     with closing(sink):

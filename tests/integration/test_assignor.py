@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from examples.assignors.canary import canary
 from streamlet.app import App
 from streamlet.assignor.values import GroupState, MemberPlan, Plan
-from streamlet.group.live import read
+from streamlet.group.snapshot import read
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
@@ -42,7 +42,7 @@ class Halting:
 def shares(transport: Transport, group: str) -> Counter[str]:
     """How many tasks each instance runs; none while the group rebalances."""
     live = read(transport.describe_group(group, 10_000).result(20))
-    told = [(member.said.name, member.told) for member in live.members]
+    told = [(member.reported.name, member.assigned) for member in live.members]
     loads = {name: len(order.active) + len(order.pending) for name, order in told}
     return Counter(loads) if live.stable else Counter()
 

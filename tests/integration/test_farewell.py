@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from streamlet.clock import ManualClock
-from streamlet.kafka.alone import ALONE_MS
+from streamlet.kafka.broker_loss import ALONE_MS
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.kafka.ports import NewTopic
 from streamlet.types import TopicPartition

@@ -1,7 +1,7 @@
 """Clients of a broker that its controller does not hear from in time, again and again.
 
 While it is fenced it answers that there are no brokers at all. librdkafka believes it, and may then
-find none for minutes, without a word (see ``streamlet.kafka.alone``).
+find none for minutes, without a word (see ``streamlet.kafka.broker_loss``).
 """
 
 from __future__ import annotations

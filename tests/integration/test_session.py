@@ -23,7 +23,7 @@ from streamlet.clock import SystemClock
 from streamlet.errors import BrokerError, FencedError
 from streamlet.group.commands import CommitOutcome, Connection, NeedMetadata, RunAssignor
 from streamlet.group.member_config import MembershipConfig
-from streamlet.group.membership import State
+from streamlet.group.membership import MembershipState
 from streamlet.group.messages import (
     Answer,
     Heartbeat,
@@ -228,7 +228,10 @@ class Member:
         deadline = CLOCK.now_ms() + WAIT_MS
         while CLOCK.now_ms() < deadline:
             described = self.transport.describe_group(self.config.group, WAIT_MS).result(WAIT_S)
-            if described.state == "PreparingRebalance" and self.session.state is State.JOINING:
+            if (
+                described.state == "PreparingRebalance"
+                and self.session.state is MembershipState.JOINING
+            ):
                 return
         raise AssertionError(f"not parked: {self.session.state}")
 
@@ -385,7 +388,7 @@ def test_a_static_member_that_restarts_gets_its_tasks_without_a_rebalance(
     assert (again.generation, again.assignment) == (before.generation, before.assignment)
     assert again.member_id != before.member_id
     assert a.session.heartbeat_now(WAIT_MS)
-    assert a.session.state is State.STABLE
+    assert a.session.state is MembershipState.STABLE
     assert a.session.generation == before.generation
 
 

@@ -18,7 +18,7 @@ from streamlet.errors import (
     RecordRefusedError,
 )
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
-from streamlet.kafka.limits import Limits
+from streamlet.kafka.limits import TopicLimits
 from streamlet.kafka.ports import NewTopic
 from streamlet.types import TopicPartition
 
@@ -56,7 +56,7 @@ def test_a_record_is_refused_on_its_own_exactly_where_the_broker_would(
         sink.flush(15_000)
     sink.close()
 
-    sink = KafkaSink(bootstrap_servers, limits=Limits.of({topic: MOST}, {}))
+    sink = KafkaSink(bootstrap_servers, limits=TopicLimits.of({topic: MOST}, {}))
     before = admin.end_offsets([TopicPartition(topic, 0)])[TopicPartition(topic, 0)]
     sink.send(topic, [b"k"] * 500, [b"x" * 100] * 500)
     largest = MOST - 88

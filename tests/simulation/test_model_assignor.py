@@ -41,7 +41,7 @@ def leaders_views(rules: Rules) -> list[Broker]:
 
 
 def in_short(plan: RealPlan) -> tuple[str, str, str]:
-    """Kind, owner and heir of a plan for the one task there is."""
+    """Kind, owner and next_owner of a plan for the one task there is."""
     for member, part in plan.members.items():
         if TASK in part.active:
             return KEEP, member, ""

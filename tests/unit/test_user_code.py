@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamlet import user_code
-from streamlet.errors import told
+from streamlet.errors import error_text
 from streamlet.serdes import json as json_serde
 from streamlet.user_code import Place, raised_at
 
@@ -36,7 +36,7 @@ def line_of(function: Callable[..., object]) -> int:
 
 def test_the_line_that_raised_comes_first_with_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parent)
-    said = told(raised(divide, 0))
+    said = error_text(raised(divide, 0))
     place = f"test_user_code.py:{line_of(divide)} in divide, `return 1 // number`"
     assert said == f"{place}: ZeroDivisionError: integer division or modulo by zero"
 
@@ -47,7 +47,7 @@ def test_a_library_is_not_to_blame_but_the_line_that_called_it() -> None:
 
 def test_a_builtin_has_no_line() -> None:
     assert raised_at(raised(int, "x")) is None
-    assert told(raised(int, "x")).startswith("ValueError: invalid literal")
+    assert error_text(raised(int, "x")).startswith("ValueError: invalid literal")
 
 
 def test_our_own_lines_are_never_named() -> None:

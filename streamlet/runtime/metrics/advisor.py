@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 
 from streamlet.errors import StreamletError
-from streamlet.group.look import Look
+from streamlet.group.inspector import GroupInspector
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Advisor:
 
     def __init__(
         self,
-        opened: Callable[[], AbstractContextManager[Look]],
+        opened: Callable[[], AbstractContextManager[GroupInspector]],
         leads: Callable[[], bool],
         *,
         look_s: float = LOOK_S,
@@ -72,7 +72,7 @@ class Advisor:
             finally:
                 self.advice = None
 
-    def _lead(self, look: Look) -> None:
+    def _lead(self, look: GroupInspector) -> None:
         history = look.history
         assert history is not None
         while self._leads():

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import attrs
 
 from streamlet.group.handover import Handover
-from streamlet.group.handover_values import OURS, Claim, Stage
+from streamlet.group.handover_values import OURS, Claim, ClaimStage
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
@@ -110,7 +110,7 @@ def lags_of(rules: Handover) -> dict[TaskId, tuple[str, int]]:
 def _role(claim: Claim) -> str | None:
     if claim.stage in OURS:
         return "active"
-    return "pending" if claim.stage is Stage.WAITING else None
+    return "pending" if claim.stage is ClaimStage.WAITING else None
 
 
 def measure(

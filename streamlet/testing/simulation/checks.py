@@ -21,7 +21,7 @@ from streamlet.assignor.validate import validate
 from streamlet.assignor.values import GroupState, Plan, Role, Violation
 from streamlet.group.commands import Fail
 from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.handover_values import OURS, Stage
+from streamlet.group.handover_values import OURS, ClaimStage
 from streamlet.group.leader import Assignor
 from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer
 from streamlet.testing.simulation.cluster import task_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from streamlet.testing.simulation.world import World
 
 #: The group's name in the fake coordinator is the world's; rules about members need it not.
-_OPEN = OURS | {Stage.WAITING}
+_OPEN = OURS | {ClaimStage.WAITING}
 
 
 @attrs.frozen

@@ -100,7 +100,7 @@ class Cluster:
         return [self.label(task) for task in sorted(tasks)]
 
     def is_stateful(self, task: TaskId) -> bool:
-        """Whether the task has state."""
+        """True if the task has state."""
         return self.specs[task].stateful
 
     def truncate(self, task: TaskId) -> None:

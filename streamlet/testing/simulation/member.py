@@ -17,6 +17,7 @@ from streamlet.assignor.values import Copy, MemberState, Role
 from streamlet.config import Settings
 from streamlet.group.commands import (
     Abandon,
+    BlockJoinResult,
     Command,
     CommitOutcome,
     CommitResult,
@@ -24,10 +25,9 @@ from streamlet.group.commands import (
     Fail,
     FetchResult,
     FindCoordinator,
-    HoldResult,
     JoinDue,
-    Left,
     LoseTasks,
+    MembershipEnded,
     NeedMetadata,
     RunAssignor,
     Send,
@@ -38,17 +38,17 @@ from streamlet.group.events import (
     CommitWanted,
     CoordinatorFound,
     Event,
-    FlipOrdered,
     MetadataReady,
+    MigrationOrdered,
     ProgressMade,
     RejoinWanted,
-    Start,
+    StartMembership,
 )
 from streamlet.group.handover import Handover
-from streamlet.group.handover_values import OURS, HandoverRules, Stage
+from streamlet.group.handover_values import OURS, ClaimStage, HandoverRules
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import Membership
-from streamlet.group.states import ENDED, State
+from streamlet.group.states import ENDED, MembershipState
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
 from streamlet.group.values import Assignment
 from streamlet.testing.simulation.cluster import Instance
@@ -62,7 +62,7 @@ GROUP = "simulated"
 #: Less than a step lasts: owners take no turns here, so nobody is late with giving up.
 FAREWELL_MS = 250
 
-_Message: TypeAlias = CommitResult | FetchResult | HoldResult | JoinDue
+_Message: TypeAlias = CommitResult | FetchResult | BlockJoinResult | JoinDue
 
 
 def _heartbeat_ms(settings: Settings) -> int:
@@ -102,7 +102,7 @@ class SimMember:
         static = None if spec.instance_id is None else f"{spec.instance_id}-{number}"
         self.mode = spec.mode or settings.stream_rebalancing_mode
         rules = HandoverRules.from_settings(settings)
-        rules = attrs.evolve(rules, static=static is not None, farewell_ms=FAREWELL_MS)
+        rules = attrs.evolve(rules, static=static is not None, confirm_delay_ms=FAREWELL_MS)
         rules = attrs.evolve(rules, stops_at_joins=self.mode == "eager")
         types = types_for(self.mode)
         if protocol_type is not None and protocol_type != types[0]:
@@ -169,25 +169,25 @@ class SimMember:
 
     @property
     def live(self) -> bool:
-        """Whether the process runs and is, or wants to be, a member."""
+        """True if the process runs and is, or wants to be, a member."""
         return self.alive_process and self.ended is None
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is under way but processing and its commits."""
+        """True if nothing is under way but processing and its commits."""
         if self._inbox or self._slot is not None or self._next:
             return False
         machine = self.machine
-        quiet = machine.state is State.STABLE or machine.state in ENDED
+        quiet = machine.state is MembershipState.STABLE or machine.state in ENDED
         handover, worker = self.handover, self.worker
         return quiet and not (handover.busy or handover.confirming or worker.busy)
 
     def alive(self) -> bool:
-        """Whether the group has heard of us within the session timeout."""
+        """True if the group has heard of us within the session timeout."""
         since_ms = self.world.now_ms - self.machine.last_heartbeat_ms
         return since_ms < self.config.session_timeout_ms
 
-    def tasks(self, *stages: Stage) -> set[TaskId]:
+    def tasks(self, *stages: ClaimStage) -> set[TaskId]:
         """Tasks with a claim in one of these stages."""
         return {t for t, claim in self.handover.claims.items() if claim.stage in stages}
 
@@ -221,7 +221,7 @@ class SimMember:
     def start(self) -> None:
         """Begin to join."""
         self.protocol.leaving = self.handover.leaving = self.instance.leaving
-        self.feed(Start())
+        self.feed(StartMembership())
 
     def receive(self, event: Event) -> None:
         """Something came over the network, or time passed."""
@@ -276,18 +276,18 @@ class SimMember:
                 self._slot, self._deferral_ms = (command, orders), orders.deferral_deadline_ms
                 flip = orders.flip
                 if flip is not None and flip.protocol_type != self.protocol.protocol_type:
-                    self._next.append(FlipOrdered(flip.protocol_type, command.generation))
+                    self._next.append(MigrationOrdered(flip.protocol_type, command.generation))
                 self.wake_worker()
             case LoseTasks():
                 self._slot = None
                 self.loss_unseen = True
                 self.handover.lost()
                 self.wake_worker()
-            case CommitResult() | FetchResult() | HoldResult() | JoinDue():
+            case CommitResult() | FetchResult() | BlockJoinResult() | JoinDue():
                 self._tell(command)
             case WakeAt(at_ms):
                 self.wake_at(at_ms)
-            case Fail() | Left():
+            case Fail() | MembershipEnded():
                 self.ended = command
                 self.world.member_ended(self)
             case _:
@@ -380,7 +380,7 @@ class SimMember:
                 self.worker.on_commit(message)
             case FetchResult():
                 self.worker.on_fetch(message)
-            case HoldResult(token, granted):
+            case BlockJoinResult(token, granted):
                 self.handover.hold(token, granted, self.world.now_ms)
             case JoinDue(token, generation, flip):
                 self.handover.join_due(token, self.world.now_ms, generation, flip=flip)

@@ -42,7 +42,7 @@ class RandomRun:
 
     @property
     def held(self) -> bool:
-        """Whether no rule was broken."""
+        """True if no rule was broken."""
         return self.scenario is None
 
     def as_json(self) -> Json:

@@ -215,7 +215,7 @@ def _part(part: Mapping[str, Any], joined: Mapping[str, Any]) -> str:
     ready, learned = set(joined["ready"]), set(part["being_learned"])
     words = [f"{task}~" if task in learned else task for task in part["active"]]
     words = [word for word in words if word not in part["release"]]
-    words += [f"{task}→{heir}" for task, heir in part["release"].items()]
+    words += [f"{task}→{next_owner}" for task, next_owner in part["release"].items()]
     words += [f"{task}←{owner}" for task, owner in part["pending"].items()]
     words += [f"-{task}" for task in part["revoke"]]
     words += [f"({task}{'!' if task in ready else ''})" for task in part["learner"]]

@@ -298,7 +298,7 @@ class Simulation:
         return learners
 
     def _is_fixpoint(self, plan: Plan) -> bool:
-        """Whether everybody would be told what it does already, and nothing is to follow."""
+        """True if everybody would be told what it does already, and nothing is to follow."""
         if plan.follow_up_ms is not None or plan.unassigned:
             return plan.follow_up_ms is None and bool(plan.unassigned)
         for member in self.world.members:
@@ -341,7 +341,7 @@ class Outcome:
 
     @property
     def held(self) -> bool:
-        """Whether everything expected came true and no rule was broken."""
+        """True if everything expected came true and no rule was broken."""
         return not self.result["violations"]
 
 

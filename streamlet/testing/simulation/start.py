@@ -14,8 +14,8 @@ from streamlet.group import wire
 from streamlet.group.commands import Command, Deliver, NeedMetadata, Send, WakeAt
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.envelope import CONSUMER, STREAM, open_subscription
-from streamlet.group.events import Answered, CoordinatorFound, Event, MetadataReady, Start
-from streamlet.group.handover_values import Stage
+from streamlet.group.events import Answered, CoordinatorFound, Event, MetadataReady, StartMembership
+from streamlet.group.handover_values import ClaimStage
 from streamlet.group.messages import (
     JoinGroup,
     JoinGroupAnswer,
@@ -74,7 +74,7 @@ def _join(
 ) -> tuple[JoinGroup, bytes]:
     """Lead one member through its join; its request and what it was assigned."""
     member_id, leader = ids
-    _tell(member, Start())
+    _tell(member, StartMembership())
     need = _only(NeedMetadata, _tell(member, CoordinatorFound("coordinator")))
     protocols = member.protocol.subscribe(need, {})
     kind = member.protocol.protocol_type
@@ -156,7 +156,7 @@ def _run(world: World, member: SimMember, held: Held) -> None:
 def _running(world: World, member: SimMember, task: TaskId) -> Period:
     number = StateNumber(1, 1)
     claim = member.handover.claims[task]
-    claim.stage, claim.claimed = Stage.RUNNING, True
+    claim.stage, claim.claimed = ClaimStage.RUNNING, True
     by = member.machine.member_id
     period = Period(task, True, 1, 1, True, by, number, 1, 1)
     member.worker.periods[task] = period

@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, assert_never
 from streamlet.group.commands import CommitOutcome, CommitResult, FetchOutcome, FetchResult
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.events import (
+    BlockJoinWanted,
     CommitWanted,
     FetchWanted,
-    HoldEnded,
-    HoldWanted,
     LeaveWanted,
     RejoinWanted,
+    UnblockJoinWanted,
 )
 from streamlet.group.handover_values import (
     Activate,
-    AskHold,
+    BlockJoin,
     Close,
     CommitLast,
     Decision,
-    EndHold,
-    Leave,
+    LeaveForGood,
     PollMarks,
     Positions,
     Reclaim,
     Rejoin,
-    Resume,
+    ResumeTask,
     SetCopies,
     Stop,
+    UnblockJoin,
 )
 from streamlet.testing.simulation.cluster import changelog_of, input_of
 from streamlet.testing.simulation.periods import Commit, Part, Period
@@ -71,7 +71,7 @@ class SimWorker:
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way besides processing and its commits."""
+        """True if something is under way besides processing and its commits."""
         claims = any(p.running and not p.claimed for p in self.periods.values())
         return bool(claims or self._unit or self.stopping or (self._commit and self._commit.unit))
 
@@ -104,25 +104,25 @@ class SimWorker:
             case Stop(tasks):
                 for task in tasks:
                     self.periods[task].running = False
-            case Resume(task):
+            case ResumeTask(task):
                 self._unit = None  # an assignment or a refusal has overtaken it
                 self.periods[task].running = True
             case Close(task):
                 self._close(task)
             case SetCopies(learner, standby):
                 self._follow(learner | standby)
-            case AskHold(token, generation, _):
-                member.feed(HoldWanted(token, generation))
-            case EndHold(token):
+            case BlockJoin(token, generation, _):
+                member.feed(BlockJoinWanted(token, generation))
+            case UnblockJoin(token):
                 self._unit = None
-                member.feed(HoldEnded(token))
+                member.feed(UnblockJoinWanted(token))
             case CommitLast():
                 self._unit = decision
             case PollMarks(tasks):
                 self._fetches[self._fetch(tasks)] = tasks
             case Rejoin(reason):
                 member.feed(RejoinWanted(reason))
-            case Leave(reason):
+            case LeaveForGood(reason):
                 member.instance.drained = True
                 member.feed(LeaveWanted(reason))
             case _:

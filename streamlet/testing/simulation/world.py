@@ -197,7 +197,7 @@ class World:
         self._prompted = preparing
 
     def quiet(self) -> bool:
-        """Whether nothing immediate remains; processes that stand still do not count."""
+        """True if nothing immediate remains; processes that stand still do not count."""
         if self.network.traffic:
             return False
         if not all(member.settled for member in self.members if not member.paused):
@@ -308,7 +308,7 @@ class World:
         self.network.cut()
 
     def was_forgotten(self, member: SimMember) -> bool:
-        """Whether a member was fenced because the coordinator failed over."""
+        """True if a member was fenced because the coordinator failed over."""
         fenced = isinstance(member.ended, Fail) and isinstance(member.ended.error, FencedError)
         return fenced and self.failed_over
 
@@ -332,7 +332,7 @@ class World:
         return found if found in self.members else None
 
     def accepts(self, member: SimMember) -> bool:
-        """Whether a commit of the member's worker would be taken now."""
+        """True if a commit of the member's worker would be taken now."""
         if member.loss_unseen:
             return False  # it is turned away before it is sent, whatever id the member has by now
         view = self.coordinator.view(GROUP)

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as RawPartition
 
 from streamlet.errors import UnreachableError
-from streamlet.kafka.alone import Alone
+from streamlet.kafka.broker_loss import BrokerLossDetector
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.types import TopicPartition
 
@@ -48,7 +48,8 @@ class Load:
     """Produces records of ``k0`` to ``k<keys-1>`` with values 0, 1, 2, …, from a thread.
 
     ``produced`` is what is in the topic once the load has ended; a broker that is away for a while
-    only delays it, also where librdkafka never looks for it again (see ``streamlet.kafka.alone``).
+    only delays it, also where librdkafka never looks for it again (see
+    ``streamlet.kafka.broker_loss``).
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Load:
         self._go_on_with_another()
 
     def _open(self) -> Producer:
-        self._alone = Alone()
+        self._alone = BrokerLossDetector()
         return Producer(
             {
                 "bootstrap.servers": self._servers,

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from streamlet.config import Settings
-from streamlet.group.look import Look
+from streamlet.group.inspector import GroupInspector
 from streamlet.group.tasks import rules_from
 from streamlet.group.transport import Transport
 from tests.integration.chaos.checks import assert_counts_exact, contents
@@ -78,7 +78,7 @@ def assert_settled(cluster: Cluster) -> None:
     """
     transport = Transport(cluster.servers, client_id="look")
     rules = rules_from(Settings.load(), learners=True)
-    look = Look(transport, cluster.admin, cluster.name, True, rules)
+    look = GroupInspector(transport, cluster.admin, cluster.name, True, rules)
     seen: list[object] = []
 
     def at_rest() -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from streamlet.config import Settings
-from streamlet.group.look import Look
+from streamlet.group.inspector import GroupInspector
 from streamlet.group.tasks import rules_from
 from streamlet.group.transport import Transport
 from tests.integration.chaos.checks import assert_complete_and_in_order, go_on
@@ -75,7 +75,7 @@ def await_standbys(cluster: Cluster) -> None:
     """Wait until every task has a standby."""
     transport = Transport(cluster.servers, client_id="look")
     rules = rules_from(Settings.load(overrides=["num.standby.replicas=1"]), learners=True)
-    look = Look(transport, cluster.admin, cluster.name, rules=rules)
+    look = GroupInspector(transport, cluster.admin, cluster.name, rules=rules)
 
     def there() -> bool:
         instances = look.now()["instances"]

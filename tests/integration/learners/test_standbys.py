@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from streamlet.assignor.values import Role
-from streamlet.group.live import LiveGroup
-from streamlet.group.look import describe
+from streamlet.group.inspector import describe
+from streamlet.group.snapshot import GroupSnapshot
 from streamlet.group.transport import Transport
 from streamlet.types import TaskId
 from tests.integration.chaos.checks import go_on
@@ -29,9 +29,9 @@ class Generations:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._transport = Transport(cluster.servers, client_id="look")
-        self.seen: dict[int, LiveGroup] = {}
+        self.seen: dict[int, GroupSnapshot] = {}
 
-    def now(self) -> LiveGroup | None:
+    def now(self) -> GroupSnapshot | None:
         """The group as it is, None while it rebalances."""
         live = describe(self._transport, self._cluster.name)
         if not live.stable:
@@ -52,30 +52,30 @@ class Generations:
         return [(generation, sorted(lost)) for generation, lost in found.items() if lost]
 
 
-def caught_up(live: LiveGroup) -> set[TaskId]:
+def caught_up(live: GroupSnapshot) -> set[TaskId]:
     """Tasks of which a member had a standby that had caught up when it joined."""
     return {
         task
         for member in live.members
-        for task, copy in member.said.copies.items()
+        for task, copy in member.reported.copies.items()
         if copy.role is Role.STANDBY and copy.ready
     }
 
 
-def warm(live: LiveGroup) -> set[TaskId]:
+def warm(live: GroupSnapshot) -> set[TaskId]:
     """Tasks of which a member goes on with a standby that is warm, or with what it hands over."""
     return {
         task
         for member in live.members
-        for task in member.told.standby
-        if task in member.told.release
-        or (task in member.said.copies and member.said.copies[task].ready)
+        for task in member.assigned.standby
+        if task in member.assigned.release
+        or (task in member.reported.copies and member.reported.copies[task].ready)
     }
 
 
-def standbys(live: LiveGroup) -> dict[str, frozenset[TaskId]]:
+def standbys(live: GroupSnapshot) -> dict[str, frozenset[TaskId]]:
     """The standbys of each instance of one member."""
-    return {member.name.removesuffix("-0"): member.told.standby for member in live.members}
+    return {member.name.removesuffix("-0"): member.assigned.standby for member in live.members}
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def make_generations() -> Iterator[Callable[[Cluster], Generations]]:
 
 
 def await_standbys(
-    cluster: Cluster, generations: Generations, names: str, fits: Callable[[LiveGroup], bool]
+    cluster: Cluster, generations: Generations, names: str, fits: Callable[[GroupSnapshot], bool]
 ) -> None:
     """Wait until these instances run tasks, each task has one standby, and all of them fit.
 
@@ -153,15 +153,15 @@ def test_standbys_leave_the_rack_of_the_active_when_their_successors_are_warm(
     generations = make_generations(cluster)
     racks = {"a": "x", "b": "x", "c": "y"}
 
-    def apart(live: LiveGroup) -> bool:
-        racks_of = {member.name: member.said.tags["rack"] for member in live.members}
+    def apart(live: GroupSnapshot) -> bool:
+        racks_of = {member.name: member.reported.tags["rack"] for member in live.members}
         active = {
             t: racks_of[m.name] for m in live.members for t, role in m.tasks if role == "active"
         }
         return all(
             active.get(task) != racks_of[member.name]
             for member in live.members
-            for task in member.told.standby
+            for task in member.assigned.standby
         )
 
     a, b = (started(cluster, name, "--tag", f"rack={racks[name]}") for name in "ab")

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-from streamlet.group.look import Look
+from streamlet.group.inspector import GroupInspector
 from streamlet.group.transport import Transport
 from streamlet.types import TopicPartition
 from tests.integration.chaos.support import Cluster, Instance, wait_for
@@ -51,7 +51,7 @@ def roll(cluster: Cluster, instances: Sequence[Instance], mode: str) -> list[Ins
 def await_group(cluster: Cluster, protocol_type: str, mode: str) -> None:
     """Wait until the group is of this type and says that it is in this mode."""
     transport = Transport(cluster.servers, client_id="look")
-    look = Look(transport, cluster.admin, cluster.name)
+    look = GroupInspector(transport, cluster.admin, cluster.name)
     seen: list[dict[str, Any]] = []
 
     def is_so() -> bool:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from streamlet.config import Settings
 from streamlet.errors import NotFoundError
-from streamlet.group.look import Look
+from streamlet.group.inspector import GroupInspector
 from streamlet.group.tasks import rules_from
 from streamlet.group.transport import Transport
 from streamlet.tools.main import build
@@ -84,7 +84,7 @@ def look(cluster: Cluster) -> dict[str, Any]:
     transport = Transport(cluster.servers, client_id="look")
     try:
         rules = rules_from(Settings.load(), learners=True)
-        return Look(transport, cluster.admin, cluster.name, True, rules).now()
+        return GroupInspector(transport, cluster.admin, cluster.name, True, rules).now()
     finally:
         transport.close()
 

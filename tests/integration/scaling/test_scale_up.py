@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from streamlet.config import Settings
-from streamlet.group.look import Look
+from streamlet.group.inspector import GroupInspector
 from streamlet.group.tasks import rules_from
 from streamlet.group.transport import Transport
 from tests.integration.chaos.support import Cluster, Watch, wait_for
@@ -73,7 +73,7 @@ class Rounds:
     def __init__(self, cluster: Cluster) -> None:
         rules = rules_from(Settings.load(SETTINGS), learners=True)
         self._transport = Transport(cluster.servers, client_id="look")
-        self._look = Look(self._transport, cluster.admin, cluster.name, True, rules)
+        self._look = GroupInspector(self._transport, cluster.admin, cluster.name, True, rules)
         self.violations: list[object] = []
         self.learning: list[int] = []
 

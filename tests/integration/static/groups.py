@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from streamlet.group.look import Look
+from streamlet.group.inspector import GroupInspector
 from streamlet.group.transport import Transport
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 
@@ -58,7 +58,7 @@ class Watcher:
 
     def look(self) -> dict[str, Any]:
         """The status document."""
-        return Look(self.transport, self.cluster.admin, self.cluster.name).now()
+        return GroupInspector(self.transport, self.cluster.admin, self.cluster.name).now()
 
     def seen(self) -> Seen:
         """The group now, once it is stable."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from streamlet.state.changelog import ChangelogReader, HoldingReader, Reader, encode_column
+from streamlet.state.changelog import ChangelogReader, HoldingReader, RecordReader, encode_column
 from streamlet.types import StateNumber
 from tests.simulation.model.folders import Commit, Entry, FolderRules, Held
 
@@ -52,7 +52,7 @@ def _encoded(skipped: Skipped) -> list[tuple[bytes, int]]:
     return [(key.encode(), offset) for key, offset in skipped]
 
 
-def _feed(reader: Reader, offset: int, entry: Entry) -> list[tuple[str, str | None]]:
+def _feed(reader: RecordReader, offset: int, entry: Entry) -> list[tuple[str, str | None]]:
     value = None if entry.value is None else entry.value.encode()
     values, headers = encode_column(StateNumber(entry.epoch, entry.number), [value])
     return _decoded(*reader.read([offset], [entry.key.encode()], values, headers))

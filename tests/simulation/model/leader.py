@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from streamlet.assignor.claims import Claim, resolve
+from streamlet.assignor.claims import Ownership, resolve
 from streamlet.assignor.order import NOBODY, View
 from streamlet.assignor.values import Copy, GroupState, MemberState, Role, TaskInfo
 from streamlet.assignor.values import Rules as Settings
@@ -53,7 +53,7 @@ def _copy(said: Said) -> Copy:
 
 
 @cache
-def _claim(words: Words) -> Claim:
+def _claim(words: Words) -> Ownership:
     return resolve(View.of(group_of(words)))[0]
 
 

@@ -295,7 +295,7 @@ def shown(plan: Plan) -> str:
             ("-", part.revoke),
         ):
             mine += [f"{sign}{task}" for task in sorted(tasks)]
-        mine += [f"{task}->{heir}" for task, heir in sorted(part.release.items())]
+        mine += [f"{task}->{next_owner}" for task, next_owner in sorted(part.release.items())]
         mine += [f"{task}<-" for task in sorted(part.pending)]
         words.append(f"{name}({' '.join(mine)}{' leave' if part.leave else ''})")
     ends = f" follow {plan.follow_up_ms}" if plan.follow_up_ms is not None else ""

@@ -307,8 +307,8 @@ def test_the_busier_member_of_an_instance_gives_first() -> None:
 def test_who_joins_amid_hand_overs_has_its_share_planned_once_they_are_over() -> None:
     """C was to have three of eight among three; nobody would ask again when it has them."""
     tasks = "0_0 0_1 0_2 0_3 0_4 0_5 0_6 0_7"
-    giver, heir = member("A", active=tasks), member("C", pending="0_1 0_4 0_5")
-    early = planned(group(giver, member("B", pending="0_0 0_6"), heir, member("D")))
+    giver, next_owner = member("A", active=tasks), member("C", pending="0_1 0_4 0_5")
+    early = planned(group(giver, member("B", pending="0_0 0_6"), next_owner, member("D")))
     assert len(early.members["D"].learner) == 1
     assert early.follow_up_ms == NOW + RELEASE_MS
     assert early.out_of_band == ("i-C", "i-D")
@@ -325,15 +325,15 @@ def test_who_joins_amid_hand_overs_has_its_share_planned_once_they_are_over() ->
 
 
 def test_hand_overs_that_end_where_they_should_need_no_further_round() -> None:
-    giver, heir = member("A", active="0_0 0_1 0_2 0_3"), member("B", pending="0_0 0_1")
-    assert planned(group(giver, heir)).follow_up_ms is None
+    giver, next_owner = member("A", active="0_0 0_1 0_2 0_3"), member("B", pending="0_0 0_1")
+    assert planned(group(giver, next_owner)).follow_up_ms is None
 
 
 def test_nor_do_those_that_end_as_near_as_they_can() -> None:
     """The heavy one is too much for either."""
     heavy = {task("0_0"): 9, task("0_1"): 1}
-    giver, heir = member("A", active="0_0 0_1"), member("B", pending="0_1")
-    state = group(giver, heir)
+    giver, next_owner = member("A", active="0_0 0_1"), member("B", pending="0_1")
+    state = group(giver, next_owner)
     weighted = tuple(attrs.evolve(one, weight=heavy[one.task]) for one in state.tasks)
     plan = planned(attrs.evolve(state, tasks=weighted))
     assert plan.out_of_band == ("i-A", "i-B")

@@ -26,7 +26,7 @@ def part(
         learner=frozenset(ids(learner)),
         standby=frozenset(ids(standby)),
         revoke=frozenset(ids(revoke)),
-        release={task(name): heir for name, heir in (release or {}).items()},
+        release={task(name): next_owner for name, next_owner in (release or {}).items()},
         pending={task(name): owner for name, owner in (pending or {}).items()},
         awaited=frozenset(ids(awaited)),
     )
@@ -124,8 +124,8 @@ def test_u3_a_hand_over_inside_an_instance_is_no_second_copy() -> None:
 
 @pytest.mark.parametrize("role", ["learner", "ready", "standby", "caught_up"])
 def test_u3_an_heir_that_reads_the_folder_keeps_its_owner_out_of_it(role: str) -> None:
-    heir = member("B", instance="x", **{role: "0_0"})  # type: ignore[arg-type]
-    crew = (member("A", active="0_0", instance="x"), heir)
+    next_owner = member("B", instance="x", **{role: "0_0"})  # type: ignore[arg-type]
+    crew = (member("A", active="0_0", instance="x"), next_owner)
     parts = {"A": part(release={"0_0": "B"}), "B": part(pending={"0_0": "A"})}
     assert rules(group(*crew), parts) == ["U3"]
 

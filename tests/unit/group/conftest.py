@@ -11,15 +11,15 @@ import pytest
 
 from streamlet.group.commands import (
     Abandon,
+    BlockJoinResult,
     Command,
     CommitResult,
     Deliver,
     Fail,
     FetchResult,
     FindCoordinator,
-    HoldResult,
-    Left,
     LoseTasks,
+    MembershipEnded,
     NeedMetadata,
     RunAssignor,
     Send,
@@ -35,7 +35,7 @@ from streamlet.group.events import (
     MetadataReady,
     ProgressMade,
     RequestFailed,
-    Start,
+    StartMembership,
     Tick,
 )
 from streamlet.group.member_config import MembershipConfig
@@ -141,7 +141,7 @@ class ByHand:
 
     def start(self) -> list[Command]:
         """Start and find the coordinator; the machine asks for its description."""
-        self.tell(Start())
+        self.tell(StartMembership())
         return self.tell(CoordinatorFound("one"))
 
     def join(self, member_id: str = "a", generation: int = 1) -> ByHand:
@@ -236,7 +236,7 @@ class World:
             assign or (lambda run: {m.member_id: m.metadata for m in run.members}),
         )
         self.seats[name] = seat
-        self.tell(seat, Start())
+        self.tell(seat, StartMembership())
         return seat
 
     def tell(self, seat: Seat, event: Event) -> None:
@@ -270,11 +270,11 @@ class World:
                 seat.commits[token] = command
             case FetchResult(token):
                 seat.fetches[token] = command
-            case HoldResult(token, granted):
+            case BlockJoinResult(token, granted):
                 seat.holds[token] = granted
             case WakeAt(at_ms):
                 seat.wake_ms = at_ms
-            case Fail() | Left():
+            case Fail() | MembershipEnded():
                 seat.ended = command
             case Abandon():
                 pass

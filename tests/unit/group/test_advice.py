@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.group.advice import Advice, InstanceLoad, Observation, advise
+from streamlet.group.advice import Advice, InstanceSample, Observation, advise
 from streamlet.types import TopicPartition
 
 P0, P1 = TopicPartition("in", 0), TopicPartition("in", 1)
@@ -18,8 +18,8 @@ def seen(at_s: float, *positions: tuple[int, int]) -> Observation:
     return Observation(round(at_s * 1000), committed, ends)
 
 
-def staying(count: int, busy: float | None = None, members: int = 1) -> list[InstanceLoad]:
-    return [InstanceLoad(f"h{n}", members, members, busy) for n in range(count)]
+def staying(count: int, busy: float | None = None, members: int = 1) -> list[InstanceSample]:
+    return [InstanceSample(f"h{n}", members, members, busy) for n in range(count)]
 
 
 def moving(arriving: int, processed: int, lag: int, seconds: int = 60) -> list[Observation]:
@@ -72,7 +72,7 @@ def test_without_a_lag_it_goes_by_how_busy_they_are(
 
 
 def test_one_that_does_not_tell_how_busy_it_is_keeps_the_number() -> None:
-    found = advise(moving(1_000, 1_000, 0), [*staying(3, 0.1), InstanceLoad("old")], tasks=24)
+    found = advise(moving(1_000, 1_000, 0), [*staying(3, 0.1), InstanceSample("old")], tasks=24)
     assert found.instances == 4
     assert "not known" in found.reasons[0]
 
@@ -96,11 +96,11 @@ def test_a_partition_that_holds_the_others_up_is_named() -> None:
 
 
 def test_leaving_instances_are_not_counted_on() -> None:
-    instances = [*staying(1), InstanceLoad("going", leaving=True)]
+    instances = [*staying(1), InstanceSample("going", leaving=True)]
     found = advise(moving(1_000, 500, 30_000), instances, tasks=24)
     assert found.current == 1
     assert found.instances == 3
-    nobody = advise(moving(1_000, 0, 30_000), [InstanceLoad("going", leaving=True)], tasks=24)
+    nobody = advise(moving(1_000, 0, 30_000), [InstanceSample("going", leaving=True)], tasks=24)
     assert (nobody.instances, nobody.current) == (1, 0)
 
 

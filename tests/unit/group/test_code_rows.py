@@ -22,8 +22,8 @@ from streamlet.group.commands import (
     FetchOutcome,
     FetchResult,
     FindCoordinator,
-    Left,
     LoseTasks,
+    MembershipEnded,
     NeedMetadata,
     Send,
 )
@@ -32,7 +32,7 @@ from streamlet.group.events import (
     FetchWanted,
     LeaveWanted,
     RejoinWanted,
-    Start,
+    StartMembership,
 )
 from streamlet.group.messages import (
     Committed,
@@ -45,7 +45,7 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
-from streamlet.group.states import State
+from streamlet.group.states import MembershipState
 from streamlet.types import TopicPartition
 
 KIND = RequestKind
@@ -142,7 +142,7 @@ def joins(member: Any, commands: list[Command]) -> str:
 
 def on_find(by_hand: Any, code: int) -> str:
     member = by_hand()
-    member.tell(Start())
+    member.tell(StartMembership())
     commands = member.tell(CoordinatorNotFound(code))
     if (end := end_of(commands)) is not None:
         return end
@@ -165,7 +165,7 @@ def on_join(by_hand: Any, code: int) -> str:
     member.tell(RejoinWanted("changed"))
     member.describe()
     commands = member.answer(JoinGroupAnswer(code, 2, "stream", "p", "boss", "a"), JoinGroup)
-    if member.machine.state is State.SYNCING:
+    if member.machine.state is MembershipState.SYNCING:
         return "goes on"
     return joins(member, commands)
 
@@ -199,9 +199,9 @@ def on_leave(by_hand: Any, code: int) -> str:
     member = by_hand().join()
     member.tell(LeaveWanted("enough"))
     commands = member.answer(LeaveGroupAnswer(code), LeaveGroup)
-    if some(commands, Left):
+    if some(commands, MembershipEnded):
         return "has left"
-    assert member.machine.state is State.LEAVING
+    assert member.machine.state is MembershipState.LEAVING
     return "looks up" if some(commands, FindCoordinator) else "asks again"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamlet.group.commands import (
+    BlockJoinResult,
     CommitOutcome,
     CommitResult,
     Connection,
@@ -13,23 +14,22 @@ from streamlet.group.commands import (
     FetchOutcome,
     FetchResult,
     FindCoordinator,
-    HoldResult,
     JoinDue,
-    Left,
     LoseTasks,
+    MembershipEnded,
     NeedMetadata,
 )
 from streamlet.group.events import (
+    BlockJoinWanted,
     CommitWanted,
     CoordinatorFound,
     Failure,
     FetchWanted,
-    HoldEnded,
-    HoldWanted,
     LeaveWanted,
     RejoinWanted,
+    UnblockJoinWanted,
 )
-from streamlet.group.membership import State
+from streamlet.group.membership import MembershipState
 from streamlet.group.messages import (
     Committed,
     Heartbeat,
@@ -62,7 +62,7 @@ def park(member):
     """Get a STABLE member's JoinGroup parked by a rebalance."""
     member.beat(27)
     member.describe()
-    assert member.machine.state is State.JOINING
+    assert member.machine.state is MembershipState.JOINING
     return member
 
 
@@ -105,7 +105,7 @@ def test_no_commit_is_begun_from_joining_to_synced(by_hand):
 def test_the_leader_commits_nothing_while_it_plans(by_hand):
     member = park(by_hand().join())
     member.answer(joined(generation=2, leader="a"), JoinGroup)
-    assert member.machine.state is State.ASSIGNING
+    assert member.machine.state is MembershipState.ASSIGNING
     assert outcomes(member.commit()) == [GATED]
 
 
@@ -137,7 +137,7 @@ def test_the_switch_may_be_heard_of_after_the_new_assignment(by_hand):
     member.answer(joined("a", 2), JoinGroup)
     member.answer(SyncGroupAnswer(0, b"x"), SyncGroup)
     assert member.commit_answer(22) == [CommitResult(1, SWITCHED, 22)]
-    assert member.machine.state is State.STABLE
+    assert member.machine.state is MembershipState.STABLE
 
 
 def test_under_exactly_once_the_gate_stays_shut(by_hand):
@@ -168,7 +168,7 @@ def test_what_the_broker_will_not_have_is_refused_with_its_code(by_hand, code):
     member = by_hand().join()
     member.commit()
     assert member.commit_answer(code) == [CommitResult(1, REFUSED, code)]
-    assert member.machine.state is State.STABLE
+    assert member.machine.state is MembershipState.STABLE
 
 
 @pytest.mark.parametrize("code", [14, 89])
@@ -176,7 +176,7 @@ def test_what_the_coordinator_did_not_look_at_is_asked_again_later(by_hand, code
     member = by_hand().join()
     member.commit()
     assert member.commit_answer(code) == [CommitResult(1, GATED, code)]
-    assert member.machine.state is State.STABLE
+    assert member.machine.state is MembershipState.STABLE
 
 
 def test_a_commit_refused_by_a_rebalance_makes_us_join(by_hand):
@@ -286,7 +286,7 @@ def test_a_commit_that_is_never_heard_of_again_holds_a_join_up_for_its_timeout_o
     assert member.now_ms == 2_000
     member.tell(CoordinatorFound("one"))
     member.describe()
-    assert member.machine.state is State.JOINING
+    assert member.machine.state is MembershipState.JOINING
 
 
 def test_an_unknown_outcome_while_parked_needs_no_rebalance_of_its_own(by_hand):
@@ -299,7 +299,7 @@ def test_an_unknown_outcome_while_parked_needs_no_rebalance_of_its_own(by_hand):
     member.answer(joined("a", 2), JoinGroup)
     (deliver,) = member.answer(SyncGroupAnswer(0, b"x"), SyncGroup)
     assert isinstance(deliver, Deliver)
-    assert member.machine.state is State.STABLE
+    assert member.machine.state is MembershipState.STABLE
 
 
 def test_a_rejoin_that_brings_the_same_generation_does_not_end_an_unknown_outcome(by_hand):
@@ -324,7 +324,7 @@ def test_an_unknown_outcome_of_the_generation_before_gates_nothing(by_hand):
     member.answer(SyncGroupAnswer(0, b"x"), SyncGroup)
     assert outcomes(member.fail(Failure.TIMEOUT, OffsetCommit)) == [UNKNOWN]
     member.tell(CoordinatorFound("one"))
-    assert member.machine.state is State.STABLE
+    assert member.machine.state is MembershipState.STABLE
     (send,) = [c for c in member.commit(token=2) if not isinstance(c, Heartbeat)]
     assert send.request.generation == 2
 
@@ -348,7 +348,7 @@ def test_leaving_in_a_hurry_tells_the_worker_that_it_does_not_know(by_hand):
     assert isinstance(send.request, LeaveGroup), "or the others wait until our session is over"
     commands = member.advance(250)
     assert outcomes(commands) == [UNKNOWN]
-    assert commands[-1] == Left()
+    assert commands[-1] == MembershipEnded()
 
 
 def test_a_commit_after_the_end_is_lost(by_hand):
@@ -363,39 +363,41 @@ def test_a_commit_after_the_end_is_lost(by_hand):
 def test_a_join_waits_for_a_unit_of_stopping_and_committing(by_hand):
     """V8: between the stop of a task that moves and the answer to its commit no JoinGroup goes."""
     member = by_hand().join("a", 4)
-    assert member.tell(HoldWanted(1, 4)) == [HoldResult(1, True)]
+    assert member.tell(BlockJoinWanted(1, 4)) == [BlockJoinResult(1, True)]
     assert not member.beat(27)
     assert outcomes(member.commit(token=2)) == [GATED], "not part of the unit"
     (send,) = member.commit(token=3, hold=1)
     assert send.request.generation == 4
     member.commit_answer(0)
-    assert member.machine.state is State.PREPARING
-    (need,) = member.tell(HoldEnded(1))
+    assert member.machine.state is MembershipState.PREPARING
+    (need,) = member.tell(UnblockJoinWanted(1))
     assert isinstance(need, NeedMetadata)
 
 
 def test_a_unit_is_not_begun_once_a_join_is_due(by_hand):
     """M5: the task stays active and the leader orders again."""
     member = by_hand().join("a", 4)
-    assert member.tell(HoldWanted(1, 3)) == [HoldResult(1, False)], "an order of another round"
+    assert member.tell(BlockJoinWanted(1, 3)) == [BlockJoinResult(1, False)], (
+        "an order of another round"
+    )
     member.beat(27)
-    assert member.tell(HoldWanted(2, 4)) == [HoldResult(2, False)]
+    assert member.tell(BlockJoinWanted(2, 4)) == [BlockJoinResult(2, False)]
 
 
 def test_a_unit_is_not_begun_with_an_unknown_outcome_or_without_a_coordinator(by_hand):
     member = by_hand().join("a", 4)
     member.commit()
     member.fail(Failure.TIMEOUT, OffsetCommit)
-    assert member.tell(HoldWanted(1, 4)) == [HoldResult(1, False)]
+    assert member.tell(BlockJoinWanted(1, 4)) == [BlockJoinResult(1, False)]
     other = by_hand().join("a", 4)
     other.beat(16)
-    assert other.tell(HoldWanted(1, 4)) == [HoldResult(1, False)]
+    assert other.tell(BlockJoinWanted(1, 4)) == [BlockJoinResult(1, False)]
 
 
 def test_a_unit_that_takes_too_long_holds_nothing_back_any_more(by_hand):
     """A flush that hangs must not make the whole group wait for the rebalance timeout."""
     member = by_hand(hold_timeout_ms=2_000).join("a", 4)
-    member.tell(HoldWanted(1, 4))
+    member.tell(BlockJoinWanted(1, 4))
     member.tell(RejoinWanted("ready"))
     assert NeedMetadata in [type(c) for c in member.advance(2_000)]
     assert outcomes(member.commit(token=2, hold=1)) == [GATED]
@@ -408,7 +410,7 @@ def test_a_join_is_announced_to_a_worker_that_gives_tasks_up_at_each_and_waits_f
     (send,) = member.commit(token=3, hold=-1)
     assert send.request.generation == 4
     member.commit_answer(0)
-    (need,) = member.tell(HoldEnded(-1))
+    (need,) = member.tell(UnblockJoinWanted(-1))
     assert isinstance(need, NeedMetadata)
 
 
@@ -421,7 +423,7 @@ def test_an_announced_join_does_not_wait_for_ever(by_hand):
 def test_a_unit_whose_time_is_over_commits_nothing_even_in_the_next_generation(by_hand):
     """Its mark answers an order of the old one; meanwhile the JoinGroup said the task goes on."""
     member = by_hand(hold_timeout_ms=2_000).join("a", 4)
-    member.tell(HoldWanted(1, 4))
+    member.tell(BlockJoinWanted(1, 4))
     member.tell(RejoinWanted("ready"))
     member.advance(2_000)
     member.rejoin("a", 5)

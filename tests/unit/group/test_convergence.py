@@ -13,15 +13,21 @@ import pytest
 
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Copy, Role, Rules, TaskInfo
-from streamlet.group.commands import CommitOutcome, CommitResult, Deliver, HoldResult, LoseTasks
+from streamlet.group.commands import (
+    BlockJoinResult,
+    CommitOutcome,
+    CommitResult,
+    Deliver,
+    LoseTasks,
+)
 from streamlet.group.events import (
+    BlockJoinWanted,
     CommitWanted,
-    HoldEnded,
-    HoldWanted,
     LeaveWanted,
     RejoinWanted,
+    UnblockJoinWanted,
 )
-from streamlet.group.orders import Orders
+from streamlet.group.task_changes import TaskChanges
 from streamlet.group.tasks import Identity, TasksProtocol
 from streamlet.types import TaskId, TopicPartition
 
@@ -65,21 +71,21 @@ class Worker:
             case LoseTasks():
                 self.drop(self.running)
                 self.claims.clear()
-            case HoldResult(token, granted):
+            case BlockJoinResult(token, granted):
                 self.stop(token, granted)
             case CommitResult(token, outcome) if token in self.stopping:
                 self.committed(token, outcome)
         self.crew.watch()
 
     def obey(self, assignment, generation):
-        orders = Orders.of(self.claims, assignment)
+        orders = TaskChanges.of(self.claims, assignment)
         self.drop(orders.lose)
         self.claims = dict.fromkeys([*orders.start, *orders.keep, *orders.stop], generation)
         self.running |= {*orders.start, *orders.keep}
         if orders.stop:
             self.crew.tokens += 1
             self.stopping[self.crew.tokens] = orders.stop
-            self.wish(HoldWanted(self.crew.tokens, generation))
+            self.wish(BlockJoinWanted(self.crew.tokens, generation))
         elif orders.rejoin:
             self.wish(RejoinWanted("nothing left to give up"))
 
@@ -100,7 +106,7 @@ class Worker:
             self.wish(RejoinWanted("gave up what was asked"))
         else:
             self.running |= {task for task in tasks if task in self.claims}
-        self.wish(HoldEnded(token))
+        self.wish(UnblockJoinWanted(token))
 
     def drop(self, tasks):
         for task in [task for task in tasks if task in self.running]:

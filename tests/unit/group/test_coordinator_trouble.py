@@ -22,10 +22,10 @@ from streamlet.group.events import (
     CoordinatorNotFound,
     Failure,
     RejoinWanted,
-    Start,
+    StartMembership,
 )
-from streamlet.group.flights import Backoff
-from streamlet.group.membership import State
+from streamlet.group.in_flight import Backoff
+from streamlet.group.membership import MembershipState
 from streamlet.group.messages import (
     Heartbeat,
     HeartbeatAnswer,
@@ -57,7 +57,7 @@ def test_a_coordinator_that_restarts_finds_a_stable_member_where_it_was(by_hand)
     (send,) = member.tell(CoordinatorFound("one"))
     assert isinstance(send.request, Heartbeat)
     assert not member.answer(HeartbeatAnswer(0), Heartbeat)
-    assert (member.machine.state, member.machine.generation) == (State.STABLE, 3)
+    assert (member.machine.state, member.machine.generation) == (MembershipState.STABLE, 3)
 
 
 def test_a_join_that_was_parked_at_a_coordinator_that_died_is_sent_again(by_hand):
@@ -85,7 +85,7 @@ def test_claims_survive_a_coordinator_that_is_gone_longer_than_the_session(by_ha
     assert member.machine.last_problem == "FindCoordinator: no broker answers"
     member.tell(CoordinatorFound("one"))
     member.answer(HeartbeatAnswer(0), Heartbeat)
-    assert member.machine.state is State.STABLE
+    assert member.machine.state is MembershipState.STABLE
 
 
 def test_look_ups_back_off_until_something_is_answered(by_hand):
@@ -107,7 +107,7 @@ def test_look_ups_back_off_until_something_is_answered(by_hand):
 
 def test_a_look_up_that_hangs_is_begun_again(by_hand):
     member = by_hand(request_timeout_ms=5_000)
-    member.tell(Start())
+    member.tell(StartMembership())
     assert FindCoordinator in kinds(member.advance(5_100))
     assert not member.tell(CoordinatorNotFound()), "looked up again later"
     member.advance(1_500)
@@ -120,7 +120,7 @@ def test_a_look_up_that_hangs_is_begun_again(by_hand):
 def test_a_coordinator_that_is_not_there_yet_is_looked_up_again(by_hand, error):
     """The first look-up on a fresh cluster creates the topic for positions, and fails."""
     member = by_hand()
-    member.tell(Start())
+    member.tell(StartMembership())
     commands = member.tell(CoordinatorNotFound(error))
     assert FindCoordinator in kinds(commands + member.advance(1_500))
 
@@ -128,7 +128,7 @@ def test_a_coordinator_that_is_not_there_yet_is_looked_up_again(by_hand, error):
 @pytest.mark.parametrize("error", [24, 30, 35, 58])
 def test_a_look_up_that_is_refused_is_final(by_hand, error):
     member = by_hand()
-    member.tell(Start())
+    member.tell(StartMembership())
     (fail,) = member.tell(CoordinatorNotFound(error))
     assert isinstance(fail.error, FatalGroupError)
     assert "FindCoordinator of group g was refused" in str(fail.error)
@@ -154,7 +154,7 @@ def test_a_look_up_that_finds_the_same_coordinator_leaves_a_parked_join_alone(by
     member.advance(250)
     member.fail(Failure.DISCONNECTED, Heartbeat)
     member.tell(CoordinatorFound("one"))
-    assert member.machine.state is State.JOINING
+    assert member.machine.state is MembershipState.JOINING
     assert not [c for c in member.commands if isinstance(c, Abandon)]
 
 
@@ -164,7 +164,7 @@ def test_a_description_made_while_the_coordinator_was_lost_is_made_again(by_hand
     member.advance(250)
     member.answer(HeartbeatAnswer(16), Heartbeat)
     member.describe()
-    assert member.machine.state is State.PREPARING
+    assert member.machine.state is MembershipState.PREPARING
     assert NeedMetadata in kinds(member.tell(CoordinatorFound("one")))
 
 
@@ -175,7 +175,7 @@ def test_a_plan_made_while_the_coordinator_was_lost_is_made_again(by_hand):
     member.answer(joined("a", 7, leader="a"))
     member.beat(16)
     assert not [c for c in member.tell(AssignmentsReady(7, {})) if isinstance(c, Send)]
-    assert member.machine.state is State.PREPARING
+    assert member.machine.state is MembershipState.PREPARING
 
 
 @pytest.mark.parametrize("kind", [JoinGroup, SyncGroup])
@@ -194,7 +194,7 @@ def test_a_join_or_sync_that_is_never_answered_is_given_up(by_hand, kind):
             member.answer(HeartbeatAnswer(27), type(send.request))
     else:
         pytest.fail("never given up")
-    assert member.machine.state in (State.PREPARING, State.DESCRIBING)
+    assert member.machine.state in (MembershipState.PREPARING, MembershipState.DESCRIBING)
     assert 65_000 <= member.now_ms <= 65_500
 
 
@@ -319,7 +319,7 @@ def test_a_static_id_started_twice_stops_the_older_process(by_hand, request_kind
             commands = member.answer(SyncGroupAnswer(82))
     assert kinds(commands) == [LoseTasks, Fail]
     assert isinstance(commands[-1].error, FencedError)
-    assert member.machine.state is State.FAILED
+    assert member.machine.state is MembershipState.FAILED
 
 
 @pytest.mark.parametrize("answer", [JoinGroupAnswer(25), SyncGroupAnswer(25)])

@@ -7,7 +7,7 @@ from streamlet.group.commands import CommitOutcome
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
-    AskHold,
+    BlockJoin,
     Close,
     CommitLast,
     HandoverRules,
@@ -36,7 +36,7 @@ def stopped() -> Handover:
     rules = owner()
     rules.assigned(2, "a", Assignment(release={T: "b"}), 10)
     (ask,) = rules.take()
-    assert isinstance(ask, AskHold)
+    assert isinstance(ask, BlockJoin)
     rules.hold(ask.token, True, 20)
     stop, last = rules.take()
     assert stop == Stop((T,))

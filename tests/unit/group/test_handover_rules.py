@@ -11,19 +11,19 @@ from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
     Activate,
-    AskHold,
+    BlockJoin,
     Close,
     CommitLast,
     Decision,
-    EndHold,
     HandoverRules,
-    Leave,
+    LeaveForGood,
     PollMarks,
     Positions,
     Rejoin,
-    Resume,
+    ResumeTask,
     SetCopies,
     Stop,
+    UnblockJoin,
 )
 from streamlet.group.messages import Committed
 from streamlet.group.values import Assignment
@@ -136,7 +136,7 @@ def test_m4_a_task_is_not_given_up_before_its_claim_stands() -> None:
     by.rules.running(T, 0)
     assert by.assigned(release={T: "b"}) == []
     by.rules.claimed(T, 0)
-    assert by.take() == [AskHold(1, 2, (T,))]
+    assert by.take() == [BlockJoin(1, 2, (T,))]
 
 
 def test_l5_a_task_that_was_given_away_is_dropped_without_a_commit() -> None:
@@ -150,10 +150,10 @@ def test_l5_a_task_that_was_given_away_is_dropped_without_a_commit() -> None:
 def test_m5_a_release_is_one_unit_hold_stop_commit_release() -> None:
     by = owner(T, U)
     (ask,) = by.assigned(release={T: "b"}, active=frozenset({U}))
-    assert ask == AskHold(1, 2, (T,))
+    assert ask == BlockJoin(1, 2, (T,))
     assert by.says() == Copy(Role.ACTIVE, 2), "nothing has begun"
     assert by.hold(1) == [Stop((T,)), CommitLast(1, (T,), {T: "b"}, 2)]
-    assert by.committed(1, CommitOutcome.ACCEPTED) == [Close(T), EndHold(1)]
+    assert by.committed(1, CommitOutcome.ACCEPTED) == [Close(T), UnblockJoin(1)]
     assert by.says() == Copy(Role.RELEASED)
     assert by.says(U) == Copy(Role.ACTIVE, 2)
 
@@ -164,14 +164,14 @@ def test_m5_a_unit_that_may_not_begin_leaves_the_task_running_and_is_asked_for_a
     assert by.hold(1, granted=False) == []
     assert by.says() == Copy(Role.ACTIVE, 2)
     assert by.later(1) == []
-    assert by.later(50) == [AskHold(2, 2, (T,))]
+    assert by.later(50) == [BlockJoin(2, 2, (T,))]
 
 
 def test_m5_an_order_that_was_replaced_ends_its_hold_unused() -> None:
     by = owner(T)
     by.assigned(release={T: "b"})
     assert by.assigned(active=frozenset({T})) == []
-    assert by.hold(1) == [EndHold(1)]
+    assert by.hold(1) == [UnblockJoin(1)]
 
 
 @pytest.mark.parametrize("outcome", [CommitOutcome.GATED, CommitOutcome.SWITCHED])
@@ -179,7 +179,7 @@ def test_m5_a_mark_that_was_turned_away_lets_the_task_go_on(outcome: CommitOutco
     by = owner(T)
     by.assigned(release={T: "b"})
     by.hold(1)
-    assert by.committed(1, outcome) == [Resume(T), EndHold(1)]
+    assert by.committed(1, outcome) == [ResumeTask(T), UnblockJoin(1)]
     assert by.says() == Copy(Role.ACTIVE, 2)
 
 
@@ -188,7 +188,7 @@ def test_m6_a_mark_whose_outcome_is_unknown_counts_as_released() -> None:
     by = owner(T)
     by.assigned(release={T: "b"})
     by.hold(1)
-    assert by.committed(1, CommitOutcome.UNKNOWN) == [Close(T), EndHold(1)]
+    assert by.committed(1, CommitOutcome.UNKNOWN) == [Close(T), UnblockJoin(1)]
     assert by.says() == Copy(Role.RELEASED)
 
 
@@ -197,7 +197,7 @@ def test_a_revoked_task_is_committed_without_a_mark_and_then_everybody_plans_aga
     by.assigned(revoke=frozenset({T}))
     assert by.hold(1)[1] == CommitLast(1, (T,), {}, 2)
     closed, rejoin, end = by.committed(1, CommitOutcome.ACCEPTED)
-    assert (closed, end) == (Close(T), EndHold(1))
+    assert (closed, end) == (Close(T), UnblockJoin(1))
     assert isinstance(rejoin, Rejoin), "before the hold ends: one join does for both"
 
 
@@ -342,12 +342,12 @@ def test_the_longer_a_mark_does_not_come_the_less_often_it_is_looked_for() -> No
 
 
 def test_a_copy_released_to_another_member_is_as_far_behind_as_it_reads_not_as_it_was() -> None:
-    """The heir processes on, and nothing makes the group plan again: hours may pass."""
+    """The next_owner processes on, and nothing makes the group plan again: hours may pass."""
     by = owner(T, acceptable_lag=0)
     by.assigned(release={T: "b"}, standby=frozenset({T}))
     by.hold(1)
     by.committed(1, CommitOutcome.ACCEPTED)
-    assert by.says() == Copy(Role.RELEASED), "how far the heir went is not known"
+    assert by.says() == Copy(Role.RELEASED), "how far the next_owner went is not known"
     by.rules.progress(T, 3, 0)
     assert by.says() == Copy(Role.RELEASED, lag=3)
     by.rules.progress(T, 0, 0)
@@ -397,7 +397,7 @@ def test_l7_an_owner_that_surrenders_commits_what_is_learned_before_it_joins() -
     by.assigned(active=frozenset({T, U}), being_learned=frozenset({T}))
     by.rules.join_due(-1, 0, by.generation)
     assert by.take() == [Stop((T,)), CommitLast(-1, (T,), {}, 2)]
-    assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), EndHold(-1)]
+    assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), UnblockJoin(-1)]
     assert by.says() == Copy(Role.RELEASED, ready=True, lag=0)
     assert by.says(U) == Copy(Role.ACTIVE, 2)
     assert by.assigned(active=frozenset({T, U}))[0] == Activate(T), "it may get it back"
@@ -406,7 +406,7 @@ def test_l7_an_owner_that_surrenders_commits_what_is_learned_before_it_joins() -
 def test_an_owner_with_nothing_to_surrender_lets_the_join_go_on_at_once() -> None:
     by = owner(T, gives_up_at_joins=True)
     by.rules.join_due(-1, 0, by.generation)
-    assert by.take() == [EndHold(-1)]
+    assert by.take() == [UnblockJoin(-1)]
 
 
 def test_a_join_before_the_claim_waits_until_what_was_processed_is_committed() -> None:
@@ -420,7 +420,7 @@ def test_a_join_before_the_claim_waits_until_what_was_processed_is_committed() -
     assert done[-2:] == [Stop((T,)), CommitLast(-1, (T,), {}, 1)]
     by.rules.claimed(T, 0)
     assert by.take() == []
-    assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), EndHold(-1)]
+    assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), UnblockJoin(-1)]
 
 
 def test_eager_members_stop_everything_at_each_join() -> None:
@@ -434,7 +434,7 @@ def test_a_join_that_was_not_waited_for_any_longer_takes_nothing_from_the_next_a
     by = owner(T, stops_at_joins=True)
     by.assigned(active=frozenset({T, U}))
     by.rules.join_due(-1, 0, by.generation - 1)
-    assert by.take() == [EndHold(-1)]
+    assert by.take() == [UnblockJoin(-1)]
     assert by.says(U) == Copy(Role.ACTIVE, by.generation)
 
 
@@ -445,7 +445,7 @@ def test_a_join_that_becomes_due_in_the_middle_of_a_unit_comes_after_it() -> Non
     by.rules.join_due(-1, 0, by.generation)
     assert by.take() == []
     done = by.committed(1, CommitOutcome.ACCEPTED)
-    assert done[:2] == [Close(T), EndHold(1)]
+    assert done[:2] == [Close(T), UnblockJoin(1)]
     assert done[2:] == [Stop((U,)), CommitLast(-1, (U,), {}, 2)]
 
 
@@ -523,7 +523,7 @@ def test_a_static_owner_has_the_plan_forget_what_it_gave_up() -> None:
     by.hold(1)
     done = by.committed(1, CommitOutcome.ACCEPTED)
     assert not [d for d in done if isinstance(d, Rejoin)], "the new owner may be at it"
-    assert by.later(by.rules.rules.farewell_ms) == [
+    assert by.later(by.rules.rules.confirm_delay_ms) == [
         Rejoin("a static member gave up what it was to")
     ]
     assert by.later(1_000) == [], "once is enough"
@@ -535,7 +535,7 @@ def test_the_new_owner_may_have_had_it_forgotten_before() -> None:
     by.hold(1)
     by.committed(1, CommitOutcome.ACCEPTED)
     by.assigned(active=frozenset({U}))
-    assert by.later(by.rules.rules.farewell_ms) == []
+    assert by.later(by.rules.rules.confirm_delay_ms) == []
 
 
 # -- leaving ---------------------------------------------------------------------------------------
@@ -555,19 +555,19 @@ def test_a_drained_member_leaves_once_an_assignment_without_its_tasks_has_confir
     by.assigned(release={T: "b"})
     by.hold(1)
     done = by.committed(1, CommitOutcome.ACCEPTED)
-    assert not [d for d in done if isinstance(d, Leave | Rejoin)], "others may be at theirs"
-    assert by.rules.due_ms() == by.now_ms + by.rules.rules.farewell_ms
-    assert by.later(by.rules.rules.farewell_ms) == [Rejoin("gave up its last task")]
+    assert not [d for d in done if isinstance(d, LeaveForGood | Rejoin)], "others may be at theirs"
+    assert by.rules.due_ms() == by.now_ms + by.rules.rules.confirm_delay_ms
+    assert by.later(by.rules.rules.confirm_delay_ms) == [Rejoin("gave up its last task")]
     assert by.later(1_000) == [], "once is enough"
     assert by.rules.due_ms() is None
-    assert by.assigned() == [Leave("drained")]
+    assert by.assigned() == [LeaveForGood("drained")]
 
 
 def test_at_the_deadline_a_member_leaves_as_soon_as_its_marks_are_acknowledged() -> None:
     by = leaving(T)
     by.assigned(release={T: "b"}, leave=True)
     by.hold(1)
-    assert Leave("its time to leave was up") in by.committed(1, CommitOutcome.ACCEPTED)
+    assert LeaveForGood("its time to leave was up") in by.committed(1, CommitOutcome.ACCEPTED)
 
 
 def test_a_drain_that_was_taken_back_keeps_the_member() -> None:
@@ -584,7 +584,7 @@ def test_a_member_that_is_to_leave_before_it_joined_says_so_when_it_joins() -> N
     by.rules.set_leaving(Leaving(0))
     assert by.take() == []
     by.rules.describe({})
-    assert by.assigned() == [Leave("drained")]
+    assert by.assigned() == [LeaveForGood("drained")]
 
 
 def test_a_member_with_nothing_to_hand_over_hears_the_last_word_before_it_leaves() -> None:
@@ -595,4 +595,4 @@ def test_a_member_with_nothing_to_hand_over_hears_the_last_word_before_it_leaves
     by.rules.describe({})
     assert by.take() == [Rejoin("leaving")]
     assert by.later(10) == []
-    assert by.assigned() == [Leave("drained")]
+    assert by.assigned() == [LeaveForGood("drained")]

@@ -70,7 +70,7 @@ def led(group: GroupState, members: list[JoinedMember], chosen: str) -> dict[str
     """Everybody's assignment when this one leads, without what only the leader is told."""
     run = RunAssignor(group.generation, tuple(members), member_id=chosen)
     hashes = tuple(HASHES[n % 2] for n in range(10))
-    view = leader.View(group.tasks, hashes, group.rules, group.now_ms, chosen)
+    view = leader.LeaderView(group.tasks, hashes, group.rules, group.now_ms, chosen)
     told = {name: wire.decode_assignment(d) for name, d in leader.plan(run, view, assign).items()}
     signature = ("leader", "generation", "made_ms", "reason", "follow_up_ms", "unassigned")
     plain = {name: getattr(Assignment(), name) for name in signature}
@@ -80,7 +80,7 @@ def led(group: GroupState, members: list[JoinedMember], chosen: str) -> dict[str
 def follow_up(group: GroupState, members: list[JoinedMember], chosen: str) -> int | None:
     """When the leader has to join again."""
     run = RunAssignor(group.generation, tuple(members), member_id=chosen)
-    view = leader.View(group.tasks, HASHES, group.rules, group.now_ms, chosen)
+    view = leader.LeaderView(group.tasks, HASHES, group.rules, group.now_ms, chosen)
     return wire.decode_assignment(leader.plan(run, view, assign)[chosen]).follow_up_ms
 
 
@@ -132,7 +132,7 @@ def consumers(seed: int) -> list[JoinedMember]:
         owned = {p for p, owner in owners.items() if owner == number and p.topic in topics}
         if number == 4:
             owned.add(dice.choice([p for p in owners if p.topic == "a"]))
-        said = partitions_wire.Subscription(
+        said = partitions_wire.PartitionsSubscription(
             version=0 if seed % 4 == 3 and number == 2 else 1,
             topics=topics,
             owned=frozenset(owned),

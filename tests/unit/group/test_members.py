@@ -14,10 +14,10 @@ from streamlet.control.values import MemberProgress
 from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NotFoundError
 from streamlet.group.describe import GroupDescription, MemberDescription
-from streamlet.group.live import read
 from streamlet.group.members import ListedMember, MemberAdmin, Removal, left_over, meaning
 from streamlet.group.messages import Answer, Request
 from streamlet.group.metadata import instances
+from streamlet.group.snapshot import read
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
 from streamlet.types import TaskId

@@ -11,8 +11,8 @@ from streamlet.group.commands import (
     Deliver,
     Fail,
     FindCoordinator,
-    Left,
     LoseTasks,
+    MembershipEnded,
     NeedMetadata,
     RunAssignor,
     Send,
@@ -26,11 +26,11 @@ from streamlet.group.events import (
     MetadataReady,
     ProgressMade,
     RejoinWanted,
-    Start,
+    StartMembership,
     Tick,
 )
 from streamlet.group.member_config import MembershipConfig
-from streamlet.group.membership import IllegalEventError, Membership, State
+from streamlet.group.membership import IllegalEventError, Membership, MembershipState
 from streamlet.group.messages import (
     Heartbeat,
     HeartbeatAnswer,
@@ -60,7 +60,7 @@ def kinds(commands):
 def test_a_new_member_looks_the_coordinator_up_and_describes_itself_only_then(by_hand):
     """What a member says must be as fresh as possible when JoinGroup leaves."""
     member = by_hand()
-    assert kinds(member.tell(Start())) == [FindCoordinator]
+    assert kinds(member.tell(StartMembership())) == [FindCoordinator]
     (need,) = member.tell(CoordinatorFound("one"))
     assert need == NeedMetadata(1, "", -1, 0, 0, "joining")
     (send,) = member.describe(b"me")
@@ -91,7 +91,7 @@ def test_being_asked_for_an_id_again_is_not_answered_at_once(by_hand, given):
     if given:
         member.answer(JoinGroupAnswer(79, member_id="a-1"))
     assert not member.answer(JoinGroupAnswer(79, member_id=given))
-    assert member.machine.state is State.PREPARING
+    assert member.machine.state is MembershipState.PREPARING
 
 
 def test_a_follower_syncs_and_takes_its_assignment(by_hand):
@@ -103,7 +103,7 @@ def test_a_follower_syncs_and_takes_its_assignment(by_hand):
     assert sync.connection is Connection.JOIN
     (deliver,) = member.answer(SyncGroupAnswer(0, b"tasks"))
     assert deliver == Deliver(b"tasks", 7, "a", leader=False, restarted=False)
-    assert member.machine.state is State.STABLE
+    assert member.machine.state is MembershipState.STABLE
     assert (member.machine.member_id, member.machine.generation) == ("a", 7)
     assert repr(member.machine) == "<stable a gen 7, found>"
 
@@ -130,7 +130,7 @@ def test_a_leader_that_has_no_plan_backs_off_and_joins_again(by_hand):
     member.answer(joined("a", 7, leader="a"))
     assert not member.tell(AssignorFailed(6, "late")), "of an older generation"
     assert not member.tell(AssignorFailed(7, "topics unknown"))
-    assert member.machine.state is State.PREPARING
+    assert member.machine.state is MembershipState.PREPARING
     assert member.machine.last_problem == "assignor: topics unknown"
     assert NeedMetadata in kinds(member.advance(100))
 
@@ -142,7 +142,7 @@ def test_a_plan_that_comes_too_late_is_not_sent(by_hand):
     member.describe()
     member.answer(joined("a", 7, leader="a"))
     member.beat(25)
-    assert member.machine.state is State.DESCRIBING
+    assert member.machine.state is MembershipState.DESCRIBING
     assert not member.tell(AssignmentsReady(7, {"a": b"1"}))
 
 
@@ -194,19 +194,19 @@ def test_a_forced_join_that_failed_is_forced_again(by_hand):
 @pytest.mark.parametrize(
     ("code", "state"),
     [
-        (14, State.PREPARING),
-        (15, State.PREPARING),
-        (16, State.PREPARING),
-        (27, State.PREPARING),
-        (-1, State.PREPARING),
-        (999, State.PREPARING),
-        (23, State.FAILED),
-        (24, State.FAILED),
-        (26, State.FAILED),
-        (30, State.FAILED),
-        (35, State.FAILED),
-        (81, State.FAILED),
-        (82, State.FAILED),
+        (14, MembershipState.PREPARING),
+        (15, MembershipState.PREPARING),
+        (16, MembershipState.PREPARING),
+        (27, MembershipState.PREPARING),
+        (-1, MembershipState.PREPARING),
+        (999, MembershipState.PREPARING),
+        (23, MembershipState.FAILED),
+        (24, MembershipState.FAILED),
+        (26, MembershipState.FAILED),
+        (30, MembershipState.FAILED),
+        (35, MembershipState.FAILED),
+        (81, MembershipState.FAILED),
+        (82, MembershipState.FAILED),
     ],
 )
 def test_join_answers_with_an_error_are_tried_again_or_final(by_hand, code, state):
@@ -215,7 +215,7 @@ def test_join_answers_with_an_error_are_tried_again_or_final(by_hand, code, stat
     member.describe()
     commands = member.answer(JoinGroupAnswer(code))
     assert member.machine.state is state
-    if state is State.PREPARING:
+    if state is MembershipState.PREPARING:
         commands += member.advance(200)
         assert any(isinstance(c, NeedMetadata | FindCoordinator) for c in commands)
 
@@ -251,7 +251,7 @@ def test_a_sync_that_is_overtaken_again_and_again_backs_off(by_hand):
         member.answer(joined())
         commands = member.answer(SyncGroupAnswer(27))
     assert not commands
-    assert member.machine.state is State.PREPARING
+    assert member.machine.state is MembershipState.PREPARING
 
 
 def test_the_next_generation_is_joined_under_the_same_id(by_hand):
@@ -274,7 +274,7 @@ def test_heartbeats_go_on_while_a_join_is_parked(by_hand):
     member.describe()
     for _ in range(3):
         member.beat(27)
-    assert member.machine.state is State.JOINING
+    assert member.machine.state is MembershipState.JOINING
     assert member.now_ms - member.machine.last_heartbeat_ms < 500
 
 
@@ -361,7 +361,7 @@ def test_a_heartbeat_of_the_old_generation_is_refused_during_the_switch(by_hand)
     member.beat(27)
     member.describe()
     assert not member.beat(22)
-    assert member.machine.state is State.JOINING
+    assert member.machine.state is MembershipState.JOINING
 
 
 def test_a_late_answer_to_a_heartbeat_of_the_old_generation_changes_nothing(by_hand):
@@ -372,7 +372,7 @@ def test_a_late_answer_to_a_heartbeat_of_the_old_generation_changes_nothing(by_h
     member.answer(joined("a", 2), JoinGroup)
     member.answer(SyncGroupAnswer(0, b"y"), SyncGroup)
     assert not member.answer(HeartbeatAnswer(27), Heartbeat)
-    assert member.machine.state is State.STABLE
+    assert member.machine.state is MembershipState.STABLE
 
 
 @pytest.mark.parametrize("code", [14, 7, 999])
@@ -398,16 +398,16 @@ def test_a_worker_that_hangs_makes_its_member_leave_and_come_back(by_hand):
     member = by_hand(max_poll_interval_ms=3_000).join()
     for _ in range(11):
         member.beat()
-    assert member.machine.state is State.STABLE
+    assert member.machine.state is MembershipState.STABLE
     lose = next(c for c in member.advance(250) if isinstance(c, LoseTasks))
     assert "no progress for 3000 ms (max.poll.interval.ms)" in lose.reason
     assert member.now_ms == 3_000
     (leave,) = member.requests()
     assert (leave.member_id, leave.reason) == ("a", lose.reason)
     member.advance(60_000)
-    assert member.machine.state is State.STALLED
+    assert member.machine.state is MembershipState.STALLED
     member.tell(ProgressMade())
-    assert member.machine.state is State.PREPARING
+    assert member.machine.state is MembershipState.PREPARING
     assert NeedMetadata in kinds(member.tell(CoordinatorFound("one")))
     assert member.machine.member_id == ""
 
@@ -415,11 +415,11 @@ def test_a_worker_that_hangs_makes_its_member_leave_and_come_back(by_hand):
 def test_a_late_goodbye_of_a_stalled_member_does_not_end_the_new_membership(by_hand):
     member = by_hand(max_poll_interval_ms=1_000).join()
     member.advance(1_000)
-    assert member.machine.state is State.STALLED
+    assert member.machine.state is MembershipState.STALLED
     (need,) = [c for c in member.tell(ProgressMade()) if isinstance(c, NeedMetadata)]
     assert need.member_id == ""
     member.answer(LeaveGroupAnswer(0), LeaveGroup)
-    assert member.machine.state is State.DESCRIBING
+    assert member.machine.state is MembershipState.DESCRIBING
 
 
 def test_a_worker_that_stalls_while_its_join_is_parked_takes_it_back(by_hand):
@@ -428,7 +428,7 @@ def test_a_worker_that_stalls_while_its_join_is_parked_takes_it_back(by_hand):
     member.describe()
     (join,) = member.sent
     assert Abandon(join.number, Connection.JOIN) in member.advance(1_000)
-    assert member.machine.state is State.STALLED
+    assert member.machine.state is MembershipState.STALLED
 
 
 def test_progress_keeps_a_member_in(by_hand):
@@ -436,7 +436,7 @@ def test_progress_keeps_a_member_in(by_hand):
     for _ in range(20):
         member.beat()
         member.tell(ProgressMade())
-    assert member.machine.state is State.STABLE
+    assert member.machine.state is MembershipState.STABLE
 
 
 # -- leaving -----------------------------------------------------------------------------------
@@ -448,14 +448,14 @@ def test_leaving_says_goodbye(by_hand):
     assert send.request == LeaveGroup("g", "a", None, "drained")
     assert send.connection is Connection.MAIN
     commands = member.answer(LeaveGroupAnswer(0))
-    assert commands == [Left()]
-    assert member.machine.state is State.LEFT
+    assert commands == [MembershipEnded()]
+    assert member.machine.state is MembershipState.LEFT
 
 
 def test_leaving_quietly_leaves_a_place_for_the_successor(by_hand):
     """A static member is restarted: its tasks wait for it for one session timeout."""
     member = by_hand(instance_id="i-0").join()
-    assert member.tell(LeaveWanted("restart", quietly=True)) == [Left()]
+    assert member.tell(LeaveWanted("restart", quietly=True)) == [MembershipEnded()]
 
 
 def test_leaving_before_there_is_an_id_ends_at_once(by_hand):
@@ -463,17 +463,20 @@ def test_leaving_before_there_is_an_id_ends_at_once(by_hand):
     member.start()
     member.describe()
     (join,) = member.sent
-    assert member.tell(LeaveWanted("stop")) == [Abandon(join.number, Connection.JOIN), Left()]
+    assert member.tell(LeaveWanted("stop")) == [
+        Abandon(join.number, Connection.JOIN),
+        MembershipEnded(),
+    ]
 
 
 def test_leaving_gives_up_when_nobody_answers(by_hand):
     """The broker is gone as well; the session will run out."""
     member = by_hand(leave_timeout_ms=3_000).join()
     member.tell(LeaveWanted("stop"))
-    assert Left() in member.advance(3_000)
+    assert MembershipEnded() in member.advance(3_000)
     late = by_hand().join()
     late.tell(LeaveWanted("stop"))
-    assert Left() in late.fail("disconnected", LeaveGroup)
+    assert MembershipEnded() in late.fail("disconnected", LeaveGroup)
 
 
 @pytest.mark.parametrize("code", [14, 16])
@@ -486,21 +489,21 @@ def test_leaving_is_tried_again_while_there_is_time(by_hand, code):
         assert FindCoordinator in kinds(member.commands)
         member.tell(CoordinatorFound("two"))
     member.advance(200)
-    assert member.answer(LeaveGroupAnswer(0), LeaveGroup)[-1] == Left()
+    assert member.answer(LeaveGroupAnswer(0), LeaveGroup)[-1] == MembershipEnded()
 
 
 @pytest.mark.parametrize("code", [25, 69, 82])
 def test_leaving_a_group_that_knows_us_no_more_is_leaving(by_hand, code):
     member = by_hand().join()
     member.tell(LeaveWanted("stop"))
-    assert member.answer(LeaveGroupAnswer(code), LeaveGroup) == [Left()]
+    assert member.answer(LeaveGroupAnswer(code), LeaveGroup) == [MembershipEnded()]
 
 
 def test_an_expired_session_found_out_while_leaving_does_not_bring_us_back(by_hand):
     member = by_hand().join()
     member.advance(250)
     member.tell(LeaveWanted("stop"))
-    assert Left() in member.answer(HeartbeatAnswer(25), Heartbeat)
+    assert MembershipEnded() in member.answer(HeartbeatAnswer(25), Heartbeat)
 
 
 def test_nothing_happens_after_the_end(by_hand):
@@ -520,11 +523,11 @@ def test_an_event_before_start_and_a_second_start_are_named_errors():
     machine = Membership(MembershipConfig("g"))
     with pytest.raises(IllegalEventError, match="Tick in state new"):
         machine.handle(Tick(), 0)
-    assert machine.state is State.NEW
-    machine.handle(Start(), 0)
+    assert machine.state is MembershipState.NEW
+    machine.handle(StartMembership(), 0)
     with pytest.raises(IllegalEventError, match="Start in state preparing"):
-        machine.handle(Start(), 0)
-    assert machine.state is State.PREPARING
+        machine.handle(StartMembership(), 0)
+    assert machine.state is MembershipState.PREPARING
 
 
 def test_an_answer_of_the_wrong_kind_is_a_named_error(by_hand):
@@ -538,13 +541,15 @@ def test_an_answer_of_the_wrong_kind_is_a_named_error(by_hand):
 def test_a_move_that_is_not_in_the_table_is_a_named_error(by_hand):
     member = by_hand()
     with pytest.raises(IllegalMoveError, match="new -> stable in generation -1"):
-        member.machine._member.move_to(State.STABLE)
-    assert member.machine.state is State.NEW
+        member.machine._member.move_to(MembershipState.STABLE)
+    assert member.machine.state is MembershipState.NEW
 
 
 def test_every_state_is_in_the_table_and_can_be_reached():
-    assert MOVES.keys() == set(State)
-    assert {state for targets in MOVES.values() for state in targets} == set(State) - {State.NEW}
+    assert MOVES.keys() == set(MembershipState)
+    assert {state for targets in MOVES.values() for state in targets} == set(MembershipState) - {
+        MembershipState.NEW
+    }
 
 
 def test_time_that_goes_back_does_no_harm(by_hand):

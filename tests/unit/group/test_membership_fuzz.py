@@ -9,14 +9,14 @@ import pytest
 
 from streamlet.group.codes import NAMES
 from streamlet.group.commands import (
+    BlockJoinResult,
     CommitOutcome,
     CommitResult,
     Deliver,
     Fail,
     FetchResult,
-    HoldResult,
-    Left,
     LoseTasks,
+    MembershipEnded,
     NeedMetadata,
     Send,
     WakeAt,
@@ -25,23 +25,23 @@ from streamlet.group.events import (
     Answered,
     AssignmentsReady,
     AssignorFailed,
+    BlockJoinWanted,
     CommitWanted,
     CoordinatorFound,
     CoordinatorNotFound,
     Failure,
     FetchWanted,
-    HoldEnded,
-    HoldWanted,
     LeaveWanted,
     MetadataReady,
     ProgressMade,
     RejoinWanted,
     RequestFailed,
-    Start,
+    StartMembership,
     Tick,
+    UnblockJoinWanted,
 )
 from streamlet.group.member_config import MembershipConfig
-from streamlet.group.membership import Membership, State
+from streamlet.group.membership import Membership, MembershipState
 from streamlet.group.messages import (
     Committed,
     Heartbeat,
@@ -60,7 +60,7 @@ from streamlet.group.messages import (
 from streamlet.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-ENDED = {State.LEFT, State.FAILED}
+ENDED = {MembershipState.LEFT, MembershipState.FAILED}
 CODES = [*sorted(NAMES), 999]
 KINDS = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetFetch)
 
@@ -89,7 +89,7 @@ class AnyBroker:
         self.token = 0
         self.claimed = False
         self.unknown_in = set()
-        self.tell(Start())
+        self.tell(StartMembership())
 
     def tell(self, event):
         """Hand over an event and check everything."""
@@ -102,7 +102,7 @@ class AnyBroker:
         assert all(count == 1 for count in self.told.values()), "answered twice"
         if self.machine.state in ENDED:
             assert self.told == self.asked, "a wish was never answered"
-        elif self.machine.state is not State.STALLED:
+        elif self.machine.state is not MembershipState.STALLED:
             assert self.machine._wake_at_ms() is not None, "nothing will wake it"
 
     def look_at(self, command):
@@ -134,10 +134,13 @@ class AnyBroker:
                 if outcome is CommitOutcome.UNKNOWN and self.machine.generation >= 0:
                     self.unknown_in.add(self.machine.generation)
                 if outcome is CommitOutcome.LOST:
-                    assert not self.claimed or self.machine.state in {State.LEAVING, *ENDED}
-            case FetchResult(token) | HoldResult(token):
+                    assert not self.claimed or self.machine.state in {
+                        MembershipState.LEAVING,
+                        *ENDED,
+                    }
+            case FetchResult(token) | BlockJoinResult(token):
                 self.told[token] += 1
-            case Fail() | Left():
+            case Fail() | MembershipEnded():
                 assert self.machine.state in ENDED
                 self.claimed = False
             case _:
@@ -145,7 +148,7 @@ class AnyBroker:
 
     def waiting(self):
         """Requests the machine still waits for."""
-        waited = {f.number for f in self.machine._member.flights.of(*KINDS)}
+        waited = {f.number for f in self.machine._member.in_flight.of(*KINDS)}
         return [r for n, r in self.open.items() if n in waited]
 
     def step(self):
@@ -160,9 +163,9 @@ class AnyBroker:
     def help(self):
         """Do what the machine waits for, without an error."""
         state = self.machine.state
-        if state is State.DESCRIBING:
+        if state is MembershipState.DESCRIBING:
             self.describe(self.need.request)
-        elif state is State.ASSIGNING:
+        elif state is MembershipState.ASSIGNING:
             self.tell(AssignmentsReady(self.generation, {"a": b"x"}))
         elif not self.machine._member.linked():
             self.wake()
@@ -225,7 +228,7 @@ class AnyBroker:
                 AssignorFailed(self.generation, "no topics"),
                 AssignorFailed(self.generation - 1, "no topics"),
                 HeartbeatAnswer(0),
-                HoldEnded(self.token),
+                UnblockJoinWanted(self.token),
                 RequestFailed(10_000, Failure.TIMEOUT),
             ]
         )
@@ -249,7 +252,7 @@ class AnyBroker:
     def hold(self):
         """Want no join for a while."""
         generation = self.machine.generation - self.chance.choice([0, 0, 1])
-        self.wish(lambda token: HoldWanted(token, generation))
+        self.wish(lambda token: BlockJoinWanted(token, generation))
 
     def rejoin(self):
         """Want a rebalance."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streamlet.group.commands import Deliver, NeedMetadata, Send
-from streamlet.group.events import CoordinatorFound, HeartbeatWanted, RejoinWanted, Start
-from streamlet.group.membership import State
+from streamlet.group.events import CoordinatorFound, HeartbeatWanted, RejoinWanted, StartMembership
+from streamlet.group.membership import MembershipState
 from streamlet.group.messages import Heartbeat, JoinGroup, SyncGroup, SyncGroupAnswer
 from tests.unit.group.conftest import join_ok
 
@@ -26,7 +26,7 @@ def test_without_a_membership_there_is_nothing_to_send(by_hand):
 def test_a_rebalance_wanted_while_a_static_successor_joins_still_comes(by_hand):
     """It may be handed what its predecessor was given; nobody else has joined for that."""
     member = by_hand(instance_id="i")
-    member.tell(Start())
+    member.tell(StartMembership())
     member.tell(RejoinWanted("there are other partitions"))
     member.tell(CoordinatorFound("one"))
     first = member.need
@@ -47,7 +47,7 @@ def test_a_wish_that_the_join_under_way_tells_of_is_carried_out_by_it(by_hand):
     member.answer(join_ok("a", 2))
     member.answer(SyncGroupAnswer(0, b"x"))
     assert [type(c) for c in member.commands if not isinstance(c, Send)] == [Deliver]
-    assert member.machine.state is State.STABLE
+    assert member.machine.state is MembershipState.STABLE
 
 
 def test_such_a_wish_is_carried_out_after_a_join_that_was_no_rebalance(by_hand):
@@ -60,7 +60,7 @@ def test_such_a_wish_is_carried_out_after_a_join_that_was_no_rebalance(by_hand):
     deliver, need = member.answer(SyncGroupAnswer(0, b"x"))
     assert (deliver.generation, need.nonce) == (1, 1)
     member.rejoin(generation=2)
-    assert member.machine.state is State.STABLE, "it is done"
+    assert member.machine.state is MembershipState.STABLE, "it is done"
 
 
 def test_a_wish_that_was_told_of_in_a_join_that_is_over_needs_another(by_hand):

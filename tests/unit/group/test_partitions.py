@@ -17,9 +17,9 @@ from streamlet.group.partitions_sticky import ConsumerMember, PartitionAssignor,
 from streamlet.group.partitions_wire import (
     V0_EAGER,
     V1_COOPERATIVE,
-    Assignment,
+    PartitionsAssignment,
     PartitionsError,
-    Subscription,
+    PartitionsSubscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -32,21 +32,21 @@ def t(*numbers: int) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition("t", n) for n in numbers)
 
 
-def v0() -> Subscription:
-    return Subscription(V0_EAGER, ("t",))
+def v0() -> PartitionsSubscription:
+    return PartitionsSubscription(V0_EAGER, ("t",))
 
 
-def v1(*owned: int, generation: int = 1) -> Subscription:
-    return Subscription(V1_COOPERATIVE, ("t",), t(*owned), generation=generation)
+def v1(*owned: int, generation: int = 1) -> PartitionsSubscription:
+    return PartitionsSubscription(V1_COOPERATIVE, ("t",), t(*owned), generation=generation)
 
 
-def joined(**said: Subscription) -> list[JoinedMember]:
+def joined(**said: PartitionsSubscription) -> list[JoinedMember]:
     return [JoinedMember(name, None, encode_subscription(each)) for name, each in said.items()]
 
 
 def planned(
-    partitions: int = 4, assign: PartitionAssignor = sticky, **said: Subscription
-) -> dict[str, Assignment]:
+    partitions: int = 4, assign: PartitionAssignor = sticky, **said: PartitionsSubscription
+) -> dict[str, PartitionsAssignment]:
     return plan(read(joined(**said)), {"t": partitions}, assign)
 
 
@@ -56,7 +56,7 @@ def wants(**target: frozenset[TopicPartition]) -> PartitionAssignor:
 
 
 def parts(
-    plans: Mapping[str, Assignment],
+    plans: Mapping[str, PartitionsAssignment],
 ) -> dict[str, tuple[frozenset[TopicPartition], frozenset[TopicPartition]]]:
     return {name: (part.assigned, part.revoked) for name, part in plans.items()}
 
@@ -125,7 +125,9 @@ def test_one_that_cannot_be_read_is_told_so_and_nobody_gains_anything() -> None:
 
 
 @pytest.mark.parametrize("others", [{}, {"c": v0()}])
-def test_of_two_claims_on_one_partition_the_newer_counts(others: dict[str, Subscription]) -> None:
+def test_of_two_claims_on_one_partition_the_newer_counts(
+    others: dict[str, PartitionsSubscription],
+) -> None:
     """It cannot be as long as all keep to the protocol; if it is, one of them must stop."""
     plans = planned(a=v1(0, 1, 2, 3, generation=4), b=v1(0, generation=7), **others)
     assert plans["a"].revoked >= t(0)
@@ -135,8 +137,8 @@ def test_of_two_claims_on_one_partition_the_newer_counts(others: dict[str, Subsc
 
 def test_members_may_read_different_topics() -> None:
     said = {
-        "a": Subscription(V1_COOPERATIVE, ("t", "u")),
-        "b": Subscription(V1_COOPERATIVE, ("u",)),
+        "a": PartitionsSubscription(V1_COOPERATIVE, ("t", "u")),
+        "b": PartitionsSubscription(V1_COOPERATIVE, ("u",)),
     }
     plans = plan(read(joined(**said)), {"t": 2, "u": 2, "gone": 3}, sticky)
     assert plans["a"].assigned == t(0, 1)
@@ -145,12 +147,12 @@ def test_members_may_read_different_topics() -> None:
 
 def test_a_topic_that_is_not_read_any_more_is_revoked() -> None:
     owned = t(0) | {TopicPartition("u", 0)}
-    plans = planned(partitions=1, a=Subscription(V1_COOPERATIVE, ("t",), owned))
+    plans = planned(partitions=1, a=PartitionsSubscription(V1_COOPERATIVE, ("t",), owned))
     assert parts(plans) == {"a": (t(0), frozenset({TopicPartition("u", 0)}))}
 
 
 @st.composite
-def groups(draw: st.DrawFn) -> dict[str, Subscription]:
+def groups(draw: st.DrawFn) -> dict[str, PartitionsSubscription]:
     """Up to five members of both versions; no partition is claimed twice."""
     names = [f"m{n}" for n in range(draw(st.integers(1, 5)))]
     owner = st.sampled_from([*names, None])
@@ -254,7 +256,7 @@ class Member:
             overtaken=self.overtaken.append,
         )
 
-    def says(self, generation: int = 1, nonce: int = 5, reduced: int = 0) -> Subscription:
+    def says(self, generation: int = 1, nonce: int = 5, reduced: int = 0) -> PartitionsSubscription:
         need = NeedMetadata(1, "a", generation, nonce, reduced)
         ((_, data),) = self.protocol.subscribe(need, {})
         return decode_subscription(data)
@@ -268,7 +270,9 @@ class Member:
         """The leader's answer to what was said last."""
         said = self.protocol._said
         assert said is not None
-        answer = Assignment(said.version, assigned, revoked, error, said.nonce, said.identity)
+        answer = PartitionsAssignment(
+            said.version, assigned, revoked, error, said.nonce, said.identity
+        )
         self.protocol.decode(encode_assignment(answer))
 
 
@@ -390,7 +394,7 @@ def test_a_static_member_that_restarts_takes_what_its_predecessor_had() -> None:
     assert before is not None
     member = Member()
     said = member.says(generation=-1, nonce=1_000)
-    cached = Assignment(1, t(0, 1), frozenset(), 0, before.nonce, said.identity)
+    cached = PartitionsAssignment(1, t(0, 1), frozenset(), 0, before.nonce, said.identity)
     member.protocol.decode(encode_assignment(cached))
     assert member.protocol.claims == t(0, 1)
     assert not member.rejoins
@@ -405,8 +409,8 @@ def test_a_static_member_that_restarts_with_something_new_has_the_group_plan_aga
     """The coordinator tells nobody of its new version, and what was to move would lie unread."""
     member = Member()
     member.says(generation=-1, nonce=1_000)
-    identity = Subscription(version, ("t",), tags={"zone": "x"}).identity
-    cached = Assignment(version, t(0, 1), revoked, 0, 5, identity)
+    identity = PartitionsSubscription(version, ("t",), tags={"zone": "x"}).identity
+    cached = PartitionsAssignment(version, t(0, 1), revoked, 0, 5, identity)
     member.protocol.decode(encode_assignment(cached))
     assert member.protocol.claims == t(0, 1)
     assert len(member.rejoins) == 1

@@ -19,7 +19,13 @@ from streamlet.group.commands import (
     JoinDue,
     LoseTasks,
 )
-from streamlet.group.events import CommitWanted, HoldEnded, LeaveWanted, ProgressMade, RejoinWanted
+from streamlet.group.events import (
+    CommitWanted,
+    LeaveWanted,
+    ProgressMade,
+    RejoinWanted,
+    UnblockJoinWanted,
+)
 from streamlet.group.partitions import PartitionsProtocol
 from streamlet.group.partitions_wire import V0_EAGER, V1_COOPERATIVE, decode_assignment
 from streamlet.types import TopicPartition
@@ -121,7 +127,7 @@ class Reader:
             self.protocol.gave_up(partitions)
         else:
             self.protocol.surrender(self.protocol.received)
-            self.wish(HoldEnded(hold))
+            self.wish(UnblockJoinWanted(hold))
 
     def stop(self, partitions):
         for partition in partitions & self.reading:

@@ -12,8 +12,8 @@ from streamlet.group.consumer_protocol import ConsumerProtocolError
 from streamlet.group.partitions_wire import (
     V0_EAGER,
     V1_COOPERATIVE,
-    Assignment,
-    Subscription,
+    PartitionsAssignment,
+    PartitionsSubscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -33,7 +33,7 @@ partitions = st.frozensets(
     max_size=6,
 )
 subscriptions = st.builds(
-    Subscription,
+    PartitionsSubscription,
     st.sampled_from([V0_EAGER, V1_COOPERATIVE]),
     st.lists(st.text(max_size=5), max_size=3).map(tuple),
     partitions,
@@ -42,7 +42,7 @@ subscriptions = st.builds(
     st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
 )
 assignments = st.builds(
-    Assignment,
+    PartitionsAssignment,
     st.sampled_from([V0_EAGER, V1_COOPERATIVE]),
     partitions,
     partitions,
@@ -53,7 +53,7 @@ assignments = st.builds(
 
 
 @given(subscriptions)
-def test_a_subscription_is_read_as_it_was_written(said: Subscription) -> None:
+def test_a_subscription_is_read_as_it_was_written(said: PartitionsSubscription) -> None:
     """But for the claims of V0, which has no place for them."""
     read = decode_subscription(encode_subscription(said))
     assert read.owned == (said.owned if said.version else frozenset())
@@ -63,12 +63,12 @@ def test_a_subscription_is_read_as_it_was_written(said: Subscription) -> None:
 
 
 @given(assignments)
-def test_an_assignment_is_read_as_it_was_written(answer: Assignment) -> None:
+def test_an_assignment_is_read_as_it_was_written(answer: PartitionsAssignment) -> None:
     assert decode_assignment(encode_assignment(answer)) == answer
 
 
 @given(subscriptions)
-def test_kafkas_own_tools_read_a_subscription(said: Subscription) -> None:
+def test_kafkas_own_tools_read_a_subscription(said: PartitionsSubscription) -> None:
     theirs = ConsumerProtocolSubscription.decode(encode_subscription(said))
     assert tuple(theirs.topics) == said.topics
     if said.version == V1_COOPERATIVE:
@@ -77,7 +77,7 @@ def test_kafkas_own_tools_read_a_subscription(said: Subscription) -> None:
 
 
 @given(assignments)
-def test_kafkas_own_tools_read_an_assignment(answer: Assignment) -> None:
+def test_kafkas_own_tools_read_an_assignment(answer: PartitionsAssignment) -> None:
     theirs = ConsumerProtocolAssignment.decode(encode_assignment(answer))
     assigned = {(t.topic, n) for t in theirs.assigned_partitions for n in t.partitions}
     assert assigned == answer.assigned
@@ -106,7 +106,9 @@ def test_no_bytes_are_an_empty_assignment() -> None:
 
 
 @given(subscriptions, st.data())
-def test_bytes_cut_short_are_refused_not_misread(said: Subscription, data: st.DataObject) -> None:
+def test_bytes_cut_short_are_refused_not_misread(
+    said: PartitionsSubscription, data: st.DataObject
+) -> None:
     whole = encode_subscription(said)
     cut = data.draw(st.integers(0, len(whole) - 1))
     with pytest.raises(ConsumerProtocolError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamlet.group.handover_values import AskHold, EndHold, Stage
+from streamlet.group.handover_values import BlockJoin, ClaimStage, UnblockJoin
 from tests.unit.group.test_handover_rules import NOTHING, T, U, member, owner
 
 
@@ -10,11 +10,11 @@ def test_it_claims_again_before_it_can_be_given_up() -> None:
     by = owner(T, U)
     by.rules.reopening(T, by.now_ms)
     by.assigned(active=frozenset({U}), release={T: "other"})
-    assert by.rules.claims[T].stage is Stage.OPENING
+    assert by.rules.claims[T].stage is ClaimStage.OPENING
     by.rules.running(T, by.now_ms)
-    assert not any(isinstance(one, AskHold) for one in by.take()), "not before its claim (M4)"
+    assert not any(isinstance(one, BlockJoin) for one in by.take()), "not before its claim (M4)"
     by.rules.claimed(T, by.now_ms)
-    assert [one.tasks for one in by.take() if isinstance(one, AskHold)] == [(T,)]
+    assert [one.tasks for one in by.take() if isinstance(one, BlockJoin)] == [(T,)]
 
 
 def test_a_hold_that_was_asked_for_is_ended_unused() -> None:
@@ -22,11 +22,11 @@ def test_a_hold_that_was_asked_for_is_ended_unused() -> None:
     (asked,) = (
         one
         for one in by.assigned(active=frozenset({U}), release={T: "other"})
-        if isinstance(one, AskHold)
+        if isinstance(one, BlockJoin)
     )
     by.rules.reopening(T, by.now_ms)
     by.rules.hold(asked.token, True, by.now_ms)
-    assert by.take() == [EndHold(asked.token)]
+    assert by.take() == [UnblockJoin(asked.token)]
 
 
 def test_a_task_that_does_not_run_here_is_none_of_its_business() -> None:
@@ -34,5 +34,5 @@ def test_a_task_that_does_not_run_here_is_none_of_its_business() -> None:
     by.assigned(active=frozenset({T}))
     by.rules.reopening(T, by.now_ms)
     by.rules.reopening(U, by.now_ms)
-    assert by.rules.claims[T].stage is Stage.OPENING
+    assert by.rules.claims[T].stage is ClaimStage.OPENING
     assert by.assigned(active=NOTHING) != [], "it is closed as ever"

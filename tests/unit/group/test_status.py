@@ -11,10 +11,10 @@ from streamlet.assignor.validate import validate
 from streamlet.assignor.values import Copy, Leaving, MemberPlan, Role, Rules, TaskInfo, Violation
 from streamlet.control.values import Mark, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
+from streamlet.group.current import CurrentGroup, loads
 from streamlet.group.describe import GroupDescription, MemberDescription
 from streamlet.group.envelope import Envelope
-from streamlet.group.live import LiveGroup, last_round, read, tasks
-from streamlet.group.present import Present, loads
+from streamlet.group.snapshot import GroupSnapshot, last_round, read, tasks
 from streamlet.group.status import document
 from streamlet.group.unassigned import unassigned_for_good
 from streamlet.group.values import Assignment, Subscription
@@ -75,7 +75,9 @@ def _signature(name: str) -> dict[str, Any]:
     return {"leader": "id-h1-0", "generation": 12, "made_ms": 5_000, "reason": "joined"}
 
 
-def group(*members: MemberDescription, state: str = "Stable", kind: str = "stream") -> LiveGroup:
+def group(
+    *members: MemberDescription, state: str = "Stable", kind: str = "stream"
+) -> GroupSnapshot:
     return read(GroupDescription("flights", state, kind, "streamlet", members))
 
 
@@ -126,7 +128,7 @@ def shown(text: str, **differs: Any) -> dict[str, Any]:
     return {"task": text, **plain, **rest, **differs}
 
 
-def tasks_of(live: LiveGroup) -> dict[str, list[dict[str, Any]]]:
+def tasks_of(live: GroupSnapshot) -> dict[str, list[dict[str, Any]]]:
     instances = document(live, {})["instances"]
     return {m["member"]: m["tasks"] for instance in instances for m in instance["members"]}
 
@@ -172,12 +174,12 @@ def control(*words: MemberProgress, marks: tuple[Mark, ...] = ()) -> ControlView
     return ControlView({m.instance: m for m in marks}, {one.key: one for one in words})
 
 
-def stages(live: LiveGroup, view: ControlView) -> list[tuple[str, str, str]]:
+def stages(live: GroupSnapshot, view: ControlView) -> list[tuple[str, str, str]]:
     found = document(live, {}, control=view)["handovers"]
     return [(one["task"], one["to"], one["stage"]) for one in found]
 
 
-def roles_of(live: LiveGroup, view: ControlView) -> dict[str, list[tuple[str, str]]]:
+def roles_of(live: GroupSnapshot, view: ControlView) -> dict[str, list[tuple[str, str]]]:
     instances = document(live, {}, control=view)["instances"]
     return {
         m["member"]: [(t["task"], t["role"]) for t in m["tasks"]]
@@ -269,7 +271,7 @@ def test_a_mark_shows_before_its_instance_has_rejoined_with_it() -> None:
         {"since_ms": 7, "deadline_ms": None, "waits_for": []},
     ]
     assert [
-        one.leaving for one in loads(Present(live, control(marks=(Mark("process-h2", 7),))))
+        one.leaving for one in loads(CurrentGroup(live, control(marks=(Mark("process-h2", 7),))))
     ] == [
         False,
         True,
@@ -279,31 +281,31 @@ def test_a_mark_shows_before_its_instance_has_rejoined_with_it() -> None:
 def test_an_instance_is_as_busy_as_its_members_say_if_all_do() -> None:
     live = group(member("h1"), member("h2"))
     busy = attrs.evolve(word("h1"), busy=0.5)
-    assert [one.busy for one in loads(Present(live, control(busy, word("h2"))))] == [0.5, None]
+    assert [one.busy for one in loads(CurrentGroup(live, control(busy, word("h2"))))] == [0.5, None]
 
 
 def test_members_that_both_say_they_run_a_task_violate_u1() -> None:
     live = group(*ORDERED)
-    [found] = Present(live, control(word("h1", RUNS), word("h2", RUNS))).violations()
+    [found] = CurrentGroup(live, control(word("h1", RUNS), word("h2", RUNS))).violations()
     assert (found.rule, found.tasks) == ("U1", (task("0_0"),))
     assert found.members == ("id-h1-0", "id-h2-0")
-    assert Present(live, control(word("h1", RELEASED), word("h2", RUNS))).violations() == []
+    assert CurrentGroup(live, control(word("h1", RELEASED), word("h2", RUNS))).violations() == []
     old = control(word("h1", RUNS, generation=11), word("h2", RUNS))
-    assert Present(live, old).violations() == []
+    assert CurrentGroup(live, old).violations() == []
 
 
 def test_a_copy_that_nobody_ordered_violates_u13() -> None:
     left_over = TaskProgress("0_7", "learner", "learning")
     live = group(member("h1", standby=ids("0_1")))
     said = control(word("h1", left_over, TaskProgress("0_1", "standby", "ready")))
-    [found] = Present(live, said).violations()
+    [found] = CurrentGroup(live, said).violations()
     assert (found.rule, found.tasks) == ("U13", (task("0_7"),))
 
 
 def test_a_task_that_stands_still_is_shown_and_violates_t1() -> None:
     live = group(*ORDERED)
     halted = attrs.evolve(RUNS, problem="no space left")
-    present = Present(live, control(word("h1", halted)))
+    present = CurrentGroup(live, control(word("h1", halted)))
     [found] = present.violations()
     assert (found.rule, found.tasks) == ("T1", (task("0_0"),))
     assert "no space left" in found.text
@@ -371,7 +373,7 @@ def test_in_a_group_that_every_tool_reads_the_slowest_member_makes_the_mode() ->
     new = member("h1", eager=False, active=ids("0_1"))
     live = group(new, kind="consumer")
     assert document(live, {})["group"]["mode"] == "upgrading"
-    assert live.members[0].told.active == ids("0_1")
+    assert live.members[0].assigned.active == ids("0_1")
     mixed = group(new, member("h2", eager=True), kind="consumer")
     assert document(mixed, {})["group"]["mode"] == "eager"
     assert last_round(mixed, Rules(), now_ms=0)[0].rules.mode == "eager"
@@ -484,7 +486,7 @@ def test_an_instance_that_is_replaced_does_not_count_as_leaving_without_its_succ
     assert waits_for(group(member("h1")), early) == ["h2"]
 
 
-def waits_for(live: LiveGroup, view: ControlView | None = None) -> list[str]:
+def waits_for(live: GroupSnapshot, view: ControlView | None = None) -> list[str]:
     return document(live, {}, control=view)["instances"][0]["leaving"]["waits_for"]  # type: ignore[no-any-return]
 
 

@@ -23,8 +23,8 @@ from streamlet.group.commands import NeedMetadata, RunAssignor
 from streamlet.group.envelope import open_subscription
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.messages import JoinedMember
-from streamlet.group.orders import Orders
-from streamlet.group.tasks import PROTOCOL, Identity, Received, TasksProtocol, rules_from
+from streamlet.group.task_changes import TaskChanges
+from streamlet.group.tasks import PROTOCOL, Identity, ReceivedAssignment, TasksProtocol, rules_from
 from streamlet.group.values import Assignment, AssignmentError, Subscription
 from streamlet.types import TaskId
 
@@ -380,13 +380,13 @@ def test_a_member_too_new_for_its_leader_describes_itself_in_the_older_version()
     """A rolling upgrade begins with a follower; the leader's turn comes later."""
     newcomer, leader = Bench(), Bench(latest=1)
     first = newcomer.say()
-    assert wire.read_head(first) == wire.Head(wire.VERSION, wire.VERSION)
+    assert wire.read_head(first) == wire.WireHeader(wire.VERSION, wire.VERSION)
     answers = leader.protocol.assign(
         RunAssignor(5, (JoinedMember("a", None, leader.say()), JoinedMember("b", None, first)))
     )
     assert newcomer.protocol.decode(answers["b"]) == Assignment()
     assert newcomer.rejoins == ["the leader knows version 1 at most"]
-    assert wire.read_head(newcomer.say()) == wire.Head(1, wire.VERSION)
+    assert wire.read_head(newcomer.say()) == wire.WireHeader(1, wire.VERSION)
 
 
 def test_a_newer_leader_answers_each_member_in_a_version_it_reads():
@@ -440,7 +440,7 @@ def cached(bench, **orders):
 def test_a_restarted_static_member_goes_on_with_its_predecessors_tasks():
     """Same tasks, no rebalance, state on disk is used again."""
     received, answer = cached(Bench(), active=frozenset({T00}))
-    assert received == Received(answer)
+    assert received == ReceivedAssignment(answer)
 
 
 @pytest.mark.parametrize(
@@ -456,7 +456,7 @@ def test_a_restart_in_the_middle_of_a_hand_over_does_not_carry_it_out_again(orde
     """V10: the predecessor's mark may be read already; we would run the task as well."""
     received, answer = cached(Bench(), active=frozenset({T00}), **order)
     plain = attrs.evolve(answer, revoke=frozenset(), release={}, pending={}, leave=False)
-    assert received == Received(plain, "restarted in the middle of a hand-over")
+    assert received == ReceivedAssignment(plain, "restarted in the middle of a hand-over")
 
 
 def test_a_restart_with_another_topology_runs_nothing_before_a_rebalance():
@@ -525,18 +525,20 @@ def test_an_answer_to_our_own_words_is_not_taken_for_a_cached_one():
 def test_only_tasks_that_move_are_touched():
     """Of four tasks one stays, one goes in two rounds, one comes, one was taken from us."""
     assignment = Assignment(active=frozenset({T00, T10}), revoke=frozenset({T01}))
-    orders = Orders.of({T00, T01, T02}, assignment)
-    assert orders == Orders(start=(T10,), keep=(T00,), stop=(T01,), lose=(T02,), rejoin=True)
+    orders = TaskChanges.of({T00, T01, T02}, assignment)
+    assert orders == TaskChanges(start=(T10,), keep=(T00,), stop=(T01,), lose=(T02,), rejoin=True)
 
 
 def test_an_order_to_release_keeps_the_task_running_until_it_is_carried_out():
-    orders = Orders.of({T00}, Assignment(release={T00: "b"}))
-    assert orders == Orders((), (T00,), (), (), rejoin=False)
+    orders = TaskChanges.of({T00}, Assignment(release={T00: "b"}))
+    assert orders == TaskChanges((), (T00,), (), (), rejoin=False)
 
 
 def test_a_revoked_task_we_do_not_run_still_makes_us_rejoin():
     """It was never started: the leader learns from our next words that nobody runs it."""
-    assert Orders.of((), Assignment(revoke=frozenset({T00}))) == Orders((), (), (), (), rejoin=True)
+    assert TaskChanges.of((), Assignment(revoke=frozenset({T00}))) == TaskChanges(
+        (), (), (), (), rejoin=True
+    )
 
 
 # -- settings ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.group import numbering, wire
-from streamlet.group.values import Assignment, Flip, Subscription
+from streamlet.group.values import Assignment, Subscription, TypeMigration
 from streamlet.types import TaskId
 
 INTS = st.integers(-(2**31), 2**31 - 1)
@@ -27,7 +27,7 @@ IDS = st.one_of(TEXT, st.uuids().map(str), st.builds(lambda t, u: f"{t}-{u}", TE
 COPIES = st.builds(
     Copy, st.sampled_from(Role), INTS, st.booleans(), st.none() | st.integers(0, 2**62)
 )
-FLIPS = st.none() | st.builds(Flip, TEXT, INTS, LONGS)
+FLIPS = st.none() | st.builds(TypeMigration, TEXT, INTS, LONGS)
 SUBSCRIPTIONS = st.builds(
     Subscription,
     instance=IDS,
@@ -192,11 +192,11 @@ def test_a_body_that_unpacks_to_too_much_is_refused(monkeypatch):
 def test_the_head_of_a_too_new_member_can_be_read():
     """During a rolling upgrade an old leader meets a member that joined with version 7."""
     data = b"\x00\x00\x00\x07\x00\x00\x00\x09" + b"whatever a later streamlet writes"
-    assert wire.read_head(data) == wire.Head(7, 9)
+    assert wire.read_head(data) == wire.WireHeader(7, 9)
     assert wire.read_head(data).common() == wire.VERSION
     with pytest.raises(wire.TooNewError) as caught:
         wire.decode_subscription(data)
-    assert caught.value.head == wire.Head(7, 9)
+    assert caught.value.head == wire.WireHeader(7, 9)
     with pytest.raises(wire.TooNewError):
         wire.decode_assignment(data)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.kafka.limits import NO_LIMITS, Limits, first_too_large
+from streamlet.kafka.limits import NO_LIMITS, TopicLimits, first_too_large
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,12 @@ def test_what_counts_is_what_is_below_the_producers(
     by_topic: dict[str, int],
     settings: dict[str, int],
 ) -> None:
-    found = Limits.of(topics, producer)
+    found = TopicLimits.of(topics, producer)
     assert (dict(found.by_topic), dict(found.settings)) == (by_topic, settings)
 
 
 def test_most_applications_have_none() -> None:
-    assert Limits.of({"a": 1_048_588}, {}) is NO_LIMITS
+    assert TopicLimits.of({"a": 1_048_588}, {}) is NO_LIMITS
 
 
 def test_the_first_too_large_record_is_found() -> None:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from streamlet.clock import ManualClock
 from streamlet.errors import OutOfRangeError, UnreachableError
 from streamlet.kafka import source as module
-from streamlet.kafka.alone import ALONE_MS
+from streamlet.kafka.broker_loss import ALONE_MS
 from streamlet.kafka.codes import broker_error
 from streamlet.kafka.source import KafkaSource
 from streamlet.types import TopicPartition

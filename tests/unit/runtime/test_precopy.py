@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamlet.group.handover_values import HandoverRules
-from streamlet.group.turns import TURNS_MS
+from streamlet.group.release_delays import TURNS_MS
 from streamlet.runtime.precopy import (
     LEAST_MS,
     LITTLE_ENTRIES,
@@ -51,7 +51,7 @@ def test_a_turn_leaves_time_for_the_rounds() -> None:
 
 
 def test_whoever_leaves_asks_for_a_rebalance_when_all_turns_are_over() -> None:
-    assert HandoverRules().farewell_ms > TURNS_MS + 2 * LEAST_MS
+    assert HandoverRules().confirm_delay_ms > TURNS_MS + 2 * LEAST_MS
 
 
 def test_a_turn_comes_so_long_after_the_plan() -> None:

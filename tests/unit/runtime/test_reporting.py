@@ -12,7 +12,7 @@ from streamlet.assignor.values import Leaving
 from streamlet.clock import ManualClock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.group.handover import Handover
-from streamlet.group.handover_values import HandoverRules, Stage
+from streamlet.group.handover_values import ClaimStage, HandoverRules
 from streamlet.group.values import Assignment
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.reporting import LOOK_MS, MOVING_MS, RESTING_MS, Reporter
@@ -126,8 +126,8 @@ def test_a_learner_is_told_of_each_second_with_its_rate_until_it_is_ready() -> N
     assert bench.look(MOVING_MS + LOOK_MS) is None
 
 
-@pytest.mark.parametrize("stage", Stage)
-def test_there_is_a_word_for_a_claim_in_every_stage(stage: Stage) -> None:
+@pytest.mark.parametrize("stage", ClaimStage)
+def test_there_is_a_word_for_a_claim_in_every_stage(stage: ClaimStage) -> None:
     bench = Bench()
     bench.assigned(1, active=frozenset({A}))
     bench.rules.claims[A].stage = stage

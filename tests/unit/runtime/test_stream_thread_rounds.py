@@ -10,7 +10,7 @@ import pytest
 
 from streamlet.clock import ManualClock, SystemClock
 from streamlet.errors import BrokerError, OutOfRangeError, TaskMigratedError, TimedOutError
-from streamlet.group.handover_values import AskHold, CommitLast
+from streamlet.group.handover_values import BlockJoin, CommitLast
 from streamlet.runtime.closing import Closer
 from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.postponed import PostponedCommit
@@ -71,7 +71,7 @@ def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
         monkeypatch.setattr(orders, name, value)
     monkeypatch.setattr(worker, "_commit", commits)
     monkeypatch.setattr(worker, "_look_at_topics", lambda now: None)
-    orders._perform([AskHold(7, 1)])
+    orders._perform([BlockJoin(7, 1)])
     worker._commit_step()
     worker._commit_step()
     assert (commits.under_way, holds.asked) == (False, []), "the commit before is done"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamlet.group.committed import fetch_committed
-from streamlet.group.states import State
+from streamlet.group.states import MembershipState
 from streamlet.state.task_state import TaskState
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import CLOCK, PARTITIONS, Group, Member, wait_for
@@ -139,7 +139,10 @@ def test_a_worker_told_to_stop_after_a_loss_it_has_not_seen_commits_nothing(tmp_
             before = session.member_id
             group.cluster.coordinator.expire("app", before, CLOCK.now_ms())
             wait_for(
-                lambda: session.member_id not in ("", before) and session.state is State.STABLE,
+                lambda: (
+                    session.member_id not in ("", before)
+                    and session.state is MembershipState.STABLE
+                ),
                 "the member is back",
             )
             member.told.set()

@@ -10,7 +10,7 @@ import attrs
 from streamlet.clock import ManualClock
 from streamlet.group.commands import CommitOutcome
 from streamlet.group.handover import Handover
-from streamlet.group.handover_values import HandoverRules, Stage
+from streamlet.group.handover_values import ClaimStage, HandoverRules
 from streamlet.group.session import Assigned, CommitDone, Lost
 from streamlet.group.session_events import JoinSoon
 from streamlet.group.values import Assignment
@@ -100,7 +100,7 @@ class Scene:
         self.wanted.tasks.remove(T)
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> ClaimStage:
         with self.board.rules() as rules:
             return rules.claims[T].stage
 
@@ -122,7 +122,7 @@ def test_a_commit_accepted_before_a_loss_is_no_claim_of_the_task_given_back() ->
     scene.assign(3, "b")
     scene.orders.take()
     assert scene.commit.forgot
-    assert (scene.stage, scene.wanted.tasks) == (Stage.OPENING, [T])
+    assert (scene.stage, scene.wanted.tasks) == (ClaimStage.OPENING, [T])
     assert not scene.claimed
 
     scene.come_up()
@@ -137,7 +137,7 @@ def test_without_a_loss_it_goes_on_as_claimed() -> None:
     scene.accept()
     scene.assign(2, "a")
     scene.orders.take()
-    assert (scene.stage, scene.claimed, scene.commit.forgot) == (Stage.RUNNING, True, False)
+    assert (scene.stage, scene.claimed, scene.commit.forgot) == (ClaimStage.RUNNING, True, False)
 
 
 def test_a_join_that_is_due_does_not_wait_for_further_commits() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from streamlet.assignor.values import Copy
 from streamlet.group.describe import GroupDescription, MemberDescription
-from streamlet.group.live import LiveGroup, read
+from streamlet.group.snapshot import GroupSnapshot, read
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
 from streamlet.types import TaskId
@@ -49,5 +49,5 @@ def member(
     )
 
 
-def group(*members: MemberDescription, state: str = "Stable") -> LiveGroup:
+def group(*members: MemberDescription, state: str = "Stable") -> GroupSnapshot:
     return read(GroupDescription("flights", state, "stream", "streamlet-v1", members))

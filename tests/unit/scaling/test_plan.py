@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from streamlet.assignor.values import Copy, Leaving, Role, Rules
-from streamlet.group.live import LiveGroup
+from streamlet.group.snapshot import GroupSnapshot
 from streamlet.scaling.leavers import Burden
 from streamlet.scaling.plan import (
     AROUND_S,
@@ -27,7 +27,7 @@ NOW_MS = 1_000_000
 
 
 def plan(
-    live: LiveGroup,
+    live: GroupSnapshot,
     *leaving: str,
     sizes: Mapping[TaskId, int] | None = None,
     rules: Rules | None = None,
@@ -153,7 +153,7 @@ def test_burdens_are_what_others_need() -> None:
     }
 
 
-def played_out(live: LiveGroup, leaving: str) -> dict[TaskId, str]:
+def played_out(live: GroupSnapshot, leaving: str) -> dict[TaskId, str]:
     """The instance that each task ends at when rounds are played with the usual budgets."""
     state = present(live, Rules(), NOW_MS, {f"process-{leaving}": Leaving(NOW_MS)})
     cluster = Cluster({info.task: info for info in state.tasks}, generation=state.generation)

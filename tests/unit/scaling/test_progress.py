@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamlet.assignor.values import Leaving, Rules
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
-from streamlet.group.live import LiveGroup
+from streamlet.group.snapshot import GroupSnapshot
 from streamlet.scaling.plan import Plan, make_plan
 from streamlet.scaling.present import instances, present
 from streamlet.scaling.progress import Progress, Step, progress
@@ -28,7 +28,7 @@ def view(*entries: MemberProgress) -> ControlView:
     return ControlView(progress={MemberKey(one.instance, one.number): one for one in entries})
 
 
-def at(live: LiveGroup = BEFORE, *entries: MemberProgress) -> Progress:
+def at(live: GroupSnapshot = BEFORE, *entries: MemberProgress) -> Progress:
     return progress(planned(), live, view(*entries))
 
 

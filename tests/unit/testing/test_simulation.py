@@ -210,11 +210,13 @@ def test_an_instance_that_was_drained_may_be_gone_or_not() -> None:
 
 def outright(state: GroupState) -> Plan:
     """Give every task to the last member, whoever runs it."""
-    heir = max(member.member_id for member in state.members)
+    next_owner = max(member.member_id for member in state.members)
     tasks = frozenset(info.task for info in state.tasks)
     return Plan(
         {
-            member.member_id: MemberPlan(active=tasks if member.member_id == heir else frozenset())
+            member.member_id: MemberPlan(
+                active=tasks if member.member_id == next_owner else frozenset()
+            )
             for member in state.members
         }
     )

@@ -19,7 +19,7 @@ from streamlet.control.values import Mark, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError
 from streamlet.group.describe import GroupDescription, MemberDescription
-from streamlet.group.look import Look
+from streamlet.group.inspector import GroupInspector
 from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetchAnswer, Request
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
@@ -76,9 +76,11 @@ def described(state: str, *members: MemberDescription, error: int = 0) -> GroupD
     return GroupDescription("flights", state, "stream", "streamlet", members, error)
 
 
-def look(coordinator: Coordinator, log: MemoryLog | None = None, check: bool = False) -> Look:
+def look(
+    coordinator: Coordinator, log: MemoryLog | None = None, check: bool = False
+) -> GroupInspector:
     admin = MemoryAdmin(log or MemoryLog())
-    return Look(coordinator, admin, "flights", check, clock=coordinator.clock, poll_s=0)
+    return GroupInspector(coordinator, admin, "flights", check, clock=coordinator.clock, poll_s=0)
 
 
 def text_of(document: dict[str, Any], checked: bool = False) -> str:

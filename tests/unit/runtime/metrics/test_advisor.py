@@ -10,7 +10,7 @@ from typing import Any
 
 from streamlet.errors import UnreachableError
 from streamlet.group.describe import GroupDescription, MemberDescription
-from streamlet.group.look import Look
+from streamlet.group.inspector import GroupInspector
 from streamlet.group.messages import Answer, OffsetFetch, OffsetFetchAnswer, Request
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
@@ -56,9 +56,9 @@ def test_who_leads_advises_until_it_leads_no_more() -> None:
     leads, coordinator, opened = [False], Coordinator(), list[bool]()
 
     @contextmanager
-    def look() -> Iterator[Look]:
+    def look() -> Iterator[GroupInspector]:
         opened.append(True)
-        yield Look(coordinator, MemoryAdmin(MemoryLog()), "flights", history=deque())
+        yield GroupInspector(coordinator, MemoryAdmin(MemoryLog()), "flights", history=deque())
         opened.append(False)
 
     advisor = Advisor(look, lambda: leads[0], look_s=0.001)

@@ -1,8 +1,8 @@
-"""What the control thread leaves for whoever reads the records of a plain consumer.
+"""The event queue of a plain consumer: from its control thread to the thread that reads.
 
 The session's events in order, but for two things. After a loss nothing that came before it counts:
 it speaks of partitions that are gone. And the outcome of a commit goes to the future that was made
-for it, because somebody may be waiting for it in the middle of an order.
+for it, because the reading thread may wait for it in the middle of an order.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import TypeAlias
 import attrs
 
 from streamlet.group.commands import CommitOutcome
-from streamlet.group.partitions import PartitionsProtocol, Received
+from streamlet.group.partitions import PartitionsProtocol, ReceivedPartitions
 from streamlet.group.session_events import (
     Assigned,
     CommitDone,
     Failed,
     FetchDone,
-    HoldDone,
+    JoinBlocked,
     JoinSoon,
     Left,
     Lost,
@@ -33,15 +33,15 @@ from streamlet.group.session_events import (
 class Ordered:
     """An assignment to carry out. ``leads``: we made it."""
 
-    received: Received
+    received: ReceivedPartitions
     generation: int
     leads: bool
 
 
-Order: TypeAlias = Ordered | Lost | FetchDone | HoldDone | JoinSoon | Failed | Left
+Order: TypeAlias = Ordered | Lost | FetchDone | JoinBlocked | JoinSoon | Failed | Left
 
 
-class Mailbox:
+class PartitionEvents:
     """Filled by the control thread, emptied by the reader; ``protocol`` is set before the first."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Mailbox:
             self._orders.append(order)
 
     def _end(self) -> None:
-        """Nothing will answer a commit any more."""
+        """Fail a commit that will get no answer."""
         with self._lock:
             self._over = True
             open_commits, self._commits = self._commits, {}

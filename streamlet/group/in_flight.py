@@ -11,7 +11,7 @@ from streamlet.group.messages import Request
 
 
 @attrs.frozen
-class Flight:
+class InFlightRequest:
     """A request without an answer yet. ``token`` is that of the commit or fetch it carries out."""
 
     number: int
@@ -23,14 +23,14 @@ class Flight:
 
 
 @attrs.define
-class Flights:
+class InFlightRequests:
     """All requests in flight by number; numbers are never used twice."""
 
     #: Keys grow with time, so iteration is in the order of sending.
-    _open: dict[int, Flight] = attrs.field(factory=dict)
+    _open: dict[int, InFlightRequest] = attrs.field(factory=dict)
     _last: int = 0
 
-    def depart(
+    def add(
         self,
         request: Request,
         connection: Connection,
@@ -40,24 +40,26 @@ class Flights:
     ) -> Send:
         """Number a request and give the command that sends it."""
         self._last += 1
-        flight = Flight(self._last, request, connection, now_ms, now_ms + timeout_ms, token)
+        flight = InFlightRequest(
+            self._last, request, connection, now_ms, now_ms + timeout_ms, token
+        )
         self._open[flight.number] = flight
         return Send(flight.number, request, connection, timeout_ms)
 
-    def land(self, number: int) -> Flight | None:
-        """Take a request out; None when nobody waits for it any more."""
+    def complete(self, number: int) -> InFlightRequest | None:
+        """Take a request out; None if it was given up meanwhile."""
         return self._open.pop(number, None)
 
-    def of(self, *kinds: type[Request]) -> list[Flight]:
+    def of(self, *kinds: type[Request]) -> list[InFlightRequest]:
         """Those of some kinds of request, oldest first."""
         return [flight for flight in self._open.values() if isinstance(flight.request, kinds)]
 
-    def overdue(self, now_ms: int) -> list[Flight]:
+    def overdue(self, now_ms: int) -> list[InFlightRequest]:
         """Those whose time is up, oldest first."""
         return [flight for flight in self._open.values() if flight.deadline_ms <= now_ms]
 
     def deadlines(self) -> list[int]:
-        """When those in flight are due, in ms."""
+        """The deadlines of those in flight, in ms."""
         return [flight.deadline_ms for flight in self._open.values()]
 
     def __len__(self) -> int:
@@ -84,5 +86,5 @@ class Backoff:
         return max(1, plain + plain * spread // 1000)
 
     def reset(self) -> None:
-        """It worked; the next wait is the first one again."""
+        """Start again with the first wait, after a success."""
         self.attempts = 0

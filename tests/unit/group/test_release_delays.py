@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamlet.assignor.values import MemberPlan
-from streamlet.group.turns import FIRST_TURN_MS, TURNS_MS, turns_of
+from streamlet.group.release_delays import FIRST_TURN_MS, TURNS_MS, release_delays
 from streamlet.types import TaskId
 
 
@@ -17,19 +17,19 @@ def plans(owners: int) -> dict[str, MemberPlan]:
 
 
 def test_turns_are_as_far_apart_as_there_is_time() -> None:
-    assert turns_of(plans(4)) == {
+    assert release_delays(plans(4)) == {
         f"m{number}": FIRST_TURN_MS + number * TURNS_MS // 4 for number in range(4)
     }
 
 
 def test_one_owner_alone_begins_first() -> None:
-    assert turns_of(plans(1)) == {"m0": FIRST_TURN_MS}
+    assert release_delays(plans(1)) == {"m0": FIRST_TURN_MS}
 
 
 def test_the_turns_of_very_many_take_no_longer() -> None:
-    turns = turns_of(plans(3_000)).values()
+    turns = release_delays(plans(3_000)).values()
     assert (min(turns), max(turns) < FIRST_TURN_MS + TURNS_MS) == (FIRST_TURN_MS, True)
 
 
 def test_whoever_releases_nothing_has_no_turn() -> None:
-    assert turns_of(plans(0)) == {}
+    assert release_delays(plans(0)) == {}

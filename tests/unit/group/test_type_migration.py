@@ -23,21 +23,20 @@ from streamlet.group.events import (
     CommitWanted,
     CoordinatorFound,
     Failure,
-    FlipOrdered,
-    HoldEnded,
+    MigrationOrdered,
+    UnblockJoinWanted,
 )
-from streamlet.group.flip import LOOK_AGAIN_MS, PAUSE_MS
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
     Activate,
     Close,
     CommitLast,
-    EndHold,
     HandoverRules,
     Positions,
     Reclaim,
     SetCopies,
     Stop,
+    UnblockJoin,
 )
 from streamlet.group.messages import (
     Committed,
@@ -50,9 +49,10 @@ from streamlet.group.messages import (
     OffsetCommit,
     OffsetCommitAnswer,
 )
-from streamlet.group.states import State
+from streamlet.group.states import MembershipState
 from streamlet.group.tasks import Identity, TasksProtocol
-from streamlet.group.values import Assignment, Flip
+from streamlet.group.type_migration import LOOK_AGAIN_MS, PAUSE_MS
+from streamlet.group.values import Assignment, TypeMigration
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 T, U, V = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
@@ -71,7 +71,7 @@ def ordered(by_hand):
     member.describe()
     member.answer(REFUSED)
     member.rejoin("a", 4)
-    return member, member.tell(FlipOrdered(STREAM, 4))
+    return member, member.tell(MigrationOrdered(STREAM, 4))
 
 
 def test_a_member_that_is_refused_joins_as_the_other_type(by_hand):
@@ -82,7 +82,7 @@ def test_a_member_that_is_refused_joins_as_the_other_type(by_hand):
     member.describe()
     commands = member.answer(REFUSED)
     assert [c.protocol_type for c in commands if isinstance(c, NeedMetadata)] == [CONSUMER]
-    assert member.machine.state is State.DESCRIBING
+    assert member.machine.state is MembershipState.DESCRIBING
 
 
 def test_a_group_that_takes_us_as_neither_is_somebody_elses(by_hand):
@@ -91,7 +91,7 @@ def test_a_group_that_takes_us_as_neither_is_somebody_elses(by_hand):
     for _ in range(40):
         member.describe()
         commands = member.answer(REFUSED)
-        if member.machine.state is State.FAILED:
+        if member.machine.state is MembershipState.FAILED:
             break
         member.advance(2_000)
     (fail,) = [c for c in commands if isinstance(c, Fail)]
@@ -107,8 +107,8 @@ def test_an_ordered_member_stops_commits_leaves_and_joins_as_the_other_type(by_h
     member.tell(CommitWanted(1, {IN: (7, "")}, due.token))
     commands = member.answer(OffsetCommitAnswer({IN: 0}), OffsetCommit)
     assert CommitResult(1, CommitOutcome.ACCEPTED) in commands
-    member.tell(HoldEnded(due.token))
-    assert member.machine.state is State.FLIPPING
+    member.tell(UnblockJoinWanted(due.token))
+    assert member.machine.state is MembershipState.FLIPPING
     assert not any(isinstance(r, Heartbeat) for r in member.requests())
     commands = member.answer(LeaveGroupAnswer(0), LeaveGroup)
     assert not any(isinstance(c, LoseTasks) for c in commands)
@@ -119,7 +119,7 @@ def test_an_ordered_member_stops_commits_leaves_and_joins_as_the_other_type(by_h
 def test_it_insists_on_the_new_type_while_others_have_yet_to_leave(by_hand):
     member, commands = ordered(by_hand)
     (due,) = [c for c in commands if isinstance(c, JoinDue)]
-    member.tell(HoldEnded(due.token))
+    member.tell(UnblockJoinWanted(due.token))
     member.answer(LeaveGroupAnswer(0), LeaveGroup)
     for _ in range(20):
         member.describe()
@@ -139,14 +139,14 @@ def test_a_member_whose_commit_takes_too_long_stays_and_is_ordered_again(by_hand
     (due,) = [c for c in commands if isinstance(c, JoinDue)]
     member.wait(member.config.rebalance_timeout_ms // 2)
     assert (member.need.protocol_type, member.need.generation) == (CONSUMER, 4)
-    member.tell(HoldEnded(due.token))
-    assert member.machine.state is State.DESCRIBING
+    member.tell(UnblockJoinWanted(due.token))
+    assert member.machine.state is MembershipState.DESCRIBING
 
 
 def test_a_leave_that_is_never_answered_is_waited_for_only_so_long(by_hand):
     member, commands = ordered(by_hand)
     (due,) = [c for c in commands if isinstance(c, JoinDue)]
-    member.tell(HoldEnded(due.token))
+    member.tell(UnblockJoinWanted(due.token))
     member.wait(member.config.leave_timeout_ms)
     assert member.machine.generation == -1
 
@@ -158,7 +158,7 @@ def test_a_commit_without_an_answer_does_not_outlive_the_membership(by_hand):
     member.tell(CommitWanted(1, {IN: (7, "")}, due.token))
     commands = member.fail(Failure.DISCONNECTED, OffsetCommit)
     assert CommitResult(1, CommitOutcome.UNKNOWN) in commands
-    member.tell(HoldEnded(due.token))
+    member.tell(UnblockJoinWanted(due.token))
     member.advance(100)
     member.tell(CoordinatorFound("one"))
     member.answer(LeaveGroupAnswer(0), LeaveGroup)
@@ -168,7 +168,7 @@ def test_a_commit_without_an_answer_does_not_outlive_the_membership(by_hand):
 
 def test_an_order_of_an_older_generation_is_none(by_hand):
     member = by_hand(**TYPES).join("a", 9)
-    assert not [c for c in member.tell(FlipOrdered(CONSUMER, 8)) if isinstance(c, JoinDue)]
+    assert not [c for c in member.tell(MigrationOrdered(CONSUMER, 8)) if isinstance(c, JoinDue)]
 
 
 def test_a_group_that_changed_its_type_without_us_has_given_our_tasks_away(by_hand):
@@ -189,7 +189,9 @@ def owner(*tasks: TaskId) -> Handover:
         rules.running(task, 0)
         rules.claimed(task, 0)
     rules.take()
-    rules.assigned(4, "me", Assignment(active=frozenset(tasks), flip=Flip(STREAM, 2, 60_000)), 0)
+    rules.assigned(
+        4, "me", Assignment(active=frozenset(tasks), flip=TypeMigration(STREAM, 2, 60_000)), 0
+    )
     rules.take()
     return rules
 
@@ -199,7 +201,7 @@ def test_f2_what_was_committed_is_held_and_f3_claimed_with_the_old_generation():
     rules.join_due(-1, 0, 4, flip=True)
     assert rules.take() == [Stop((T, U)), CommitLast(-1, (T, U), {}, 4)]
     rules.committed(-1, CommitOutcome.ACCEPTED, 0)
-    assert rules.take() == [EndHold(-1)]
+    assert rules.take() == [UnblockJoin(-1)]
     rules.check_invariants()
     assert rules.describe({}) == {T: Copy(Role.ACTIVE, 4), U: Copy(Role.ACTIVE, 4)}
     assert rules.busy
@@ -211,14 +213,16 @@ def test_f2_without_an_acknowledged_commit_nothing_is_kept(outcome):
     rules.join_due(-1, 0, 4, flip=True)
     rules.take()
     rules.committed(-1, outcome, 0)
-    assert rules.take() == [Close(T), EndHold(-1)]
+    assert rules.take() == [Close(T), UnblockJoin(-1)]
     assert rules.describe({}) == {}
 
 
 def test_f2_a_task_that_is_being_opened_is_not_held():
     """One that runs is, claimed or not: its last commit says whose it is."""
     rules = owner(T)
-    rules.assigned(5, "me", Assignment(active=frozenset({T, U, V}), flip=Flip(STREAM, 2, 1)), 0)
+    rules.assigned(
+        5, "me", Assignment(active=frozenset({T, U, V}), flip=TypeMigration(STREAM, 2, 1)), 0
+    )
     rules.running(V, 0)
     rules.take()
     rules.join_due(-1, 0, 5, flip=True)
@@ -228,7 +232,7 @@ def test_f2_a_task_that_is_being_opened_is_not_held():
 def test_a_member_without_tasks_goes_over_at_once():
     rules = owner()
     rules.join_due(-1, 0, 4, flip=True)
-    assert rules.take() == [EndHold(-1)]
+    assert rules.take() == [UnblockJoin(-1)]
 
 
 def test_f4_a_held_task_that_is_ours_again_is_reclaimed_and_any_other_closed():
@@ -258,12 +262,14 @@ def test_an_order_that_the_group_has_gone_beyond_stops_nothing():
     rules.assigned(5, "me", Assignment(active=frozenset({T})), 0)
     rules.take()
     rules.join_due(-1, 0, 4, flip=True)
-    assert rules.take() == [EndHold(-1)]
+    assert rules.take() == [UnblockJoin(-1)]
 
 
 def test_copies_are_closed_only_if_the_other_group_wants_them_no_more():
     rules = owner(T)
-    order = Assignment(active=frozenset({T}), standby=frozenset({U}), flip=Flip(STREAM, 2, 1))
+    order = Assignment(
+        active=frozenset({T}), standby=frozenset({U}), flip=TypeMigration(STREAM, 2, 1)
+    )
     rules.assigned(5, "me", order, 0)
     assert SetCopies(frozenset(), frozenset({U})) in rules.take()
     rules.join_due(-1, 0, 5, flip=True)
@@ -337,7 +343,7 @@ def test_f1_when_all_want_it_all_are_ordered_and_keep_what_they_have():
     group = Group("incremental", "incremental")
     group.plan = Plan({"m0": MemberPlan(active=frozenset({T, U, V}))})
     told = group.round(m0=active(T), m1={**active(U), V: Copy(Role.STANDBY, lag=3)})
-    assert told["m0"].flip == told["m1"].flip == Flip(STREAM, 2, 61_000)
+    assert told["m0"].flip == told["m1"].flip == TypeMigration(STREAM, 2, 61_000)
     assert (told["m0"].active, told["m1"].active) == ({T}, {U})
     assert told["m1"].standby == {V}
 
@@ -350,7 +356,7 @@ def test_f1_one_that_does_not_want_it_is_enough(other):
 
 def test_the_way_back_is_the_same():
     told = Group("upgrading", "eager", protocol_type=STREAM).round(m0=active(T), m1={})
-    assert told["m1"].flip == Flip(CONSUMER, 2, 61_000)
+    assert told["m1"].flip == TypeMigration(CONSUMER, 2, 61_000)
 
 
 @pytest.mark.parametrize(
@@ -434,7 +440,7 @@ def test_after_a_flip_that_all_came_back_from_the_next_is_not_ordered_soon():
 def test_one_that_was_left_behind_is_ordered_after_the_others_at_once():
     group = Group("incremental", "incremental")
     group.round(m0=active(T), m1=active(U))
-    assert group.round(m1=active(U))["m1"].flip == Flip(STREAM, 1, 61_000)
+    assert group.round(m1=active(U))["m1"].flip == TypeMigration(STREAM, 1, 61_000)
 
 
 def test_f5_of_two_claims_the_newer_counts():

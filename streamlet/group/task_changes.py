@@ -1,4 +1,4 @@
-"""What a member does about each task when an assignment arrives; a pure comparison."""
+"""Compares what a member runs with an assignment: what changes for each task. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from streamlet.types import TaskId
 
 
 @attrs.frozen
-class Orders:
-    """What to do about each task, given what runs and an assignment.
+class TaskChanges:
+    """The changes for each task, given what runs and an assignment.
 
     ``keep`` go on untouched. ``stop`` are to be stopped and committed, then given up, then joined
     without. ``lose`` were given away without asking us (after a break of our membership): write
@@ -26,7 +26,7 @@ class Orders:
     rejoin: bool
 
     @classmethod
-    def of(cls, owned: Iterable[TaskId], assignment: Assignment) -> Orders:
+    def of(cls, owned: Iterable[TaskId], assignment: Assignment) -> TaskChanges:
         """Compare what we run with what we are to run; each owned task is in one part."""
         mine = frozenset(owned)
         known = assignment.active | assignment.revoke | assignment.release.keys()

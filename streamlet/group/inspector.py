@@ -21,10 +21,10 @@ from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NoSuchGroupError, NotFoundError, TimedOutError
 from streamlet.group.advice import Observation, advise
 from streamlet.group.codes import name_of
+from streamlet.group.current import CurrentGroup, loads
 from streamlet.group.describe import GroupDescription
-from streamlet.group.live import LiveGroup, last_round, read, tasks
 from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetchAnswer, Request
-from streamlet.group.present import Present, loads
+from streamlet.group.snapshot import GroupSnapshot, last_round, read, tasks
 from streamlet.group.status import document
 from streamlet.group.unassigned import unassigned_for_good
 from streamlet.kafka.ports import TopicInfo
@@ -35,12 +35,12 @@ _REQUEST_MS = 10_000
 _SETTLE_MS = 2_000
 _SETTLE_CHECK_MS = 15_000
 _PARTITIONS_AT_ONCE = 5_000
-#: How long a violation that members' own words show must last: words are told a moment late.
+#: How long a violation that members' reports show must last: reports are a moment late.
 _CONFIRM_S = 1.5
 
 
 class GroupReader(Protocol):
-    """What is asked of the coordinator (``group.transport``)."""
+    """The coordinator's requests needed here (``group.transport``)."""
 
     def describe_group(self, group: str, timeout_ms: int) -> Future[GroupDescription]:
         """A group as its coordinator sees it."""
@@ -51,7 +51,7 @@ class GroupReader(Protocol):
         ...
 
 
-def describe(group: GroupReader, application: str) -> LiveGroup:
+def describe(group: GroupReader, application: str) -> GroupSnapshot:
     """An application's group as it is now.
 
     Raises:
@@ -73,7 +73,7 @@ def describe(group: GroupReader, application: str) -> LiveGroup:
 
 
 class OffsetReader(Protocol):
-    """What is asked of the brokers (``kafka.ports.Admin``)."""
+    """The brokers' requests needed here (``kafka.ports.Admin``)."""
 
     def topics(self) -> dict[str, TopicInfo]:
         """All topics by name."""
@@ -108,7 +108,7 @@ def fetch_positions(
 
 
 @attrs.frozen
-class Look:
+class GroupInspector:
     """Looks at an application; ``stopped`` ends a wait for a group that rebalances.
 
     ``control`` reads what the members say of themselves. With a ``history`` the document bears
@@ -139,16 +139,16 @@ class Look:
         control = self.control()
         violations = []
         if self.check and live.stable:
-            violations = self._violations(live) + self._lasting(Present(live, control))
+            violations = self._violations(live) + self._lasting(CurrentGroup(live, control))
         seen = self.observe()
         found = document(live, seen.lag(), violations, control)
         if self.history is not None:
             self.history.append(seen)
-            members = loads(Present(live, control))
+            members = loads(CurrentGroup(live, control))
             found["advice"] = advise(self.history, members, len(tasks(live))).to_dict()
         return found
 
-    def _settled(self) -> LiveGroup:
+    def _settled(self) -> GroupSnapshot:
         """The group once it is stable or empty; as it is when that takes too long."""
         wait_ms = _SETTLE_CHECK_MS if self.check else _SETTLE_MS
         deadline = self.clock.now_ms() + wait_ms
@@ -165,18 +165,18 @@ class Look:
             )
         return live
 
-    def _violations(self, live: LiveGroup) -> list[Violation]:
+    def _violations(self, live: GroupSnapshot) -> list[Violation]:
         state, plan = last_round(live, self.rules, self.clock.wall_ms())
         found = validate(state, plan, metadata_bytes=live.metadata_bytes, custom=self.custom)
         return found + unassigned_for_good(live, found)
 
-    def _lasting(self, first: Present) -> list[Violation]:
-        """What members' words show to be wrong, and still a moment later."""
+    def _lasting(self, first: CurrentGroup) -> list[Violation]:
+        """The violations in members' reports that are still there a moment later."""
         found = first.violations()
         if not found or self.stopped.wait(self.confirm_s):
             return []
         live = describe(self.group, self.application)
-        again = Present(live, self.control()).violations() if live.stable else []
+        again = CurrentGroup(live, self.control()).violations() if live.stable else []
         kept = {(violation.rule, violation.tasks, violation.members) for violation in again}
         return [one for one in found if (one.rule, one.tasks, one.members) in kept]
 

@@ -2,7 +2,7 @@
 
 A broker that goes down answers metadata last with no broker at all. librdkafka, up to 2.16 at
 least, then drops the last one it knew, and where the connection breaks in that moment it never
-begins anew with the bootstrap servers (its issue 5301). Of such clients only about half say that
+starts again with the bootstrap servers (its issue 5301). Of such clients only about half say that
 all their brokers are down; nor does one say so whose broker's host is gone without a word, for as
 long as a request may take. So who is silent is asked, and another client takes the place of one
 that finds no broker, as soon as nothing is lost by it.
@@ -19,7 +19,7 @@ from streamlet.kafka.metadata import finds_brokers
 ALONE_MS = 5_000
 
 
-class Alone:
+class BrokerLossDetector:
     """One client's ``error_cb``. It knows nothing of who has the client, which it must not keep."""
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -32,15 +32,15 @@ class Alone:
         self._said |= error.code() == KafkaError._ALL_BROKERS_DOWN
 
     def __bool__(self) -> bool:
-        """Whether it is alone, as far as it said."""
+        """True if it lost all brokers, as far as it reported."""
         return self._said
 
     def heard(self) -> None:
-        """It was used, and is not asked for a while."""
+        """Note that the client was used: it is not asked for a while."""
         self._heard_ms = self._clock.now_ms()
 
     def lost(self, client: Consumer | Producer, topic: str) -> bool:
-        """Whether it finds no broker; it is asked where nothing was heard for ``ALONE_MS``.
+        """True if it finds no broker; it is asked where nothing was heard for ``ALONE_MS``.
 
         That takes a moment where it has brokers, and ``metadata.ANSWER_S`` where it has none.
         """

@@ -1,4 +1,4 @@
-"""When each of the owners begins that one plan tells to give up tasks to others.
+"""Staggers the releases of one plan over time.
 
 All at once, each of the dozen steps from a stop to the first record at the new home would wait for
 all the others'. So they take turns, as far apart as there is time, while their tasks go on.
@@ -16,8 +16,8 @@ TURNS_MS = 1_000
 FIRST_TURN_MS = 200
 
 
-def turns_of(members: Mapping[str, MemberPlan]) -> dict[str, int]:
-    """How long each member waits that is to release tasks, by id, ms from when it learns of it."""
+def release_delays(members: Mapping[str, MemberPlan]) -> dict[str, int]:
+    """The delay of each member that is to release tasks, by id, ms from when it learns of it."""
     owners = sorted(member for member, part in members.items() if part.release)
     return {
         member: FIRST_TURN_MS + TURNS_MS * number // len(owners)

@@ -37,8 +37,8 @@ T = TypeVar("T")
 
 
 @attrs.frozen
-class LiveMember:
-    """A member as described; what it said and was told is None where it cannot be read."""
+class MemberSnapshot:
+    """A member as described; subscription and assignment are None where they cannot be read."""
 
     described: MemberDescription
     subscription: Subscription | None
@@ -46,12 +46,12 @@ class LiveMember:
     eager: bool = False  # stops everything at each join
 
     @property
-    def said(self) -> Subscription:
+    def reported(self) -> Subscription:
         """Its subscription, an empty one if there is none to read."""
         return self.subscription or Subscription("", "", 0, 1.0, 1, ())
 
     @property
-    def told(self) -> Assignment:
+    def assigned(self) -> Assignment:
         """Its assignment, an empty one if there is none to read."""
         return self.assignment or Assignment()
 
@@ -59,43 +59,43 @@ class LiveMember:
     def tasks(self) -> list[tuple[TaskId, Role]]:
         """Its tasks and what they are to it, as of its assignment."""
         roles = {
-            **dict.fromkeys(self.told.standby, Role.STANDBY),
-            **dict.fromkeys(self.told.learner, Role.LEARNER),
-            **dict.fromkeys(self.told.pending, Role.PENDING),
-            **dict.fromkeys(self.told.revoke, Role.RELEASED),
-            **dict.fromkeys(self.told.release, Role.ACTIVE),
-            **dict.fromkeys(self.told.active, Role.ACTIVE),
+            **dict.fromkeys(self.assigned.standby, Role.STANDBY),
+            **dict.fromkeys(self.assigned.learner, Role.LEARNER),
+            **dict.fromkeys(self.assigned.pending, Role.PENDING),
+            **dict.fromkeys(self.assigned.revoke, Role.RELEASED),
+            **dict.fromkeys(self.assigned.release, Role.ACTIVE),
+            **dict.fromkeys(self.assigned.active, Role.ACTIVE),
         }
         return sorted(roles.items())
 
     @property
     def name(self) -> str:
-        """What people call it, ``h1-0``; its member id if it does not say."""
-        said = self.subscription
-        return self.described.member_id if said is None else f"{said.name}-{said.member}"
+        """Its name for people, ``h1-0``; its member id if it is not known."""
+        one = self.subscription
+        return self.described.member_id if one is None else f"{one.name}-{one.member}"
 
 
 @attrs.frozen
-class LiveGroup:
+class GroupSnapshot:
     """A group and its members, sorted by name."""
 
     described: GroupDescription
-    members: tuple[LiveMember, ...]
+    members: tuple[MemberSnapshot, ...]
 
     @property
     def ours(self) -> bool:
-        """Whether a member speaks our protocol; True while there is nothing to read."""
+        """True if a member speaks our protocol; True while there is nothing to read."""
         silent = not self.stable or not self.members
         return silent or any(member.subscription is not None for member in self.members)
 
     @property
     def stable(self) -> bool:
-        """Whether the last rebalance is over, so that there is something to read."""
+        """True if the last rebalance is over, so that there is something to read."""
         return self.described.state == "Stable"
 
     @property
     def eager(self) -> bool:
-        """Whether somebody stops everything at each join, so that nothing is handed over warm."""
+        """True if a member stops everything at each join, so that nothing is handed over warm."""
         return any(member.eager for member in self.members)
 
     @property
@@ -105,40 +105,40 @@ class LiveGroup:
         return sum(len(member.metadata) + len(member.assignment) for member in members)
 
     @property
-    def leader(self) -> LiveMember | None:
-        """Who leads: the one that was told of the last rebalance what only the leader is told.
+    def leader(self) -> MemberSnapshot | None:
+        """The member whose assignment carries the leader-only fields.
 
-        Not whoever has the member id named there: a static leader that restarted has another.
+        The member id named there is not used: a static leader that restarted has another.
         """
         newest = self.newest
-        telling = (member for member in self.members if member.told == newest)
+        telling = (member for member in self.members if member.assigned == newest)
         return next(telling, None) if newest.leader else None
 
     @property
     def newest(self) -> Assignment:
-        """The assignment that tells of the last rebalance: the leader's own."""
-        told = [member.told for member in self.members]
-        return max(told, key=lambda assignment: assignment.generation, default=Assignment())
+        """The assignment of the last rebalance: the leader's own."""
+        assigned = [member.assigned for member in self.members]
+        return max(assigned, key=lambda assignment: assignment.generation, default=Assignment())
 
 
-def read(described: GroupDescription) -> LiveGroup:
+def read(described: GroupDescription) -> GroupSnapshot:
     """Read every member's bytes; what is not ours, or too new for us, is left out."""
     members = [_member(member, described.protocol_type) for member in described.members]
-    return LiveGroup(described, tuple(sorted(members, key=by_name)))
+    return GroupSnapshot(described, tuple(sorted(members, key=by_name)))
 
 
-def _member(described: MemberDescription, protocol_type: str) -> LiveMember:
+def _member(described: MemberDescription, protocol_type: str) -> MemberSnapshot:
     try:
         opened = open_subscription(described.metadata, protocol_type)
         told = open_assignment(described.assignment, protocol_type)
     except WireError:
-        return LiveMember(described, None, None)
+        return MemberSnapshot(described, None, None)
     said = _read(decode_subscription, opened.data)
     eager = opened.eager or (said is not None and said.mode == "eager")
-    return LiveMember(described, said, _read(decode_assignment, told), eager)
+    return MemberSnapshot(described, said, _read(decode_assignment, told), eager)
 
 
-def by_name(member: LiveMember) -> tuple[str, int, str]:
+def by_name(member: MemberSnapshot) -> tuple[str, int, str]:
     """Sort key: members of one instance stand together, by their numbers."""
     said = member.subscription
     number = -1 if said is None else said.member
@@ -158,19 +158,19 @@ def _read(decode: Callable[[bytes], T], data: bytes) -> T | None:
 _COPIES = frozenset({Role.LEARNER, Role.STANDBY, Role.DORMANT})
 
 
-def tasks(group: LiveGroup) -> tuple[TaskInfo, ...]:
-    """The tasks there must be: all that anybody holds, those missing between them, unassigned ones.
+def tasks(group: GroupSnapshot) -> tuple[TaskInfo, ...]:
+    """The tasks there must be: all that members hold, those missing between them, unassigned ones.
 
     How many there are beyond the last one known only the topology knows.
     """
     held: set[TaskId] = {*group.newest.unassigned}
     stateful: set[int] = set()
     for member in group.members:
-        for task, copy in member.said.copies.items():
+        for task, copy in member.reported.copies.items():
             held.add(task)
             if copy.role in _COPIES:
                 stateful.add(task.subtopology)
-        stateful |= member.said.stateful
+        stateful |= member.reported.stateful
         for task, _ in member.tasks:
             held.add(task)
     last: dict[int, int] = defaultdict(int)
@@ -183,19 +183,19 @@ def tasks(group: LiveGroup) -> tuple[TaskInfo, ...]:
     )
 
 
-def given(group: LiveGroup) -> set[TaskId]:
+def given(group: GroupSnapshot) -> set[TaskId]:
     """The tasks that a member was given, or is to give up, in the last rebalance."""
     return {task for member in group.members for task, role in member.tasks if role in _GIVEN}
 
 
-def deferral_deadline_ms(group: LiveGroup) -> int | None:
+def deferral_deadline_ms(group: GroupSnapshot) -> int | None:
     """Until when tasks wait for a member, wall-clock ms; None where nothing is put off."""
-    deadlines = (member.told.deferral_deadline_ms for member in group.members)
+    deadlines = (member.assigned.deferral_deadline_ms for member in group.members)
     return next((at for at in deadlines if at is not None), None)
 
 
-def last_round(group: LiveGroup, rules: Rules, now_ms: int) -> tuple[GroupState, Plan]:
-    """What the leader of the last rebalance was given and what it answered.
+def last_round(group: GroupSnapshot, rules: Rules, now_ms: int) -> tuple[GroupState, Plan]:
+    """The input and the answer of the leader of the last rebalance.
 
     ``now_ms`` stands in where the leader did not say when that was. Of the settings members tell
     only the band: ``rules`` are the application's as far as the caller knows them.
@@ -210,40 +210,42 @@ def last_round(group: LiveGroup, rules: Rules, now_ms: int) -> tuple[GroupState,
         rules=_rules(group, rules),
     )
     plan = Plan(
-        {m.described.member_id: _member_plan(m.told) for m in group.members},
+        {m.described.member_id: _member_plan(m.assigned) for m in group.members},
         deferral_deadline_ms=deferral_deadline_ms(group),
         unassigned=frozenset(info.task for info in everything) - given(group),
     )
     return state, plan
 
 
-def _rules(group: LiveGroup, rules: Rules) -> Rules:
-    imbalance = newest_imbalance(m.said for m in group.members)
+def _rules(group: GroupSnapshot, rules: Rules) -> Rules:
+    imbalance = newest_imbalance(m.reported for m in group.members)
     return attrs.evolve(
         rules,
-        learners=any(m.said.learners for m in group.members),
+        learners=any(m.reported.learners for m in group.members),
         mode="eager" if group.eager else "incremental",
         imbalance=rules.imbalance if imbalance is None else imbalance,
     )
 
 
-#: Roles by which a task is with somebody, as of an assignment (``RELEASED``: in its first round).
+#: Roles by which a task is with a member, as of an assignment (``RELEASED``: in its first round).
 _GIVEN = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
 
 
-def member_states(group: LiveGroup) -> tuple[MemberState, ...]:
-    """What each member said when it last joined, as a leader reads it."""
-    leaders, stay = _leaders_hashes(group), staying(member.said for member in group.members)
+def member_states(group: GroupSnapshot) -> tuple[MemberState, ...]:
+    """The state of each member when it last joined, as a leader reads it."""
+    leaders, stay = _leaders_hashes(group), staying(member.reported for member in group.members)
     return tuple(_member_state(member, leaders, stay) for member in group.members)
 
 
-def _leaders_hashes(group: LiveGroup) -> tuple[bytes, ...]:
+def _leaders_hashes(group: GroupSnapshot) -> tuple[bytes, ...]:
     leader = group.leader
-    return () if leader is None else leader.said.subtopologies
+    return () if leader is None else leader.reported.subtopologies
 
 
-def _member_state(member: LiveMember, leaders: tuple[bytes, ...], stay: Set[str]) -> MemberState:
-    said = member.said
+def _member_state(
+    member: MemberSnapshot, leaders: tuple[bytes, ...], stay: Set[str]
+) -> MemberState:
+    said = member.reported
     pairs = enumerate(zip(said.subtopologies, leaders, strict=False))
     same = frozenset(number for number, (own, theirs) in pairs if own == theirs)
     return MemberState(
@@ -262,14 +264,14 @@ def _member_state(member: LiveMember, leaders: tuple[bytes, ...], stay: Set[str]
     )
 
 
-def _member_plan(told: Assignment) -> MemberPlan:
+def _member_plan(assigned: Assignment) -> MemberPlan:
     return MemberPlan(
-        active=told.active,
-        learner=told.learner,
-        standby=told.standby,
-        release=told.release,
-        pending=told.pending,
-        revoke=told.revoke,
-        leave=told.leave,
-        awaited=told.awaited,
+        active=assigned.active,
+        learner=assigned.learner,
+        standby=assigned.standby,
+        release=assigned.release,
+        pending=assigned.pending,
+        revoke=assigned.revoke,
+        leave=assigned.leave,
+        awaited=assigned.awaited,
     )

@@ -1,4 +1,4 @@
-"""How long each of several clients is waited for that are asked the same, one after the other."""
+"""Divides a time limit among several clients that are asked the same, one after the other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamlet.clock import Clock
 FIRST_MS = 1_000
 
 
-class Patience:
+class RetryBudget:
     """The time that one request has, and how it is shared out.
 
     A client that lost its brokers may find none for minutes, and says nothing of it when it is
@@ -21,12 +21,12 @@ class Patience:
         self._next_ms = FIRST_MS
 
     def next_s(self) -> float:
-        """How long to wait for the next one, s."""
+        """The time to wait for the next one, s."""
         wait_ms = min(self._next_ms, self._until_ms - self._clock.now_ms())
         self._next_ms *= 2
         return max(0, wait_ms) / 1000
 
     @property
     def over(self) -> bool:
-        """Whether there is no time for another."""
+        """True if there is no time for another."""
         return self._clock.now_ms() >= self._until_ms

@@ -1,8 +1,8 @@
-"""A live group as it is right now: what it was told, and what its members have said since; pure.
+"""A live group as it is right now: its assignments, and its members' reports since; pure.
 
 The coordinator knows what the last rebalance decided. Between two rebalances the members carry that
-out and say so in the control topic, each for itself and a moment later. What a member said before
-it applied the last assignment says nothing about that, so it counts by its generation.
+out and report it in the control topic, each for itself and a moment later. A report from before a
+member applied the last assignment does not count, so reports are compared by generation.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import attrs
 from streamlet.assignor.values import Role, Violation
 from streamlet.control.values import MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
-from streamlet.group.advice import InstanceLoad
-from streamlet.group.live import LiveGroup, LiveMember, by_name
+from streamlet.group.advice import InstanceSample
+from streamlet.group.snapshot import GroupSnapshot, MemberSnapshot, by_name
 from streamlet.group.values import Subscription
 from streamlet.types import TaskId
 
@@ -23,13 +23,13 @@ from streamlet.types import TaskId
 _COPIES = frozenset({"learner", "standby", "pending"})
 
 
-def named(group: LiveGroup, control: ControlView) -> LiveGroup:
+def named(group: GroupSnapshot, control: ControlView) -> GroupSnapshot:
     """The group with the names that its members reported, where a rebalance hides their own."""
     members = (_named(member, control) for member in group.members)
     return attrs.evolve(group, members=tuple(sorted(members, key=by_name)))
 
 
-def _named(member: LiveMember, control: ControlView) -> LiveMember:
+def _named(member: MemberSnapshot, control: ControlView) -> MemberSnapshot:
     said = control.progress_of(member.described.member_id)
     if member.subscription is not None or said is None:
         return member
@@ -50,78 +50,80 @@ def instance_name(control: ControlView, process_id: str) -> str:
 
 
 @attrs.frozen
-class Handover:
-    """A task on its way. Stages: learning, ready, ordered, released, active."""
+class OpenHandover:
+    """A task that is moving. Stages: learning, ready, ordered, released, active."""
 
     task: TaskId
     source: str | None
-    target: LiveMember
+    target: MemberSnapshot
     stage: str
     progress: TaskProgress | None
 
 
 @attrs.frozen
-class Present:
+class CurrentGroup:
     """A group with its control topic beside it; without one it is as of the last rebalance."""
 
-    group: LiveGroup
+    group: GroupSnapshot
     control: ControlView = attrs.field(factory=ControlView)
 
-    def word(self, member: LiveMember) -> MemberProgress | None:
-        """What a member says of carrying out its present assignment; None if nothing yet."""
+    def word(self, member: MemberSnapshot) -> MemberProgress | None:
+        """The report of a member on its present assignment; None if there is none yet."""
         said = self.control.progress_of(member.described.member_id)
         fresh = said is not None and said.generation >= self.group.newest.generation
         return said if fresh else None
 
-    def task(self, member: LiveMember, task: TaskId) -> TaskProgress | None:
-        """What it says of one task of that assignment."""
+    def task(self, member: MemberSnapshot, task: TaskId) -> TaskProgress | None:
+        """The report on one task of that assignment."""
         word = self.word(member)
         return None if word is None else word.task(str(task))
 
-    def copy(self, member: LiveMember, task: TaskId) -> TaskProgress | None:
-        """How far its copy of a task is, as it said last in whatever generation."""
+    def copy(self, member: MemberSnapshot, task: TaskId) -> TaskProgress | None:
+        """The progress of its copy of a task, by its last report in whatever generation."""
         said = self.control.progress_of(member.described.member_id)
         found = None if said is None else said.task(str(task))
         return found if found is not None and found.role in _COPIES else None
 
-    def roles(self, member: LiveMember) -> list[tuple[TaskId, Role]]:
+    def roles(self, member: MemberSnapshot) -> list[tuple[TaskId, Role]]:
         """The tasks of its assignment, with what they are to it by now."""
         return [(task, self._role(member, task, role)) for task, role in member.tasks]
 
-    def _role(self, member: LiveMember, task: TaskId, told: Role) -> Role:
+    def _role(self, member: MemberSnapshot, task: TaskId, told: Role) -> Role:
         said = self.task(member, task)
         if said is None or said.role not in _ROLES:
             return told
         return _ROLES[said.role]
 
-    def handovers(self) -> list[Handover]:
+    def handovers(self) -> list[OpenHandover]:
         """Every task on its way from one member to another, by task; none that has arrived."""
         found = [one for member in self.group.members for one in self._to(member)]
         return sorted(found, key=lambda one: (one.task, one.target.name))
 
-    def _to(self, member: LiveMember) -> Iterator[Handover]:
+    def _to(self, member: MemberSnapshot) -> Iterator[OpenHandover]:
         by_id = {one.described.member_id: one for one in self.group.members}
-        for task, source_id in member.told.pending.items():
+        for task, source_id in member.assigned.pending.items():
             stage = self._stage(task, by_id.get(source_id), member)
             if stage is not None:
                 source = by_id[source_id].name if source_id in by_id else self._name(source_id)
                 said = self.task(member, task) or self.copy(member, task)
-                yield Handover(task, source, member, stage, said)
-        for task in member.told.learner:
+                yield OpenHandover(task, source, member, stage, said)
+        for task in member.assigned.learner:
             said = self.copy(member, task)
-            before = member.said.copies.get(task)
+            before = member.reported.copies.get(task)
             ready = said.stage == "ready" if said else before is not None and before.ready
             owner = self._owner(task)
             stage = "ready" if ready else "learning"
-            yield Handover(task, owner.name if owner else None, member, stage, said)
+            yield OpenHandover(task, owner.name if owner else None, member, stage, said)
 
     def _name(self, member_id: str) -> str:
         """The name of a member that is gone, its id if it is not known."""
         said = self.control.progress_of(member_id)
         return member_id if said is None else said.member
 
-    def _stage(self, task: TaskId, source: LiveMember | None, target: LiveMember) -> str | None:
-        """Where an ordered hand-over is; None once the task runs at its target."""
+    def _stage(
+        self, task: TaskId, source: MemberSnapshot | None, target: MemberSnapshot
+    ) -> str | None:
+        """The stage of an ordered hand-over; None once the task runs at its target."""
         there = self.task(target, task)
         if there is not None and there.role == "active":
             return None if there.stage == "running" else "active"
@@ -130,14 +132,18 @@ class Present:
             return "released"
         return "ordered"
 
-    def _owner(self, task: TaskId) -> LiveMember | None:
+    def _owner(self, task: TaskId) -> MemberSnapshot | None:
         return next(
-            (m for m in self.group.members if task in m.told.active or task in m.told.release),
+            (
+                m
+                for m in self.group.members
+                if task in m.assigned.active or task in m.assigned.release
+            ),
             None,
         )
 
     def violations(self) -> list[Violation]:
-        """What members say that must not be, as far as their own words show it.
+        """The violations that members' reports show.
 
         Words are a moment old and of different moments: only what stays counts.
         """
@@ -166,7 +172,7 @@ class Present:
                 yield Violation("U1", text, (TaskId.parse(task),), tuple(members))
 
     def _strange_copies(self) -> Iterator[Violation]:
-        """U13: copies that somebody keeps reading although nobody told it to."""
+        """U13: copies that a member keeps reading although it was not given them."""
         for member in self.group.members:
             word, told = self.word(member), {task for task, _ in member.tasks}
             reads = [] if word is None else [t for t in word.tasks if t.role in _COPIES]
@@ -177,19 +183,21 @@ class Present:
                 yield Violation("U13", text, tuple(extra), (member.described.member_id,))
 
 
-def loads(present: Present) -> list[InstanceLoad]:
+def loads(present: CurrentGroup) -> list[InstanceSample]:
     """The instances as advice needs them."""
-    together: dict[str, list[LiveMember]] = {}
+    together: dict[str, list[MemberSnapshot]] = {}
     for member in present.group.members:
-        together.setdefault(member.said.instance or member.described.member_id, []).append(member)
+        together.setdefault(member.reported.instance or member.described.member_id, []).append(
+            member
+        )
     return [
-        InstanceLoad(
-            members[0].said.name or members[0].described.client_id,
-            members[0].said.capacity,
+        InstanceSample(
+            members[0].reported.name or members[0].described.client_id,
+            members[0].reported.capacity,
             len(members),
             _busy(present.control.progress_of(m.described.member_id) for m in members),
             leaving=process_id in present.control.marks
-            or any(member.said.leaving is not None for member in members),
+            or any(member.reported.leaving is not None for member in members),
         )
         for process_id, members in together.items()
     ]
