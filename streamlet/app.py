@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from streamlet.group.leader import Assignor
     from streamlet.group.members import MemberAdmin, Removal
     from streamlet.group.metadata import InstanceMetadata
-    from streamlet.reset.plan import Result as ResetResult
-    from streamlet.running import Result, Run
-    from streamlet.scaling.cluster import Application
+    from streamlet.reset.plan import ResetResult
+    from streamlet.running import OutputValue, Run
+    from streamlet.scaling.cluster import ApplicationInfo
     from streamlet.scaling.replace import ReplaceResult
-    from streamlet.scaling.scale_down import Result as ScalingResult
+    from streamlet.scaling.scale_down import ScaleDownResult
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -246,7 +246,7 @@ class App:
         metrics_port: int | None = None,
         metrics_host: str = "0.0.0.0",
         wait_for_broker: timedelta | float | None = None,
-    ) -> list[Result]:
+    ) -> list[OutputValue]:
         """Run one worker in this thread until ``close``, Ctrl-C, or what is said here.
 
         Ctrl-C once finishes the batch, commits and leaves the group; twice stops at once. At the
@@ -397,7 +397,7 @@ class App:
         wait: bool = True,
         dry_run: bool = False,
         even_all: bool = False,
-    ) -> ScalingResult:
+    ) -> ScaleDownResult:
         """Let instances of this application leave, wherever they run, as ``streamlet scale-down``.
 
         They hand their tasks over to those that stay, then end by themselves.
@@ -416,13 +416,13 @@ class App:
                 marked. Or ``TimedOutError``: they are not gone long after their time.
         """
         from streamlet.scaling import commands
-        from streamlet.scaling.scale_down import Wanted
+        from streamlet.scaling.scale_down import ScaleDownRequest
 
         timeout_ms = None if timeout is None else _limit_ms(timeout)
-        wanted = Wanted(percent, tuple(names), timeout_ms, even_all)
+        wanted = ScaleDownRequest(percent, tuple(names), timeout_ms, even_all)
         return commands.scale_down(self._as_scaled(), wanted, wait=wait, dry_run=dry_run)
 
-    def cancel_scale_down(self, names: Sequence[str] = (), *, wait: bool = True) -> ScalingResult:
+    def cancel_scale_down(self, names: Sequence[str] = (), *, wait: bool = True) -> ScaleDownResult:
         """Let instances stay that are on their way out: those named, or all.
 
         Args:
@@ -479,17 +479,17 @@ class App:
                 was changed. Or ``TimedOutError``: it is unfinished, call again.
         """
         from streamlet.reset import commands
-        from streamlet.reset.plan import Start
+        from streamlet.reset.plan import StartPosition
 
-        return commands.reset(self._as_scaled(), Start.of(to), dry_run=dry_run)
+        return commands.reset(self._as_scaled(), StartPosition.of(to), dry_run=dry_run)
 
-    def _as_scaled(self) -> Application:
+    def _as_scaled(self) -> ApplicationInfo:
         """The application as the scaling commands need it."""
-        from streamlet.scaling.cluster import Application
+        from streamlet.scaling.cluster import ApplicationInfo
 
         topology = None if self._builder.graph.is_empty else self.topology()
         settings = self.load_settings(environ=os.environ)
-        return Application.of(self.name, settings, topology, self.assignor)
+        return ApplicationInfo.of(self.name, settings, topology, self.assignor)
 
     def drain(self, timeout: timedelta | float | None = None) -> None:
         """Let this run leave its group: it hands its tasks over while it works on, then ends.

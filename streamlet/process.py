@@ -80,7 +80,7 @@ class PipeObserver:
         self.tell(**snapshot.to_event())
 
 
-class Orders:
+class SupervisorOrders:
     """Reads the supervisor's orders: the first says what to run, later ones to leave or to stop."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     # We are not in the terminal's foreground; one may be set to stop who writes to it all the same.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    orders = Orders()
+    orders = SupervisorOrders()
     if not orders.first:
         return 0  # the supervisor died before it said anything
     set_up_logging(orders.first["log_level"], orders.first["log_json"])
@@ -164,7 +164,7 @@ def _first(error: Exception) -> StreamletError:
     )
 
 
-def _work(orders: Orders, observer: PipeObserver) -> None:
+def _work(orders: SupervisorOrders, observer: PipeObserver) -> None:
     first = orders.first
     sys.path[:0] = [entry for entry in first["path"] if entry not in sys.path]
     app = load_app(first["app"])

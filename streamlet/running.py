@@ -49,7 +49,7 @@ MOST_RESULTS = 100_000
 
 
 @attrs.frozen
-class Result:
+class OutputValue:
     """A record that the application wrote. ``timestamp`` is in ms since the epoch."""
 
     topic: str
@@ -58,7 +58,7 @@ class Result:
     timestamp: int
 
 
-class Results:
+class RunResults:
     """Counts and keeps what a worker writes to topics that are not ours.
 
     Args:
@@ -106,7 +106,7 @@ class Results:
                         zip(topics, out.keys, out.values, out.timestamps, strict=True)
                     )
 
-    def decoded(self) -> list[Result]:
+    def decoded(self) -> list[OutputValue]:
         """The outputs that were kept, as the application wrote them, oldest first."""
         return [self._decoded(*record) for record in self._kept]
 
@@ -124,9 +124,11 @@ class Results:
             return f"{did}; none of them led to a record in {' or '.join(sorted(self._serdes))}"
         return f"{did}, wrote {self.count:,}; with count= or timeout= it returns them"
 
-    def _decoded(self, topic: str, key: bytes | None, value: bytes | None, time: int) -> Result:
+    def _decoded(
+        self, topic: str, key: bytes | None, value: bytes | None, time: int
+    ) -> OutputValue:
         key_serde, value_serde = self._serdes[topic]
-        return Result(
+        return OutputValue(
             topic,
             None if key is None else key_serde.decode(key),
             None if value is None else value_serde.decode(value),
@@ -164,7 +166,7 @@ class Run:
         metrics_port: int | None = None,
         metrics_host: str = ANY_HOST,
         wait_for_broker_ms: int | None = None,
-    ) -> list[Result]:
+    ) -> list[OutputValue]:
         """Work until stopped, or ``count`` results or ``timeout_ms`` are reached; the results.
 
         At the start it waits for a broker, for ``wait_for_broker_ms`` and ``timeout_ms`` at most.
@@ -173,7 +175,7 @@ class Run:
             StreamletError: what ended the worker.
             TimedOutError: no broker answered in time.
         """
-        results = Results(self._topology, keep=count is not None or timeout_ms is not None)
+        results = RunResults(self._topology, keep=count is not None or timeout_ms is not None)
         deadline = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
 
         def wanted() -> bool:
@@ -220,7 +222,7 @@ class Run:
             self.metrics_url = None
         return self._returned(results)
 
-    def _returned(self, results: Results) -> list[Result]:
+    def _returned(self, results: RunResults) -> list[OutputValue]:
         """The results; where there are none, the log says what was done."""
         found = results.decoded()
         if not found:

@@ -1,4 +1,4 @@
-"""How many moves one round may begin (design III): every so many, at every so often."""
+"""Limits how many moves one round may begin (design III): every so many, at every so often."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The assignor: from what the members say of themselves to who does what in this generation.
 
-A pure function without clock, input, output or chance: whoever leads, with whatever order of
-members and tasks, comes to the same plan. What must be known from earlier rounds is in the
+A pure function without clock, input, output or chance: whichever member leads, with whatever order
+of members and tasks, comes to the same plan. What must be known from earlier rounds is in the
 members' own words.
 """
 
@@ -17,7 +17,7 @@ from streamlet.assignor.follow_up import follow_up, next_deadline
 from streamlet.assignor.learners import Budget
 from streamlet.assignor.leaving import close_down, order_to_leave
 from streamlet.assignor.order import View
-from streamlet.assignor.path import Outcome, move_warm
+from streamlet.assignor.path import PlanningOutcome, move_warm
 from streamlet.assignor.standbys import keep_standbys
 from streamlet.assignor.stateless import move_in_two_rounds
 from streamlet.assignor.values import GroupState, Plan
@@ -43,10 +43,10 @@ def assign(group: GroupState) -> Plan:
     stateful = _move_stateful(draft, claims, wait, allowance, budget)
     stateless = _move_plain(draft, claims, wait, allowance, stateful=False)
     keep_standbys(
-        draft, stateful.sheet, _of_kind(view, stateful=True), budget, calm=bool(wait.tasks)
+        draft, stateful.assignment, _of_kind(view, stateful=True), budget, calm=bool(wait.tasks)
     )
     order_to_leave(draft)
-    outside = sorted({*stateful.sheet.outside(), *stateless.sheet.outside()})
+    outside = sorted({*stateful.assignment.outside(), *stateless.assignment.outside()})
     return Plan(
         members=draft.freeze(),
         follow_up_ms=follow_up(draft, wait, allowance, stateful.next_ms),
@@ -58,7 +58,7 @@ def assign(group: GroupState) -> Plan:
 
 def _move_stateful(
     draft: Draft, claims: Sequence[Ownership], wait: Wait, allowance: Allowance, budget: Budget
-) -> Outcome:
+) -> PlanningOutcome:
     rules = draft.view.group.rules
     if not rules.learners or rules.mode == "eager":
         return _move_plain(draft, claims, wait, allowance, stateful=True)
@@ -68,9 +68,11 @@ def _move_stateful(
 
 def _move_plain(
     draft: Draft, claims: Sequence[Ownership], wait: Wait, allowance: Allowance, *, stateful: bool
-) -> Outcome:
+) -> PlanningOutcome:
     tasks = [task for task in _of_kind(draft.view, stateful=stateful) if task not in wait.tasks]
-    return Outcome(move_in_two_rounds(draft, claims, tasks, allowance, calm=bool(wait.tasks)))
+    return PlanningOutcome(
+        move_in_two_rounds(draft, claims, tasks, allowance, calm=bool(wait.tasks))
+    )
 
 
 def _of_kind(view: View, *, stateful: bool) -> list[int]:

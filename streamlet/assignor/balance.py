@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
-from streamlet.assignor.order import NOBODY
-from streamlet.assignor.target import Likes, Sheet
+from streamlet.assignor.order import ABSENT
+from streamlet.assignor.target import Likes, TargetAssignment
 
 #: What tasks of one instance have in common as far as choosing among them goes:
 #: weight, subtopology, owning member.
@@ -31,38 +31,44 @@ class _Move:
     target: int
 
 
-def balance(sheet: Sheet, movable: Mapping[int, int], likes: Likes) -> list[int]:
+def balance(assignment: TargetAssignment, movable: Mapping[int, int], likes: Likes) -> list[int]:
     """Move tasks until every instance is in its band or no move helps; tells which moved.
 
-    ``movable`` says which tasks may move and which member owns each; one that nobody owns yet costs
+    ``movable`` says which tasks may move and which member owns each; one without an owner yet costs
     nothing and goes before others.
     """
     free = dict(movable)
     moved: dict[int, None] = {}
-    while now := _one_pass(sheet, free, likes):
+    while now := _one_pass(assignment, free, likes):
         moved |= dict.fromkeys(now)
-        free |= dict.fromkeys(now, NOBODY)  # where it has not gone yet it can still go elsewhere
+        free |= dict.fromkeys(now, ABSENT)  # where it has not gone yet it can still go elsewhere
     return list(moved)
 
 
-def _one_pass(sheet: Sheet, movable: Mapping[int, int], likes: Likes) -> list[int]:
+def _one_pass(assignment: TargetAssignment, movable: Mapping[int, int], likes: Likes) -> list[int]:
     """Move each task at most once."""
-    market = _Market(sheet, movable, likes)
+    market = _Market(assignment, movable, likes)
     moved: list[int] = []
-    instances = range(len(sheet.view.instances))
-    sources = sorted(instances, key=lambda i: (-sheet.ledger.relative(i), i))
-    takers = _Queue(sheet, lambda i: sheet.ledger.room(i) > 0, market.rank_as_taker)
+    instances = range(len(assignment.view.instances))
+    sources = sorted(instances, key=lambda i: (-assignment.instance_load.relative(i), i))
+    takers = _Queue(
+        assignment, lambda i: assignment.instance_load.room(i) > 0, market.rank_as_taker
+    )
     for source in sources:
         skipped: list[int] = []
-        while sheet.ledger.over(source) and (move := market.best_from(source, takers, skipped)):
+        while assignment.instance_load.over(source) and (
+            move := market.best_from(source, takers, skipped)
+        ):
             moved.append(market.carry_out(move))
             takers.changed(move.target)
         takers.restore(skipped)
-    targets = sorted(instances, key=lambda i: (sheet.ledger.relative(i), i))
-    givers = _Queue(sheet, market.may_give, market.rank_as_giver)
+    targets = sorted(instances, key=lambda i: (assignment.instance_load.relative(i), i))
+    givers = _Queue(assignment, market.may_give, market.rank_as_giver)
     for target in targets:
         skipped = []
-        while sheet.ledger.under(target) and (move := market.best_to(target, givers, skipped)):
+        while assignment.instance_load.under(target) and (
+            move := market.best_to(target, givers, skipped)
+        ):
             moved.append(market.carry_out(move))
             givers.changed(move.source)
         givers.changed(target)
@@ -74,12 +80,15 @@ class _Queue:
     """Instances in an order that changes as loads change; stale entries are passed over."""
 
     def __init__(
-        self, sheet: Sheet, fits: Callable[[int], bool], rank: Callable[[int], tuple[int, ...]]
+        self,
+        assignment: TargetAssignment,
+        fits: Callable[[int], bool],
+        rank: Callable[[int], tuple[int, ...]],
     ) -> None:
         self._fits = fits
         self._rank = rank
         self._heap: list[tuple[int, ...]] = []
-        for instance, stays in enumerate(sheet.ledger.stays):
+        for instance, stays in enumerate(assignment.instance_load.stays):
             if stays:
                 self.changed(instance)
 
@@ -106,19 +115,23 @@ class _Queue:
 
 
 class _Market:
-    """Who could give which task to whom, and which of these moves is the best."""
+    """The possible moves between instances, and which of them is the best."""
 
-    def __init__(self, sheet: Sheet, movable: Mapping[int, int], likes: Likes) -> None:
-        self._sheet = sheet
+    def __init__(
+        self, assignment: TargetAssignment, movable: Mapping[int, int], likes: Likes
+    ) -> None:
+        self._sheet = assignment
         self._owner = movable
-        self._pools: list[dict[_Sort, list[int]]] = [{} for _ in sheet.view.instances]
+        self._pools: list[dict[_Sort, list[int]]] = [{} for _ in assignment.view.instances]
         self._member_load: Counter[int] = Counter()
-        self._liked: list[dict[int, dict[_Sort, list[int]]]] = [{} for _ in sheet.view.instances]
-        self._sources: list[set[int]] = [set() for _ in sheet.view.instances]
+        self._liked: list[dict[int, dict[_Sort, list[int]]]] = [
+            {} for _ in assignment.view.instances
+        ]
+        self._sources: list[set[int]] = [set() for _ in assignment.view.instances]
         for task in sorted(movable, reverse=True):  # the lowest is popped first
-            source = sheet.home[task]
+            source = assignment.target_instance[task]
             self._pools[source].setdefault(self._sort(task), []).append(task)
-            self._member_load[movable[task]] += sheet.view.tasks[task].weight
+            self._member_load[movable[task]] += assignment.view.tasks[task].weight
             for target in likes.get(task, ()):
                 if target != source:
                     liked = self._liked[source].setdefault(target, {})
@@ -127,22 +140,22 @@ class _Market:
 
     def rank_as_taker(self, instance: int) -> tuple[int, ...]:
         """Those below their band first, then newcomers, then the emptiest."""
-        ledger = self._sheet.ledger
+        instance_load = self._sheet.instance_load
         return (
-            int(ledger.under(instance) == 0),
+            int(instance_load.under(instance) == 0),
             int(not self._sheet.view.instances[instance].newcomer),
-            ledger.relative(instance),
+            instance_load.relative(instance),
             instance,
         )
 
     def rank_as_giver(self, instance: int) -> tuple[int, ...]:
         """The fullest first."""
-        return (-self._sheet.ledger.relative(instance), instance)
+        return (-self._sheet.instance_load.relative(instance), instance)
 
     def may_give(self, instance: int) -> bool:
         """True if giving can help at all: who is at its lower end would only miss it."""
-        ledger = self._sheet.ledger
-        return ledger.load[instance] > ledger.bands[instance].low
+        instance_load = self._sheet.instance_load
+        return instance_load.load[instance] > instance_load.bands[instance].low
 
     def best_from(self, source: int, takers: _Queue, skipped: list[int]) -> _Move | None:
         """The best move out of an instance."""
@@ -179,17 +192,17 @@ class _Market:
 
     def _best(self, source: int, target: int, *, liked: bool = False) -> _Move | None:
         """The task to move from here to there, None if none lowers the excess."""
-        if source == target or not self._sheet.ledger.stays[target]:
+        if source == target or not self._sheet.instance_load.stays[target]:
             return None
         pools = self._liked[source].get(target, {}) if liked else self._pools[source]
         best: tuple[int, ...] | None = None
         for task in self._one_of_each(pools, source, target):
             weight, subtopology, member = self._sort(task)
-            gain = self._sheet.ledger.gain(source, target, weight)
+            gain = self._sheet.instance_load.gain(source, target, weight)
             spread = self._sheet.spread
             rank = (
                 gain,
-                int(member == NOBODY),
+                int(member == ABSENT),
                 self._member_load[member],
                 spread[source][subtopology] - spread[target][subtopology],
                 -task,
@@ -203,7 +216,7 @@ class _Market:
     ) -> Iterable[int]:
         """The first task of each sort that the target can run; all of a sort are alike."""
         for pool in pools.values():
-            while pool and self._sheet.home[pool[-1]] != source:
+            while pool and self._sheet.target_instance[pool[-1]] != source:
                 pool.pop()  # it has moved since
             if pool and self._sheet.able(target, pool[-1]):
                 yield pool[-1]

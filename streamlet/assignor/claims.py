@@ -1,13 +1,13 @@
-"""Who may be running a task right now, read from this generation's metadata only.
+"""Finds the member that may be running a task right now, from this generation's metadata only.
 
 These are the rules L1 to L7 of the hand-over protocol, which were checked by a model. What a claim
-binds is not a matter of taste: a plan that gives a claimed task to somebody else can make two
+binds is not a matter of taste: a plan that gives a claimed task to another member can make two
 members run it at once.
 
 * one ``active`` claim: the task stays there, or is ordered to be released, or (two rounds) to be
   revoked (L1)
-* no ``active``, somebody ``pending``: it is that member's outright, the newest order first (L2)
-* neither: anybody's, by preference (L3); a ``released`` copy is warm but claims nothing (L6, L7)
+* no ``active``, a member ``pending``: it is that member's outright, the newest order first (L2)
+* neither: any member's, by preference (L3); a ``released`` copy is warm but claims nothing (L6, L7)
 * ``active`` here and ``pending`` there: the first has not released, its claim counts (L4)
 * several ``active``: the newest generation counts and the others drop the task (L5)
 """
@@ -16,20 +16,20 @@ from __future__ import annotations
 
 import attrs
 
-from streamlet.assignor.order import NOBODY, View
+from streamlet.assignor.order import ABSENT, View
 from streamlet.assignor.values import Role
 
 
 @attrs.frozen
 class Ownership:
-    """What binds one task. ``owner`` is a member that may be running it, or nobody.
+    """The claims on one task. ``owner`` is a member that may be running it, or absent.
 
     ``outright`` says that the owner's claim is only a pending one: it is to be made active without
-    an order to anybody else. ``pending`` lists the members that hold an order for a task that its
+    an order to another member. ``pending`` lists the members that hold an order for a task that its
     owner has not released.
     """
 
-    owner: int = NOBODY
+    owner: int = ABSENT
     outright: bool = False
     pending: tuple[int, ...] = ()
 

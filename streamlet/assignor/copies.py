@@ -1,4 +1,4 @@
-"""Which copy of a task is worth most when its owner is gone.
+"""Ranks the copies of a task whose owner is gone.
 
 The order, best first: a ready learner; the previous owner, whose copy is still warm; a standby that
 has caught up; a learner that has not; a standby that has not; state on disk. Among equals the one
@@ -12,12 +12,12 @@ import enum
 from streamlet.assignor.order import View
 from streamlet.assignor.values import Copy, Role
 
-#: Stands for a lag that nobody knows; larger than any that is known.
+#: Stands for an unknown lag; larger than any that is known.
 _UNKNOWN_LAG = 1 << 62
 
 
 class Worth(enum.IntEnum):
-    """What a copy is worth to a task without an owner; lower is better."""
+    """The worth of a copy to a task without an owner; lower is better."""
 
     READY_LEARNER = 0
     PREVIOUS_OWNER = 1

@@ -1,9 +1,9 @@
 """Waiting for a lost member to come back before its tasks move (design II).
 
-A task is lost when nobody claims it and nobody has given it up, though others of its kind are
+A task is lost when no member claims it and no member has given it up, though others of its kind are
 claimed. Lost tasks wait until a deadline that every member repeats in its subscription, so that a
-new leader knows it. A task waits only if nobody has a copy of it that has caught up; a member that
-has nothing ends the wait, for it is probably the one that was lost.
+new leader knows it. A task waits only if no member has a copy of it that has caught up; a member
+that has nothing ends the wait, for it is probably the one that was lost.
 
 The same deadline, with nothing lost, is the pause between two bounded rounds of moves (design III).
 """
@@ -16,7 +16,7 @@ import attrs
 
 from streamlet.assignor.claims import Ownership
 from streamlet.assignor.copies import Worth, worth
-from streamlet.assignor.order import NOBODY, View
+from streamlet.assignor.order import ABSENT, View
 from streamlet.assignor.values import Role
 
 _CAUGHT_UP = (Worth.READY_LEARNER, Worth.CAUGHT_UP_STANDBY)
@@ -24,7 +24,7 @@ _CAUGHT_UP = (Worth.READY_LEARNER, Worth.CAUGHT_UP_STANDBY)
 
 @attrs.frozen
 class Wait:
-    """``tasks`` are given to nobody before ``deadline_ms``; ``pause``: nothing moves before it."""
+    """``tasks`` stay unassigned before ``deadline_ms``; ``pause``: nothing moves before it."""
 
     tasks: frozenset[int] = frozenset()
     deadline_ms: int | None = None
@@ -32,7 +32,7 @@ class Wait:
 
 
 def decide(view: View, claims: Sequence[Ownership]) -> Wait:
-    """Which tasks wait, and until when."""
+    """Decide which tasks wait, and until when."""
     rules, now = view.group.rules, view.group.now_ms
     running = _running_deadline(view)
     new = running is not None or all(m.joined_generation < 0 for m in view.members)
@@ -56,16 +56,16 @@ def _running_deadline(view: View) -> int | None:
 
 def _is_first(view: View, claims: Sequence[Ownership]) -> bool:
     """True if the group is just being formed."""
-    return all(claim.owner == NOBODY for claim in claims) and not any(
+    return all(claim.owner == ABSENT for claim in claims) and not any(
         copy.role is not Role.DORMANT for member in view.members for copy in member.copies.values()
     )
 
 
 def _lost(view: View, claims: Sequence[Ownership]) -> frozenset[int]:
-    unowned = [task for task, claim in enumerate(claims) if claim.owner == NOBODY]
+    unowned = [task for task, claim in enumerate(claims) if claim.owner == ABSENT]
     idle = [m for m in range(len(view.members)) if _has_nothing(view, m)]
     known = {
-        view.tasks[task].task.subtopology for task, c in enumerate(claims) if c.owner != NOBODY
+        view.tasks[task].task.subtopology for task, c in enumerate(claims) if c.owner != ABSENT
     }
     able = [m for m in range(len(view.members)) if view.instances[view.instance_of[m]].stays]
     lost: set[int] = set()

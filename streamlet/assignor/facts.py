@@ -17,7 +17,7 @@ _ByTask = dict[TaskId, list[str]]
 
 @attrs.frozen(eq=False)
 class Facts:
-    """Who has which order for a task, and who claims what of it."""
+    """The orders for each task and the claims on it, by member."""
 
     group: GroupState
     plan: Plan
@@ -82,20 +82,20 @@ class Facts:
         return sorted(self.states)
 
     def state(self, member: str) -> MemberState:
-        """What a member said."""
+        """The state of a member, as it reported it."""
         return self.states[member]
 
     def part(self, member: str) -> MemberPlan:
-        """What a member is told."""
+        """The part of the plan for a member."""
         return self.plan.members[member]
 
     def parts(self) -> Iterator[tuple[str, MemberPlan]]:
-        """What each member is told, in order."""
+        """The part of the plan for each member, in order."""
         for member in self.members:
             yield member, self.plan.members[member]
 
     def role(self, member: str, task: TaskId) -> Role | None:
-        """What a member said of its copy, None without one."""
+        """The role of a member's copy, as it reported it; None without one."""
         copy = self.states[member].copies.get(task)
         return None if copy is None else copy.role
 
@@ -104,7 +104,7 @@ class Facts:
         return next((m for _, m, role in self.claims[task] if role is Role.ACTIVE), None)
 
     def bound(self, task: TaskId) -> str | None:
-        """The member that may have activated the task by an order, if nobody claims to run it."""
+        """The member that may have activated the task by an order, if none claims to run it."""
         if self.owner(task) is not None:
             return None
         return next((m for _, m, _ in self.claims[task]), None)
@@ -138,7 +138,7 @@ class Facts:
         return all(self.is_leaving(member) for member in self.states)
 
     def may_wait(self, task: TaskId) -> bool:
-        """True if the task may be with nobody: for a while, or because nobody can have it."""
+        """True if the task may stay unassigned: for a while, or because no member can have it."""
         if task not in self.plan.unassigned:
             return False
         able = [m for m in self.states if self.can_run(m, task) and not self.is_leaving(m)]

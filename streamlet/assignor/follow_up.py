@@ -1,4 +1,4 @@
-"""When the next rebalance must come if nobody asks for one before: never, once all is settled.
+"""The time at which the next rebalance must come if no member asks for one; none once settled.
 
 A learner that has caught up asks by itself, and so does a member that has something to revoke.
 """

@@ -1,8 +1,8 @@
-"""Who learns what: learners that go on, and new ones within the budgets.
+"""Plans learners: those that go on, and new ones within the budgets.
 
 A learner is useful as long as its task would be better off where it learns: it then keeps its task
-from round to round, whoever leads. New ones are chosen for the members that leave first, then for
-the fullest; what the budgets do not allow waits for the next round.
+from round to round, whichever member leads. New ones are chosen for the members that leave first,
+then for the fullest; what the budgets do not allow waits for the next round.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from collections.abc import Iterable
 import attrs
 
 from streamlet.assignor.copies import known_lag
-from streamlet.assignor.order import NOBODY, View
-from streamlet.assignor.target import Sheet
+from streamlet.assignor.order import ABSENT, View
+from streamlet.assignor.target import TargetAssignment
 from streamlet.assignor.values import Role
 
 
 def under_way(view: View, task: int, owner: int) -> int:
-    """The most advanced member that learns the task in order to take it over, or nobody."""
+    """The most advanced member that learns the task in order to take it over, or absent."""
     if not keeps_learners(view, owner):
-        return NOBODY
+        return ABSENT
     learning = [
         (not copy.ready, known_lag(copy), member)
         for member, copy in view.holders[task]
         if copy.role is Role.LEARNER and may_learn(view, task, member, owner)
     ]
-    return min(learning, default=(True, 0, NOBODY))[-1]
+    return min(learning, default=(True, 0, ABSENT))[-1]
 
 
 def keeps_learners(view: View, owner: int) -> bool:
@@ -46,59 +46,68 @@ def may_learn(view: View, task: int, member: int, owner: int) -> bool:
     )
 
 
-def drop_useless(sheet: Sheet, owners: dict[int, int], learning: dict[int, int]) -> None:
+def drop_useless(
+    assignment: TargetAssignment, owners: dict[int, int], learning: dict[int, int]
+) -> None:
     """Stop learning what the owner had better keep: it is cheaper than moving it and another back.
 
     The least advanced goes first. Changes the sheet and ``learning`` in place.
     """
-    order = sorted(learning, key=lambda task: (_progress(sheet.view, task, learning[task]), task))
+    order = sorted(
+        learning, key=lambda task: (_progress(assignment.view, task, learning[task]), task)
+    )
     useless: list[int] = []
-    before = NOBODY
+    before = ABSENT
     while before != len(useless):
         before = len(useless)
         for task in order:
-            if task not in useless and not _is_useful(sheet, task, owners[task]):
-                sheet.put(task, sheet.view.instance_of[owners[task]])
+            if task not in useless and not _is_useful(assignment, task, owners[task]):
+                assignment.put(task, assignment.view.instance_of[owners[task]])
                 useless.append(task)
     for task in reversed(useless):
         # One given up early may do no harm now that others have been given up as well.
-        sheet.put(task, sheet.view.instance_of[learning[task]])
-        if not _is_useful(sheet, task, owners[task]):
-            sheet.put(task, sheet.view.instance_of[owners[task]])
+        assignment.put(task, assignment.view.instance_of[learning[task]])
+        if not _is_useful(assignment, task, owners[task]):
+            assignment.put(task, assignment.view.instance_of[owners[task]])
             del learning[task]
 
 
 def take_up_again(
-    sheet: Sheet, owners: dict[int, int], learned: dict[int, int], learning: dict[int, int]
+    assignment: TargetAssignment,
+    owners: dict[int, int],
+    learned: dict[int, int],
+    learning: dict[int, int],
 ) -> None:
     """Go on learning what was given up, where that was of no use or does no harm after all.
 
-    What nobody ran is placed before learners are looked at, and may have gone elsewhere since. The
-    most advanced goes first. Changes the sheet and ``learning`` in place.
+    Tasks without an owner are placed before learners are looked at, and may have gone elsewhere
+    since. The most advanced goes first. Changes the sheet and ``learning`` in place.
     """
-    view = sheet.view
-    given_up = [task for task in learned if task not in learning and task in sheet.home]
+    view = assignment.view
+    given_up = [
+        task for task in learned if task not in learning and task in assignment.target_instance
+    ]
     given_up.sort(key=lambda task: (_progress(view, task, learned[task]), -task), reverse=True)
     for task in given_up:
         target, home = view.instance_of[learned[task]], view.instance_of[owners[task]]
-        if sheet.home[task] == home != target:
-            sheet.put(task, target)
-            if not _is_useful(sheet, task, owners[task]):
-                sheet.put(task, home)
-        if sheet.home[task] == target:
+        if assignment.target_instance[task] == home != target:
+            assignment.put(task, target)
+            if not _is_useful(assignment, task, owners[task]):
+                assignment.put(task, home)
+        if assignment.target_instance[task] == target:
             learning[task] = learned[task]
 
 
-def _is_useful(sheet: Sheet, task: int, owner: int) -> bool:
+def _is_useful(assignment: TargetAssignment, task: int, owner: int) -> bool:
     """True if the move under way should go on.
 
     Not if giving it up lowers the excess; and not if it only shifts the excess, for then the task
     would have to move once more.
     """
-    view, ledger = sheet.view, sheet.ledger
+    view, instance_load = assignment.view, assignment.instance_load
     home, weight = view.instance_of[owner], view.tasks[task].weight
-    relief = ledger.change(sheet.home[task], -weight)
-    cost = ledger.change(home, weight) if view.instances[home].stays else 0
+    relief = instance_load.change(assignment.target_instance[task], -weight)
+    cost = instance_load.change(home, weight) if view.instances[home].stays else 0
     return relief + cost > 0 or (relief + cost == 0 and relief >= 0)
 
 
@@ -108,7 +117,7 @@ def _progress(view: View, task: int, learner: int) -> tuple[bool, int]:
 
 
 @attrs.frozen
-class Wish:
+class LearnerRequest:
     """A task that ``next_owner`` should learn to take it over from its owner."""
 
     task: int
@@ -125,37 +134,39 @@ class Budget:
     of_source: Counter[int] = attrs.field(factory=Counter)
     of_group: int = 0
 
-    def spend(self, member: int, source: int = NOBODY) -> None:
+    def spend(self, member: int, source: int = ABSENT) -> None:
         """Count a learner, also one that goes on from earlier rounds.
 
-        The successor of a standby counts too; it is not learned from anybody.
+        The successor of a standby counts too; it is not learned from any member.
         """
         self.of_member[member] += 1
         self.of_source[source] += 1
         self.of_group += 1
 
-    def allows(self, member: int, source: int = NOBODY) -> bool:
+    def allows(self, member: int, source: int = ABSENT) -> bool:
         """True if one more is within all three."""
         rules = self.view.group.rules
         return (
             self.of_member[member] < rules.max_learners_member
-            and (source == NOBODY or self.of_source[source] < rules.max_learners_source)
+            and (source == ABSENT or self.of_source[source] < rules.max_learners_source)
             and self.of_group < rules.max_learners_group
         )
 
 
-def urgent_first(sheet: Sheet, wishes: Iterable[Wish]) -> list[Wish]:
+def urgent_first(
+    assignment: TargetAssignment, wishes: Iterable[LearnerRequest]
+) -> list[LearnerRequest]:
     """Those of members that leave first, the soonest deadline before others; then the fullest."""
 
-    def urgency(wish: Wish) -> tuple[int, ...]:
-        source = sheet.view.instance_of[wish.owner]
-        leaving = sheet.view.instances[source].leaving
+    def urgency(wish: LearnerRequest) -> tuple[int, ...]:
+        source = assignment.view.instance_of[wish.owner]
+        leaving = assignment.view.instances[source].leaving
         deadline = None if leaving is None else leaving.deadline_ms
         return (
             int(leaving is None),
             int(deadline is None),
             deadline or 0,
-            -sheet.ledger.relative(source),
+            -assignment.instance_load.relative(source),
             wish.task,
         )
 

@@ -1,4 +1,4 @@
-"""Orders to leave: at a deadline, or when nobody stays."""
+"""Orders to leave: at a deadline, or when no instance stays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from streamlet.assignor.claims import Ownership
 from streamlet.assignor.draft import Draft
-from streamlet.assignor.order import NOBODY
+from streamlet.assignor.order import ABSENT
 
 
 def order_to_leave(draft: Draft) -> None:
@@ -19,11 +19,11 @@ def order_to_leave(draft: Draft) -> None:
 
 
 def close_down(draft: Draft, claims: Sequence[Ownership]) -> None:
-    """All leave: everybody stops and commits what it runs, and nobody gets it."""
+    """All leave: each member stops and commits what it runs, and no member gets it."""
     for part in draft.members:
         part.leave = True
     for task, claim in enumerate(claims):
-        if claim.owner == NOBODY:
+        if claim.owner == ABSENT:
             draft.unassigned.add(task)
         else:
             draft.members[claim.owner].revoke.add(task)

@@ -1,4 +1,4 @@
-"""How much each instance should carry, and how much it does: the band and the ledger.
+"""The loads of instances: how much each should carry (the band), and how much it does.
 
 All comparisons are made in whole numbers and fractions, so 12 tasks of an expected 10 are inside a
 band of 20 %.
@@ -39,7 +39,7 @@ EMPTY = Band(0, 0)
 
 
 @attrs.define
-class Ledger:
+class InstanceLoad:
     """The load of every instance for one kind of task, while a plan is being made."""
 
     bands: list[Band]
@@ -48,7 +48,7 @@ class Ledger:
     load: list[int]
 
     @classmethod
-    def open(cls, view: View, total: int) -> Ledger:
+    def open(cls, view: View, total: int) -> InstanceLoad:
         """An empty ledger for tasks that weigh ``total`` together."""
         stays = [instance.stays for instance in view.instances]
         shares = _shares(view)
@@ -64,15 +64,15 @@ class Ledger:
         return self.load[instance] * self.scale[instance]
 
     def under(self, instance: int) -> int:
-        """What is missing to the lower end of the band."""
+        """The load that is missing to the lower end of the band."""
         return max(self.bands[instance].low - self.load[instance], 0)
 
     def over(self, instance: int) -> int:
-        """What is beyond the upper end of the band."""
+        """The load beyond the upper end of the band."""
         return max(self.load[instance] - self.bands[instance].high, 0)
 
     def room(self, instance: int) -> int:
-        """What still fits under the upper end of the band."""
+        """The load that still fits under the upper end of the band."""
         return max(self.bands[instance].high - self.load[instance], 0)
 
     def change(self, instance: int, weight: int) -> int:

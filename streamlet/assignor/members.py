@@ -11,21 +11,21 @@ from collections.abc import Iterable
 
 import attrs
 
-from streamlet.assignor.order import NOBODY, View
+from streamlet.assignor.order import ABSENT, View
 
 
 @attrs.define
-class Bench:
+class MemberLoad:
     """The load of every member for one kind of task, tasks on their way to it included."""
 
     view: View
     load: Counter[int] = attrs.field(factory=Counter)
 
-    def seat(self, task: int, member: int) -> None:
+    def add(self, task: int, member: int) -> None:
         """Count a task for a member."""
         self.load[member] += self.view.tasks[task].weight
 
-    def rise(self, task: int, member: int) -> None:
+    def remove(self, task: int, member: int) -> None:
         """No longer count a task for a member."""
         self.load[member] -= self.view.tasks[task].weight
 
@@ -34,25 +34,27 @@ class Bench:
         runners = self.view.runners(instance, task)
         if learners:
             runners = [member for member in runners if self.view.members[member].learners]
-        return min(runners, key=lambda m: (self.load[m], m), default=NOBODY)
+        return min(runners, key=lambda m: (self.load[m], m), default=ABSENT)
 
     def choose(
-        self, task: int, instance: int, holder: int = NOBODY, *, learners: bool = False
+        self, task: int, instance: int, holder: int = ABSENT, *, learners: bool = False
     ) -> int:
         """The member that holds the copy, unless that would leave the members uneven."""
         emptiest = self.emptiest(task, instance, learners=learners)
-        if NOBODY in (holder, emptiest) or self.load[holder] > self.load[emptiest]:
+        if ABSENT in (holder, emptiest) or self.load[holder] > self.load[emptiest]:
             return emptiest
         return holder
 
 
-def uneven(bench: Bench, instance: int, owned: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def uneven(
+    member_load: MemberLoad, instance: int, owned: Iterable[tuple[int, int]]
+) -> list[tuple[int, int]]:
     """Moves within an instance, (task, new member), until its members are even.
 
     ``owned`` are (task, member) pairs that may move. Even is: no two members differ by more than
     the heaviest of these tasks, or by more than one task if all weigh 1.
     """
-    view = bench.view
+    view = member_load.view
     members = view.instances[instance].members
     by_member: dict[int, list[int]] = {member: [] for member in members}
     for task, member in sorted(owned):
@@ -62,24 +64,26 @@ def uneven(bench: Bench, instance: int, owned: Iterable[tuple[int, int]]) -> lis
     )
     moves: list[tuple[int, int]] = []
     while True:
-        fullest = max(members, key=lambda m: (bench.load[m], -m))
+        fullest = max(members, key=lambda m: (member_load.load[m], -m))
         move = None
-        if bench.load[fullest] - min(bench.load[m] for m in members) > heaviest:
-            move = _helpful(bench, by_member[fullest], instance, fullest)
+        if member_load.load[fullest] - min(member_load.load[m] for m in members) > heaviest:
+            move = _helpful(member_load, by_member[fullest], instance, fullest)
         if move is None:
             return moves
         task, target = move
         by_member[fullest].remove(task)
-        bench.rise(task, fullest)
-        bench.seat(task, target)
+        member_load.remove(task, fullest)
+        member_load.add(task, target)
         moves.append(move)
 
 
-def _helpful(bench: Bench, tasks: list[int], instance: int, fullest: int) -> tuple[int, int] | None:
+def _helpful(
+    member_load: MemberLoad, tasks: list[int], instance: int, fullest: int
+) -> tuple[int, int] | None:
     """The first task whose move leaves the two members closer than they were."""
     for task in tasks:
-        target = bench.emptiest(task, instance)
-        weight = bench.view.tasks[task].weight
-        if target != NOBODY and bench.load[target] + weight < bench.load[fullest]:
+        target = member_load.emptiest(task, instance)
+        weight = member_load.view.tasks[task].weight
+        if target != ABSENT and member_load.load[target] + weight < member_load.load[fullest]:
             return task, target
     return None

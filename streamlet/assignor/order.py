@@ -16,7 +16,7 @@ from streamlet.assignor.values import Copy, GroupState, Leaving, MemberState, Ta
 from streamlet.types import TaskId
 
 #: Stands for "no member" or "no instance" wherever a number is asked for.
-NOBODY = -1
+ABSENT = -1
 
 
 @attrs.frozen
@@ -57,7 +57,7 @@ class View:
         tasks = tuple(sorted(group.tasks, key=_by_id))
         members = tuple(sorted(group.members, key=lambda m: (m.sort_key, m.member_id)))
         instances = _instances(members)
-        instance_of = [NOBODY] * len(members)
+        instance_of = [ABSENT] * len(members)
         for number, instance in enumerate(instances):
             for member in instance.members:
                 instance_of[member] = number

@@ -1,4 +1,4 @@
-"""What to do about stateful tasks in this round: every move on warm state.
+"""Plans the stateful tasks in this round: every move on warm state.
 
 The target says where a task should end; this says how it gets there. A task stays with its owner
 until the member at its target is ready, and is then handed over by one order; until then that
@@ -17,10 +17,10 @@ from streamlet.assignor.claims import Ownership
 from streamlet.assignor.copies import best_first
 from streamlet.assignor.destinations import Destinations
 from streamlet.assignor.draft import Draft
-from streamlet.assignor.learners import Budget, Wish, urgent_first
+from streamlet.assignor.learners import Budget, LearnerRequest, urgent_first
 from streamlet.assignor.members import uneven
-from streamlet.assignor.order import NOBODY, View
-from streamlet.assignor.target import Sheet
+from streamlet.assignor.order import ABSENT, View
+from streamlet.assignor.target import TargetAssignment
 from streamlet.assignor.values import Role
 
 
@@ -31,8 +31,8 @@ def move_warm(
     allowance: Allowance,
     budget: Budget,
     waiting: frozenset[int] = frozenset(),
-) -> Outcome:
-    """Plan the stateful tasks: orphans, target, hand-overs, learners, members of an instance.
+) -> PlanningOutcome:
+    """Plan the stateful tasks: unassigned ones, target, hand-overs, learners, members.
 
     While some are ``waiting`` for their owner to come back nothing else is moved for balance.
     """
@@ -46,11 +46,11 @@ def move_warm(
     if not calm:
         steps.even_out()
     later = steps.uneven or found.unsettled
-    return Outcome(found.sheet, 0 if steps.hurry else RELEASE_MS if later else None)
+    return PlanningOutcome(found.assignment, 0 if steps.hurry else RELEASE_MS if later else None)
 
 
 def _go_on_learning(draft: Draft, tasks: frozenset[int], budget: Budget) -> None:
-    """Let tasks that wait for a lost owner be learned meanwhile by whoever does so already."""
+    """Let tasks that wait for a lost owner be learned meanwhile where they are already."""
     view = draft.view
     for task in sorted(tasks):
         for member, copy in best_first(view, task):
@@ -63,16 +63,16 @@ def _go_on_learning(draft: Draft, tasks: frozenset[int], budget: Budget) -> None
 
 
 @attrs.frozen
-class Outcome:
-    """What is known after a kind of task was planned; ``next_ms``: another round is needed then."""
+class PlanningOutcome:
+    """The result of planning one kind of task; ``next_ms``: another round is needed then."""
 
-    sheet: Sheet
+    assignment: TargetAssignment
     next_ms: int | None = None
 
 
 @attrs.define
 class _Steps:
-    """What each member is told about its stateful tasks in this round.
+    """The orders to each member about its stateful tasks in this round.
 
     ``ready_to_learn``: tasks that their next_owners can have as soon as they are their learners.
     ``hurry``: another round is needed at once; ``uneven``: one is needed to spread tasks over
@@ -83,7 +83,7 @@ class _Steps:
     found: Destinations
     allowance: Allowance
     budget: Budget
-    wishes: list[Wish] = attrs.field(factory=list)
+    wishes: list[LearnerRequest] = attrs.field(factory=list)
     ready_to_learn: set[int] = attrs.field(factory=set)
     hurry: bool = False
     uneven: bool = False
@@ -98,9 +98,9 @@ class _Steps:
         for task, owner in sorted(self.found.owner.items()):
             if task in self.found.ordered or not self.found.is_home(task):
                 going.append(task)
-                self.found.bench.rise(task, owner)
-                if (next_owner := self.found.next_owner(task)) != NOBODY:
-                    self.found.bench.seat(task, next_owner)
+                self.found.member_load.remove(task, owner)
+                if (next_owner := self.found.next_owner(task)) != ABSENT:
+                    self.found.member_load.add(task, next_owner)
             else:
                 self._keep(task)
         for task in going:
@@ -130,10 +130,10 @@ class _Steps:
             else self._choose_next_owner(task)
         )
         supports = self.view.members[owner].learners
-        releases = supports and self.view.group.rules.handover == "release" and next_owner != NOBODY
+        releases = supports and self.view.group.rules.handover == "release" and next_owner != ABSENT
         running = task not in self.found.fresh
         late = task in self.found.late
-        ready = next_owner != NOBODY and self._is_ready(task, next_owner)
+        ready = next_owner != ABSENT and self._is_ready(task, next_owner)
         if not self.view.member_can_run(owner, task) or (running and late and not releases):
             self.draft.members[owner].revoke.add(task)
         elif running and late:
@@ -151,8 +151,8 @@ class _Steps:
             self.draft.members[owner].revoke.add(task)
         else:
             self.draft.members[owner].active.add(task)
-            if next_owner != NOBODY and not (running and ready and releases):
-                self.wishes.append(Wish(task, owner, next_owner))
+            if next_owner != ABSENT and not (running and ready and releases):
+                self.wishes.append(LearnerRequest(task, owner, next_owner))
             # Nothing more will be heard of it: it is ready already, or its time is up.
             self.hurry |= not running and (late or ready)
             if ready and not releases and (supports or task not in self.found.learning):
@@ -160,15 +160,17 @@ class _Steps:
 
     def _choose_next_owner(self, task: int) -> int:
         """The member of the new home that takes the task: by a ready copy, or by load."""
-        home = self.found.sheet.home[task]
+        home = self.found.assignment.target_instance[task]
         able = [
             member
             for member, _ in best_first(self.view, task)
             if self.view.instance_of[member] == home and self.view.members[member].learners
         ]
-        next_owner = self.found.bench.choose(task, home, able[0] if able else NOBODY, learners=True)
-        if next_owner != NOBODY:
-            self.found.bench.seat(task, next_owner)
+        next_owner = self.found.member_load.choose(
+            task, home, able[0] if able else ABSENT, learners=True
+        )
+        if next_owner != ABSENT:
+            self.found.member_load.add(task, next_owner)
         return next_owner
 
     def _is_ready(self, task: int, member: int) -> bool:
@@ -180,23 +182,24 @@ class _Steps:
         for task, member in self.found.learning.items():
             self._begin(task, self.found.owner[task], member)
         begun = set(self.found.learning)
-        for wish in urgent_first(self.found.sheet, self.wishes):
+        for wish in urgent_first(self.found.assignment, self.wishes):
             if wish.task in begun:
                 continue
             member = self._with_budget(wish)
-            if member != NOBODY:
+            if member != ABSENT:
                 self._begin(wish.task, wish.owner, member)
 
-    def _with_budget(self, wish: Wish) -> int:
+    def _with_budget(self, wish: LearnerRequest) -> int:
         """The wished member, or another of its instance that may still begin to learn."""
         instance = self.view.instance_of[wish.next_owner]
         others = sorted(
-            self.view.runners(instance, wish.task), key=lambda m: (self.found.bench.load[m], m)
+            self.view.runners(instance, wish.task),
+            key=lambda m: (self.found.member_load.load[m], m),
         )
         for member in [wish.next_owner, *others]:
             if self.view.members[member].learners and self.budget.allows(member, wish.owner):
                 return member
-        return NOBODY
+        return ABSENT
 
     def _begin(self, task: int, owner: int, member: int) -> None:
         self.budget.spend(member, owner)
@@ -213,7 +216,9 @@ class _Steps:
             parts = [(member, self.draft.members[member]) for member in instance.members]
             owned = [(t, m) for m, part in parts for t in part.active - part.being_learned]
             arriving = {t: m for m, part in parts for t in part.pending}
-            for task, member in uneven(self.found.bench, number, owned + list(arriving.items())):
+            for task, member in uneven(
+                self.found.member_load, number, owned + list(arriving.items())
+            ):
                 if task in self.found.fresh or task in arriving or self._is_held(task, number):
                     self.uneven = True  # its member can give it up only once it has it
                 elif self.allowance.take():

@@ -1,4 +1,4 @@
-"""Which standbys move to another instance: for their tags, and to even out the load.
+"""Moves standbys to other instances: for their tags, and to even out the load.
 
 A standby moves warm: its successor begins beside it, and it goes when the successor has caught up.
 Until then each round finds the same move again, because the standby counts where it was. Inside the
@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import attrs
 
 from streamlet.assignor.learners import Budget
-from streamlet.assignor.loads import Ledger
-from streamlet.assignor.order import NOBODY, View
+from streamlet.assignor.loads import InstanceLoad
+from streamlet.assignor.order import ABSENT, View
 from streamlet.assignor.standby_places import InstanceLoads, TaskStandbys
 
 #: Instances that one of the task's standbys might move to.
@@ -29,8 +29,8 @@ def move_standbys(
 
     Changes what is chosen. The budgets for learners bound how many moves are under way.
     """
-    ledger = attrs.evolve(Ledger.open(loads.view, sum(loads.load)), load=loads.load)
-    _Moves(loads.view, loads, ledger, budget, begin).plan(placed)
+    instance_load = attrs.evolve(InstanceLoad.open(loads.view, sum(loads.load)), load=loads.load)
+    _Moves(loads.view, loads, instance_load, budget, begin).plan(placed)
 
 
 @attrs.define
@@ -39,7 +39,7 @@ class _Moves:
 
     view: View
     loads: InstanceLoads
-    ledger: Ledger
+    instance_load: InstanceLoad
     budget: Budget
     begin: bool
 
@@ -61,9 +61,10 @@ class _Moves:
 
     def _is_uneven(self) -> bool:
         """True if the load of an instance that stays is outside its band."""
-        bands, load = self.ledger.bands, self.ledger.load
+        bands, load = self.instance_load.bands, self.instance_load.load
         return any(
-            stays and bands[i].excess(load[i]) > 0 for i, stays in enumerate(self.ledger.stays)
+            stays and bands[i].excess(load[i]) > 0
+            for i, stays in enumerate(self.instance_load.stays)
         )
 
     def _count(self, standbys: TaskStandbys) -> None:
@@ -77,8 +78,8 @@ class _Moves:
         """Let a standby go from one instance to another; False if that may not begin now."""
         if standbys.stands(source) and not standbys.stands(target):
             member = self._learner(standbys, target)
-            standbys.would_move |= member != NOBODY and bool(standbys.coming())
-            if member == NOBODY or standbys.would_move:
+            standbys.would_move |= member != ABSENT and bool(standbys.coming())
+            if member == ABSENT or standbys.would_move:
                 return False
             standbys.moves = True
             standbys.begins[target] = member
@@ -90,16 +91,16 @@ class _Moves:
         return True
 
     def _learner(self, standbys: TaskStandbys, instance: int) -> int:
-        """The member that may begin a successor there and say when it has caught up, or nobody."""
+        """The member that may begin a successor there and report that it is ready, or absent."""
         if not self.begin or standbys.waits:
-            return NOBODY
+            return ABSENT
         members = self.view.runners(instance, standbys.task)
         if instance in standbys.held:
             members = [standbys.held[instance][0]]
         able = (
             (self.loads.members[m], m) for m in members if self._learns(m) and self.budget.allows(m)
         )
-        return min(able, default=(0, NOBODY))[1]
+        return min(able, default=(0, ABSENT))[1]
 
     # -- targets -------------------------------------------------------------------------------
 
@@ -178,7 +179,7 @@ class _Moves:
     def _relieve(self, source: int, untried: Iterator[TaskStandbys], targets: _Targets) -> bool:
         """Move one standby off an instance; False once none can."""
         for standbys in untried:
-            if self.loads.load[source] <= self.ledger.bands[source].low:
+            if self.loads.load[source] <= self.instance_load.bands[source].low:
                 return False
             if source not in standbys.chosen or standbys.moves:
                 continue
@@ -186,7 +187,7 @@ class _Moves:
             ranked = sorted(
                 (-gain, self.loads.relative(target), target)
                 for target in targets(standbys)
-                if (gain := self.ledger.gain(source, target, weight)) > 0
+                if (gain := self.instance_load.gain(source, target, weight)) > 0
                 and self._may_stand(standbys, source, target)
             )
             if any(self._move(standbys, source, rank[-1]) for rank in ranked):

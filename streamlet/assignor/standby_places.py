@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from streamlet.assignor.copies import Worth, known_lag, worth
-from streamlet.assignor.order import NOBODY, View
-from streamlet.assignor.target import Sheet
+from streamlet.assignor.order import ABSENT, View
+from streamlet.assignor.target import TargetAssignment
 from streamlet.assignor.values import Copy, Role
 
 #: The values of the rack tags of an instance, None where it lacks one.
@@ -22,7 +22,7 @@ Tags = tuple[str | None, ...]
 
 
 class Warmth(enum.IntEnum):
-    """How near a copy is to being a standby that has caught up; lower is better."""
+    """The distance of a copy from being a standby that has caught up; lower is better."""
 
     CAUGHT_UP = 0
     PREVIOUS_OWNER = 1
@@ -50,8 +50,8 @@ class TaskStandbys:
 
     task: int
     busy: set[int] = attrs.field(factory=set)
-    releaser: int = NOBODY
-    next_standby: int = NOBODY
+    releaser: int = ABSENT
+    next_standby: int = ABSENT
     waits: bool = False
     held: dict[int, tuple[int, Copy]] = attrs.field(factory=dict)
     chosen: list[int] = attrs.field(factory=list)
@@ -60,7 +60,7 @@ class TaskStandbys:
     would_move: bool = False
 
     def rank(self, instance: int) -> Rank:
-        """How warm the copy of an instance is; the lags of copies that are ready do not differ."""
+        """The warmth of an instance's copy; the lags of copies that are ready do not differ."""
         if instance not in self.held:
             return (Warmth.NOTHING, 0, instance)
         copy = self.held[instance][1]
@@ -118,13 +118,15 @@ class InstanceLoads:
     heaps: dict[Tags, list[tuple[int, int]]] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, view: View, sheet: Sheet, members: Counter[int]) -> InstanceLoads:
+    def of(cls, view: View, assignment: TargetAssignment, members: Counter[int]) -> InstanceLoads:
         """Loads without any standby: the active tasks where they will be."""
         tags = [
             tuple(instance.tags.get(tag) for tag in view.group.rules.rack_tags)
             for instance in view.instances
         ]
-        return cls(view, sheet.ledger.scale, list(sheet.ledger.load), tags, members)
+        return cls(
+            view, assignment.instance_load.scale, list(assignment.instance_load.load), tags, members
+        )
 
     def open(self) -> None:
         """Order the instances by load; to be called before the emptiest is asked for."""
@@ -146,8 +148,8 @@ class InstanceLoads:
 
     def seat(self, standbys: TaskStandbys, instance: int) -> int:
         """The member that keeps a standby: the one that has the copy, or has the fewest tasks."""
-        member, copy = standbys.held.get(instance, (standbys.begins.get(instance, NOBODY), None))
-        if member == NOBODY:
+        member, copy = standbys.held.get(instance, (standbys.begins.get(instance, ABSENT), None))
+        if member == ABSENT:
             runners = self.view.runners(instance, standbys.task)
             member = min(runners, key=lambda m: (self.members[m], m))
         if instance not in standbys.begins and (copy is None or copy.role is not Role.STANDBY):
@@ -161,12 +163,12 @@ class InstanceLoads:
     def emptiest(self, standbys: TaskStandbys) -> Iterable[int]:
         """Of the instances with the same tags the emptiest that can keep one more standby."""
         found = (self._emptiest(heap, standbys) for heap in self.heaps.values())
-        return [instance for instance in found if instance != NOBODY]
+        return [instance for instance in found if instance != ABSENT]
 
     def _emptiest(self, heap: list[tuple[int, int]], standbys: TaskStandbys) -> int:
         aside: list[tuple[int, int]] = []
-        found = NOBODY
-        while heap and found == NOBODY:
+        found = ABSENT
+        while heap and found == ABSENT:
             entry = heapq.heappop(heap)
             now = self._entry(entry[1])
             if entry != now:

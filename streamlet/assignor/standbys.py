@@ -1,4 +1,4 @@
-"""Which members keep standbys: as many as asked for, never beside the task itself.
+"""Plans which members keep standbys: as many as asked for, never beside the task itself.
 
 A standby stays where it is unless the tags say that it would stand better elsewhere, or an instance
 would carry more than its share (``standby_moves``). It goes only when its successor has caught up.
@@ -14,15 +14,15 @@ from collections.abc import Iterable, Sequence
 from streamlet.assignor.copies import best_first
 from streamlet.assignor.draft import Draft
 from streamlet.assignor.learners import Budget
-from streamlet.assignor.order import NOBODY, View
+from streamlet.assignor.order import ABSENT, View
 from streamlet.assignor.standby_moves import move_standbys
 from streamlet.assignor.standby_places import InstanceLoads, TaskStandbys
-from streamlet.assignor.target import Sheet
+from streamlet.assignor.target import TargetAssignment
 from streamlet.assignor.values import Copy, Role
 
 
 def keep_standbys(
-    draft: Draft, sheet: Sheet, tasks: Sequence[int], budget: Budget, *, calm: bool
+    draft: Draft, assignment: TargetAssignment, tasks: Sequence[int], budget: Budget, *, calm: bool
 ) -> None:
     """Give each of the tasks its standbys, after all else about it has been decided.
 
@@ -33,7 +33,7 @@ def keep_standbys(
     if wanted == 0:
         return
     placed = _placed(draft, tasks)
-    loads = InstanceLoads.of(view, sheet, _tasks_of_members(draft, placed))
+    loads = InstanceLoads.of(view, assignment, _tasks_of_members(draft, placed))
     for standbys in placed:
         _keep_held(view, loads, standbys, wanted)
     loads.open()
@@ -67,7 +67,7 @@ def _placed(draft: Draft, tasks: Iterable[int]) -> list[TaskStandbys]:
 
 
 def _tasks_of_members(draft: Draft, placed: Iterable[TaskStandbys]) -> Counter[int]:
-    """How many tasks each member has, standbys that it holds already included."""
+    """The number of tasks of each member, standbys that it holds already included."""
     members: Counter[int] = Counter()
     for member, part in enumerate(draft.members):
         members[member] = len(part.active) + len(part.learner) + len(part.pending)
@@ -86,7 +86,7 @@ def _keep_held(view: View, loads: InstanceLoads, standbys: TaskStandbys, wanted:
         and (copy.role is Role.STANDBY or view.instances[view.instance_of[member]].stays)
     }
     releaser = standbys.releaser
-    if releaser != NOBODY:
+    if releaser != ABSENT:
         standbys.held[view.instance_of[releaser]] = (releaser, Copy(Role.RELEASED, ready=True))
     keep = sorted(
         (i for i in standbys.held if view.instances[i].stays and standbys.stands(i)),
@@ -97,7 +97,7 @@ def _keep_held(view: View, loads: InstanceLoads, standbys: TaskStandbys, wanted:
     standbys.chosen = keep
     for instance in keep:
         loads.add(instance, standbys.task)
-    if standbys.next_standby != NOBODY and len(keep) < wanted:
+    if standbys.next_standby != ABSENT and len(keep) < wanted:
         loads.add(standbys.next_standby, standbys.task)
 
 
@@ -112,7 +112,7 @@ def _least_of_use(loads: InstanceLoads, standbys: TaskStandbys, keep: Sequence[i
 
 def _fill(view: View, loads: InstanceLoads, standbys: TaskStandbys, wanted: int) -> None:
     """Begin standbys that are missing: with state on disk, else where the load is the lowest."""
-    missing = wanted - len(standbys.chosen) - (standbys.next_standby != NOBODY)
+    missing = wanted - len(standbys.chosen) - (standbys.next_standby != ABSENT)
     for _ in range(0 if standbys.waits else missing):
         free = [i for i in standbys.held if standbys.takes(i) and view.instances[i].stays]
         ranked = [

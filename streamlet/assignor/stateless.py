@@ -1,8 +1,8 @@
 """Moving without learning: revoke in one round, assign in the next (design I).
 
-So move stateless tasks always, and stateful ones where nobody learns. Only the tasks that move
-stop. A task is given to nobody in the round in which its owner is asked to give it up; in the next
-it is unowned and placed like any other.
+So move stateless tasks always, and stateful ones where no member learns. Only the tasks that move
+stop. A task is given to no member in the round in which its owner is asked to give it up; in the
+next it is unowned and placed like any other.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from streamlet.assignor.balance import balance
 from streamlet.assignor.claims import Ownership
 from streamlet.assignor.copies import Worth, best_first, worth
 from streamlet.assignor.draft import Draft
-from streamlet.assignor.members import Bench, uneven
-from streamlet.assignor.order import NOBODY, View
-from streamlet.assignor.target import Sheet, place
+from streamlet.assignor.members import MemberLoad, uneven
+from streamlet.assignor.order import ABSENT, View
+from streamlet.assignor.target import TargetAssignment, place
 
 
 def move_in_two_rounds(
@@ -28,38 +28,40 @@ def move_in_two_rounds(
     allowance: Allowance,
     *,
     calm: bool = False,
-) -> Sheet:
+) -> TargetAssignment:
     """Assign what is free, revoke what must move; with ``calm`` nothing is moved for balance."""
     view = draft.view
-    sheet = Sheet.of(view, tasks)
+    assignment = TargetAssignment.of(view, tasks)
     owners = _Owners.of(view, claims, tasks)
     for task, owner in owners.staying.items():
-        sheet.put(task, view.instance_of[owner])
+        assignment.put(task, view.instance_of[owner])
     likes = {task: _likes(view, task) for task in tasks}
-    place(sheet, owners.free, likes)
-    place(sheet, owners.leaving, likes)
+    place(assignment, owners.free, likes)
+    place(assignment, owners.leaving, likes)
     order: list[int] = []
     if not calm:
         movable = {t: m for t, m in owners.staying.items() if not claims[t].outright}
-        movable |= {t: NOBODY for t in owners.free + owners.leaving if t in sheet.home}
-        order = balance(sheet, movable, likes)
-    bench = Bench(view)
+        movable |= {
+            t: ABSENT for t in owners.free + owners.leaving if t in assignment.target_instance
+        }
+        order = balance(assignment, movable, likes)
+    member_load = MemberLoad(view)
     # In the order in which they help: when not all may begin, the first ones must do good alone.
     first = dict.fromkeys([*owners.leaving, *order, *tasks])
-    owned = [task for task in first if claims[task].owner != NOBODY]
-    _keep_or_revoke(draft, claims, bench, sheet, owned, allowance)
-    _give(draft, bench, sheet, [task for task in tasks if claims[task].owner == NOBODY])
+    owned = [task for task in first if claims[task].owner != ABSENT]
+    _keep_or_revoke(draft, claims, member_load, assignment, owned, allowance)
+    _give(draft, member_load, assignment, [task for task in tasks if claims[task].owner == ABSENT])
     if not calm:
-        _even_out(draft, claims, bench, tasks, allowance)
-    return sheet
+        _even_out(draft, claims, member_load, tasks, allowance)
+    return assignment
 
 
 @attrs.define
 class _Owners:
     """The tasks by what is known of their owners.
 
-    ``staying``: with a member that runs them and stays, or where everybody stops for a rebalance,
-    did so until now. ``free``: with nobody. ``leaving``: with a member that leaves or cannot run
+    ``staying``: with a member that runs them and stays, or where all stop for a rebalance,
+    did so until now. ``free``: with no member. ``leaving``: with a member that leaves or cannot run
     them any more.
     """
 
@@ -72,13 +74,13 @@ class _Owners:
         owners = cls()
         for task in tasks:
             owner = claims[task].owner
-            if owner == NOBODY and view.group.rules.mode == "eager":
+            if owner == ABSENT and view.group.rules.mode == "eager":
                 owner = _previous_owner(view, task)
-            if owner == NOBODY:
+            if owner == ABSENT:
                 owners.free.append(task)
             elif view.instances[view.instance_of[owner]].stays and view.member_can_run(owner, task):
                 owners.staying[task] = owner
-            elif claims[task].owner == NOBODY:
+            elif claims[task].owner == ABSENT:
                 owners.free.append(task)
             else:
                 owners.leaving.append(task)
@@ -86,9 +88,9 @@ class _Owners:
 
 
 def _previous_owner(view: View, task: int) -> int:
-    """The member that stopped the task to join, or nobody."""
+    """The member that stopped the task to join, or absent."""
     released = [m for m, c in best_first(view, task) if worth(c) is Worth.PREVIOUS_OWNER]
-    return released[0] if released else NOBODY
+    return released[0] if released else ABSENT
 
 
 def _likes(view: View, task: int) -> list[int]:
@@ -100,42 +102,44 @@ def _likes(view: View, task: int) -> list[int]:
 def _keep_or_revoke(
     draft: Draft,
     claims: Sequence[Ownership],
-    bench: Bench,
-    sheet: Sheet,
+    member_load: MemberLoad,
+    assignment: TargetAssignment,
     owned: Sequence[int],
     allowance: Allowance,
 ) -> None:
     view = draft.view
     for task in owned:
         owner = claims[task].owner
-        home = sheet.home.get(task, NOBODY)
-        stays = home in (NOBODY, view.instance_of[owner])
+        home = assignment.target_instance.get(task, ABSENT)
+        stays = home in (ABSENT, view.instance_of[owner])
         if not view.member_can_run(owner, task):
             draft.members[owner].revoke.add(task)  # its topology has no such task any more
         elif stays or not allowance.take():
             draft.members[owner].active.add(task)
-            bench.seat(task, owner)
+            member_load.add(task, owner)
         else:
             draft.members[owner].revoke.add(task)
 
 
-def _give(draft: Draft, bench: Bench, sheet: Sheet, free: Sequence[int]) -> None:
+def _give(
+    draft: Draft, member_load: MemberLoad, assignment: TargetAssignment, free: Sequence[int]
+) -> None:
     view = draft.view
     for task in free:
-        home = sheet.home.get(task, NOBODY)
-        if home == NOBODY:
+        home = assignment.target_instance.get(task, ABSENT)
+        if home == ABSENT:
             draft.unassigned.add(task)
             continue
         holders = [m for m, _ in best_first(view, task) if view.instance_of[m] == home]
-        member = bench.choose(task, home, holders[0] if holders else NOBODY)
+        member = member_load.choose(task, home, holders[0] if holders else ABSENT)
         draft.members[member].active.add(task)
-        bench.seat(task, member)
+        member_load.add(task, member)
 
 
 def _even_out(
     draft: Draft,
     claims: Sequence[Ownership],
-    bench: Bench,
+    member_load: MemberLoad,
     tasks: Sequence[int],
     allowance: Allowance,
 ) -> None:
@@ -151,7 +155,7 @@ def _even_out(
             for task in draft.members[member].active
             if task in kind and claims[task].owner == member and not claims[task].outright
         ]
-        for task, _ in uneven(bench, number, owned):
+        for task, _ in uneven(member_load, number, owned):
             owner = claims[task].owner
             if allowance.take():
                 draft.members[owner].active.discard(task)

@@ -1,8 +1,8 @@
-"""Which learners a plan must not drop.
+"""Finds the learners that a plan must not drop.
 
 A learner that stays may lose its task to one that is ready. It must not lose it to one that has yet
-to begin, or to nobody, if its own move would bring the instances nearer to their bands; and a plan
-that begins no learner at all must not drop one whose move does no harm.
+to begin, or to no member, if its own move would bring the instances nearer to their bands; and a
+plan that begins no learner at all must not drop one whose move does no harm.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streamlet.types import TaskId
 
 
 def useful_learners(facts: Facts) -> Iterator[tuple[TaskId, str]]:
-    """Tasks that nobody else takes over, each with the one member that learned it usefully."""
+    """Tasks that no other member takes over, each with the one member that learned it usefully."""
     rules = facts.group.rules
     if not rules.learners or rules.mode == "eager":
         return
@@ -76,7 +76,7 @@ def _may_learn(facts: Facts, learner: str, owner: str, task: TaskId) -> bool:
 def _added_excess(
     load: dict[str, int], bands: dict[str, tuple[int, int]], weight: int, source: str, target: str
 ) -> tuple[int, int]:
-    """How much further from their bands both are once the weight has gone over, and the target."""
+    """The excess added to both instances' bands once the weight has gone over."""
 
     def excess(instance: str, more: int) -> int:
         low, high = bands[instance]
@@ -89,7 +89,7 @@ def _added_excess(
 
 
 def _loads_and_bands(facts: Facts) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-    """Where the stateful tasks end by the plan, and what each staying instance should have."""
+    """The loads of stateful tasks by the plan, and the band of each staying instance."""
     load = {state.instance: 0 for state in facts.group.members}
     total = 0
     for task in facts.tasks:

@@ -5,10 +5,11 @@ assignor is held to the same rules. A single plan cannot show everything: that i
 the order of the input or the leader (U8) and how many rounds it takes (U10) needs several.
 
 * U1 each task has one active member, or is inside one hand-over or one revoke-then-assign
-* U2 what a live member claims is given to nobody else in this round
+* U2 what a live member claims is given to no member else in this round
 * U3 at most one copy of a task per instance
 * U4 stateless tasks have no learner, no standby and no hand-over
-* U5 a member that has not caught up takes over only from nobody, or from one whose time is up
+* U5 a member that has not caught up takes over only what no member runs, or from one whose time is
+up
 * U6 a useful learner keeps its task; one that cannot learn gets none
 * U7 leaving members gain nothing
 * U9 a plan that changes nothing asks for no further round
@@ -61,7 +62,7 @@ def _strange(group: GroupState, plan: Plan) -> Iterator[Violation]:
         named |= part.awaited
         if unknown := (named | part.release.keys() | part.pending.keys()) - tasks:
             odd_tasks = tuple(sorted(unknown))
-            yield Violation("U13", f"{member} is told about unknown tasks", odd_tasks, (member,))
+            yield Violation("U13", f"{member} is given unknown tasks", odd_tasks, (member,))
 
 
 def _one_active(facts: Facts) -> Iterator[Violation]:
@@ -79,7 +80,7 @@ def _one_active(facts: Facts) -> Iterator[Violation]:
                     yield Violation("U1", f"the two ends of {task} differ", (task,), involved)
             case (0, 0, 0, 0):
                 if not facts.may_wait(task):
-                    yield Violation("U1", f"{task} is given to nobody", (task,))
+                    yield Violation("U1", f"{task} is given to no member", (task,))
             case _:
                 yield Violation("U1", f"{task} is given out more than once", (task,), involved)
         for member in (*active, *pending):

@@ -1,4 +1,4 @@
-"""What the assignor is given and what it answers; values only.
+"""The input and the answer of the assignor; values only.
 
 ``GroupState`` is all that a leader knows in one generation: the tasks there are, and what each
 member said of itself. ``Plan`` is who shall do what in this generation. Both are free of Kafka,
@@ -15,7 +15,7 @@ from streamlet.types import TaskId
 
 
 class Role(enum.StrEnum):
-    """What a member says of its copy of a task (handed-over states included)."""
+    """The role of a member's copy of a task (handed-over states included)."""
 
     ACTIVE = "active"
     LEARNER = "learner"
@@ -85,7 +85,7 @@ class MemberState:
 
     @property
     def sort_key(self) -> str:
-        """What the member is sorted by: its static id where it has one, else its member id."""
+        """The id that the member is sorted by: its static id if it has one, else its member id."""
         return self.member_id if self.instance_id is None else self.instance_id
 
 
@@ -127,12 +127,12 @@ class MemberPlan:
 
     ``active``, ``release``, ``revoke``, ``pending`` and ``learner`` have no task in common. A task
     that the member ran and finds in none of ``active``, ``release`` and ``revoke`` is dropped
-    without a commit (somebody else owns it). ``revoke``: stop it, commit, declare it ``released``
-    and rejoin; nobody else gets it in this round. A task in both ``release`` and ``standby``: once
-    released, its copy goes on as a standby. ``being_learned``: tasks of ``active`` that somebody
-    learns; under handover ``surrender`` the member stops and commits these before each JoinGroup
-    and declares them ``released``. ``awaited``: tasks of ``standby`` that another standby is to
-    make way for; the member rejoins when they have caught up.
+    without a commit (another member owns it). ``revoke``: stop it, commit, declare it ``released``
+    and rejoin; no other member gets it in this round. A task in both ``release`` and ``standby``:
+    once released, its copy goes on as a standby. ``being_learned``: tasks of ``active`` that a
+    member learns; under handover ``surrender`` the member stops and commits these before each
+    JoinGroup and declares them ``released``. ``awaited``: tasks of ``standby`` that another standby
+    is to make way for; the member rejoins when they have caught up.
     """
 
     active: frozenset[TaskId] = frozenset()

@@ -15,7 +15,7 @@ import attrs
 
 from streamlet.config import topic_properties
 from streamlet.config.client_properties import CLIENT_PROPERTIES
-from streamlet.config.values import Kind, choice
+from streamlet.config.values import ValueKind, choice
 
 ENVIRON_PREFIX = "STREAMLET_"
 CLIENTS = ("consumer", "producer", "admin")
@@ -82,7 +82,7 @@ class Found:
 
 
 def read(
-    kinds: Mapping[str, Kind[Any]],
+    kinds: Mapping[str, ValueKind[Any]],
     values: Mapping[str, object],
     file: Path | None,
     environ: Mapping[str, str],
@@ -105,7 +105,9 @@ def read(
     return found
 
 
-def _take(found: Found, kinds: Mapping[str, Kind[Any]], key: str, value: Any, where: str) -> None:
+def _take(
+    found: Found, kinds: Mapping[str, ValueKind[Any]], key: str, value: Any, where: str
+) -> None:
     """One key and value of one source."""
     client, _, own_key = key.partition(".")
     if key in kinds:
@@ -168,7 +170,7 @@ def is_security(key: str) -> bool:
     return key in _SECURITY or key.startswith(("sasl.", "ssl."))
 
 
-def _take_variable(found: Found, kinds: Mapping[str, Kind[Any]], name: str, text: str) -> None:
+def _take_variable(found: Found, kinds: Mapping[str, ValueKind[Any]], name: str, text: str) -> None:
     """One variable of the environment; an empty one counts as not set."""
     if not name.startswith(ENVIRON_PREFIX) or not text:
         return

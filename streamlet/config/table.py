@@ -15,7 +15,7 @@ import platformdirs
 
 from streamlet.config import relations, sources
 from streamlet.config.values import (
-    Kind,
+    ValueKind,
     boolean,
     choice,
     duration,
@@ -42,12 +42,14 @@ class Row:
     """The facts of one setting in the table besides its name, type and default."""
 
     group: str
-    kind: Kind[Any]
+    kind: ValueKind[Any]
     doc: str
     shown: str
 
 
-def _row(group: str, kind: Kind[T], default: T | Callable[[], T], doc: str, shown: str = "") -> Any:
+def _row(
+    group: str, kind: ValueKind[T], default: T | Callable[[], T], doc: str, shown: str = ""
+) -> Any:
     row = Row(group, kind, doc, shown or sources.printed(default))
     if callable(default):
         return attrs.field(factory=default, metadata={"row": row})

@@ -11,12 +11,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from streamlet.config.values import Kind, boolean, choice, duration, fraction, size, whole
+from streamlet.config.values import ValueKind, boolean, choice, duration, fraction, size, whole
 
 PREFIX = "topic"
 
 #: Names that Kafka knows and that may be given, with the kind of value.
-TOPIC_PROPERTIES: Mapping[str, Kind[Any]] = {
+TOPIC_PROPERTIES: Mapping[str, ValueKind[Any]] = {
     "compression.gzip.level": whole(-1),
     "compression.lz4.level": whole(1),
     "compression.type": choice("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),

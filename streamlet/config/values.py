@@ -33,14 +33,14 @@ _FALSE = frozenset({"false", "no", "off", "0"})
 
 
 @attrs.frozen
-class Kind(Generic[T]):
+class ValueKind(Generic[T]):
     """A kind of value: what to call it, and how to read one."""
 
     description: str
     parse: Callable[[object], T]
 
 
-def boolean() -> Kind[bool]:
+def boolean() -> ValueKind[bool]:
     """True or false, as such or as text."""
 
     def parse(value: object) -> bool:
@@ -51,10 +51,10 @@ def boolean() -> Kind[bool]:
             return text in _TRUE
         raise ValueError("expected true or false")
 
-    return Kind("true or false", parse)
+    return ValueKind("true or false", parse)
 
 
-def whole(minimum: int = 0) -> Kind[int]:
+def whole(minimum: int = 0) -> ValueKind[int]:
     """A whole number."""
     expected = f"a whole number, {minimum} or more"
 
@@ -64,7 +64,7 @@ def whole(minimum: int = 0) -> Kind[int]:
             raise ValueError(f"expected {expected}")
         return number
 
-    return Kind(expected, parse)
+    return ValueKind(expected, parse)
 
 
 def _whole(value: object) -> int | None:
@@ -75,7 +75,7 @@ def _whole(value: object) -> int | None:
     return None
 
 
-def fraction(*, zero: bool) -> Kind[float]:
+def fraction(*, zero: bool) -> ValueKind[float]:
     """A share between 0 and 1; a percentage is refused with the fraction it probably means."""
     expected = "a fraction, 0 to 1" if zero else "a fraction above 0, up to 1"
 
@@ -89,10 +89,10 @@ def fraction(*, zero: bool) -> Kind[float]:
             raise ValueError(f"expected {expected}")
         return number
 
-    return Kind(expected, parse)
+    return ValueKind(expected, parse)
 
 
-def positive() -> Kind[float]:
+def positive() -> ValueKind[float]:
     """A finite number above 0."""
 
     def parse(value: object) -> float:
@@ -101,7 +101,7 @@ def positive() -> Kind[float]:
             raise ValueError("expected a number above 0")
         return number
 
-    return Kind("a number above 0", parse)
+    return ValueKind("a number above 0", parse)
 
 
 def _number(value: object) -> float | None:
@@ -113,7 +113,7 @@ def _number(value: object) -> float | None:
         return None
 
 
-def duration(minimum_ms: int = 0) -> Kind[int]:
+def duration(minimum_ms: int = 0) -> ValueKind[int]:
     """Milliseconds as an int, a timedelta, or text with a unit (``500ms 30s 10m 1h 2d``)."""
 
     def parse(value: object) -> int:
@@ -124,7 +124,7 @@ def duration(minimum_ms: int = 0) -> Kind[int]:
             raise ValueError(f"expected at least {minimum_ms} ms")
         return milliseconds
 
-    return Kind("a duration" + (f", at least {minimum_ms} ms" if minimum_ms else ""), parse)
+    return ValueKind("a duration" + (f", at least {minimum_ms} ms" if minimum_ms else ""), parse)
 
 
 def _milliseconds(value: object) -> int | None:
@@ -137,7 +137,7 @@ def _milliseconds(value: object) -> int | None:
     return _whole(value)
 
 
-def size() -> Kind[int]:
+def size() -> ValueKind[int]:
     """Bytes as an int or text with a unit (``64 MiB``, ``1GB``)."""
 
     def parse(value: object) -> int:
@@ -150,10 +150,10 @@ def size() -> Kind[int]:
             raise ValueError('expected bytes, 0 or more, or text such as "64 MiB"')
         return found
 
-    return Kind("bytes", parse)
+    return ValueKind("bytes", parse)
 
 
-def choice(*names: str, aliases: Mapping[str, str] | None = None) -> Kind[Any]:
+def choice(*names: str, aliases: Mapping[str, str] | None = None) -> ValueKind[Any]:
     """One of some words."""
     words = {name: name for name in names} | dict(aliases or {})
 
@@ -163,10 +163,10 @@ def choice(*names: str, aliases: Mapping[str, str] | None = None) -> Kind[Any]:
             raise ValueError(f"expected {' or '.join(names)}")
         return word
 
-    return Kind(" or ".join(f"`{name}`" for name in names), parse)
+    return ValueKind(" or ".join(f"`{name}`" for name in names), parse)
 
 
-def servers() -> Kind[str]:
+def servers() -> ValueKind[str]:
     """Addresses of brokers, of which at least one is needed."""
 
     def parse(value: object) -> str:
@@ -177,10 +177,10 @@ def servers() -> Kind[str]:
             raise ValueError("expected host:port, several joined by commas")
         return ",".join(one.strip() for one in given)
 
-    return Kind("`host:port` joined by commas", parse)
+    return ValueKind("`host:port` joined by commas", parse)
 
 
-def static_id() -> Kind[str]:
+def static_id() -> ValueKind[str]:
     """Check a ``group.instance.id`` as Kafka allows it, with room for a member's number."""
 
     def parse(value: object) -> str:
@@ -188,10 +188,10 @@ def static_id() -> Kind[str]:
             raise ValueError("expected 1 to 240 letters, digits, dots, dashes, underscores")
         return value.strip()
 
-    return Kind("letters, digits, dots, dashes, underscores", parse)
+    return ValueKind("letters, digits, dots, dashes, underscores", parse)
 
 
-def folder() -> Kind[Path]:
+def folder() -> ValueKind[Path]:
     """A path; ``~`` is the home folder."""
 
     def parse(value: object) -> Path:
@@ -199,10 +199,10 @@ def folder() -> Kind[Path]:
             raise ValueError("expected a path")
         return Path(value).expanduser()
 
-    return Kind("a path", parse)
+    return ValueKind("a path", parse)
 
 
-def words() -> Kind[tuple[str, ...]]:
+def words() -> ValueKind[tuple[str, ...]]:
     """Some words in order, as a sequence or joined by commas."""
 
     def parse(value: object) -> tuple[str, ...]:
@@ -211,10 +211,10 @@ def words() -> Kind[tuple[str, ...]]:
             raise ValueError('expected words, as a list or text such as "zone,rack"')
         return tuple(part.strip() for part in parts if part.strip())
 
-    return Kind("words joined by commas", parse)
+    return ValueKind("words joined by commas", parse)
 
 
-def pairs() -> Kind[Mapping[str, str]]:
+def pairs() -> ValueKind[Mapping[str, str]]:
     """Names with values, as a mapping or as ``name=value`` joined by commas."""
 
     def parse(value: object) -> Mapping[str, str]:
@@ -227,10 +227,10 @@ def pairs() -> Kind[Mapping[str, str]]:
             raise ValueError('expected names with values, such as "zone=a,rack=3"')
         return found
 
-    return Kind("`name=value` joined by commas", parse)
+    return ValueKind("`name=value` joined by commas", parse)
 
 
-def optional(kind: Kind[U], *none: str) -> Kind[U | None]:
+def optional(kind: ValueKind[U], *none: str) -> ValueKind[U | None]:
     """A kind whose default is "none"; the words given mean that as well."""
 
     def parse(value: object) -> U | None:
@@ -238,4 +238,4 @@ def optional(kind: Kind[U], *none: str) -> Kind[U | None]:
             return None
         return kind.parse(value)
 
-    return Kind(kind.description + "".join(f", or `{word}`" for word in none), parse)
+    return ValueKind(kind.description + "".join(f", or `{word}`" for word in none), parse)

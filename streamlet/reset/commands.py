@@ -5,20 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from streamlet.reset.plan import Plan, Result, Start
+from streamlet.reset.plan import ResetPlan, ResetResult, StartPosition
 from streamlet.reset.reset import Reset
-from streamlet.scaling.cluster import Application, opened
+from streamlet.scaling.cluster import ApplicationInfo, opened
 
 
 def reset(
-    application: Application,
-    start: Start,
-    ask: Callable[[Plan], bool] = lambda plan: True,
+    application: ApplicationInfo,
+    start: StartPosition,
+    ask: Callable[[ResetPlan], bool] = lambda plan: True,
     *,
     dry_run: bool = False,
     stopped: threading.Event | None = None,
-) -> Result:
-    """Let a stopped application begin anew.
+) -> ResetResult:
+    """Reset a stopped application.
 
     Args:
         application: which.
@@ -35,5 +35,5 @@ def reset(
         command = Reset(cluster, start)
         plan = command.plan()
         if dry_run or not ask(plan):
-            return Result(plan, done=False)
-        return Result(command.carry_out(), done=True)
+            return ResetResult(plan, done=False)
+        return ResetResult(command.carry_out(), done=True)

@@ -1,8 +1,8 @@
-"""What a reset would change: positions, and topics of the application's own. Pure.
+"""Plans a reset: positions, and topics of the application's own. Pure.
 
-An internal topic is told by its name, as in Kafka Streams: it begins with the application's id. So
-those of an application whose id begins like ours (``words`` and ``words-eu``) have to be told
-apart: the longest id that is known wins.
+An internal topic is recognised by its name, as in Kafka Streams: it begins with the application's
+id. So those of an application whose id begins like ours (``words`` and ``words-eu``) have to be
+kept apart: the longest id that is known wins.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ BY = "streamlet reset"
 
 
 @attrs.frozen
-class Start:
-    """Where an application begins anew: ``earliest``, ``latest``, or at a time."""
+class StartPosition:
+    """The position an application starts again from: ``earliest``, ``latest``, or a time."""
 
     where: str
     at_ms: int | None = None  # wall-clock
 
     @classmethod
-    def of(cls, to: str | datetime) -> Start:
+    def of(cls, to: str | datetime) -> StartPosition:
         """Read a place or a time; one without an offset from UTC is in UTC, as Kafka has it.
 
         Raises:
@@ -57,7 +57,7 @@ class Start:
 
 
 @attrs.frozen
-class Move:
+class PositionReset:
     """A position that is set; ``before`` -1: there was none."""
 
     partition: TopicPartition
@@ -66,19 +66,19 @@ class Move:
 
 
 @attrs.frozen
-class Plan:
+class ResetPlan:
     """All a reset changes.
 
-    ``made_anew`` are deleted and created again, ``removed`` only deleted: the topology has no such
+    ``recreated`` are deleted and created again, ``removed`` only deleted: the topology has no such
     topics any more. ``unfinished``: an earlier reset was broken off.
     """
 
     application: str
-    start: Start
+    start: StartPosition
     epoch: int
     highest_epoch: int
-    moves: tuple[Move, ...]
-    made_anew: tuple[NewTopic, ...]
+    moves: tuple[PositionReset, ...]
+    recreated: tuple[NewTopic, ...]
     removed: tuple[str, ...]
     unfinished: bool = False
 
@@ -89,17 +89,17 @@ class Plan:
 
     @property
     def entry(self) -> ResetEpoch:
-        """What the control topic says while it is carried out."""
-        return ResetEpoch(self.epoch, 0, self.made_anew, self.sources)
+        """The entry in the control topic while it is carried out."""
+        return ResetEpoch(self.epoch, 0, self.recreated, self.sources)
 
     def positions(self) -> dict[TopicPartition, tuple[int, str]]:
         """All positions to commit, those of internal topics included, with the text beside them.
 
         The text knows no changelog and no state any more. It carries the epoch on: a process from
-        before, that was only asleep, writes with an older one, and nobody believes it.
+        before, that was only asleep, writes with an older one, and no reader believes it.
         """
         text = CommitMetadata(self.highest_epoch, BY, -1, {}, NO_STATE).to_text()
-        between = [topic for topic in self.made_anew if topic.name.endswith(REPARTITION_SUFFIX)]
+        between = [topic for topic in self.recreated if topic.name.endswith(REPARTITION_SUFFIX)]
         return {move.partition: (move.after, text) for move in self.moves} | {
             TopicPartition(topic.name, partition): (0, text)
             for topic in between
@@ -108,7 +108,7 @@ class Plan:
 
     def as_dict(self, *, done: bool) -> dict[str, Any]:
         """The document that the command prints."""
-        anew = [(topic.name, topic.partitions, True) for topic in self.made_anew]
+        remade = [(topic.name, topic.partitions, True) for topic in self.recreated]
         gone: list[tuple[str, int | None, bool]] = [(name, None, False) for name in self.removed]
         return {
             "application": self.application,
@@ -125,17 +125,17 @@ class Plan:
             ],
             "topics": [
                 {"name": name, "partitions": partitions, "made_anew": again}
-                for name, partitions, again in [*anew, *gone]
+                for name, partitions, again in [*remade, *gone]
             ],
             "done": done,
         }
 
 
 @attrs.frozen
-class Result:
-    """How a reset ended; ``done``: everything in the plan has happened."""
+class ResetResult:
+    """The result of a reset; ``done``: everything in the plan has happened."""
 
-    plan: Plan
+    plan: ResetPlan
     done: bool
 
     def as_dict(self) -> dict[str, Any]:

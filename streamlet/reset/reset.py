@@ -36,15 +36,15 @@ from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.reset.plan import (
     EARLIEST,
     LATEST,
-    Move,
-    Plan,
-    Start,
+    PositionReset,
+    ResetPlan,
+    StartPosition,
     highest_epoch,
     internal_names,
     merged,
     named_changelogs,
 )
-from streamlet.scaling.cluster import Cluster
+from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.turn import our_turn
 from streamlet.topology.internal_topics import given_for, internal_topics
 from streamlet.types import TopicPartition
@@ -67,11 +67,11 @@ _PASSING = frozenset({3, 14, 15, 16})
 class Reset:
     """Sets one application back to a start."""
 
-    cluster: Cluster
-    start: Start
+    cluster: ApplicationInspector
+    start: StartPosition
 
-    def plan(self) -> Plan:
-        """What would change; nothing is.
+    def plan(self) -> ResetPlan:
+        """Plan the reset; nothing is changed.
 
         Raises:
             NotFoundError: no such application, or a source topic is missing.
@@ -89,7 +89,7 @@ class Reset:
         self._check_stopped()
         return self._plan(topics, control.read())
 
-    def carry_out(self) -> Plan:
+    def carry_out(self) -> ResetPlan:
         """Do it; when this returns everything in the plan has happened.
 
         Raises:
@@ -126,18 +126,18 @@ class Reset:
     def _name(self) -> str:
         return self.cluster.application.name
 
-    def _plan(self, topics: Mapping[str, TopicInfo], view: ControlView) -> Plan:
+    def _plan(self, topics: Mapping[str, TopicInfo], view: ControlView) -> ResetPlan:
         committed = self._committed()
         pending = view.reset.pending
         sources = self._sources(topics, committed, view.reset)
-        made_anew, removed = self._internal(topics, committed, pending or ())
-        return Plan(
+        recreated, removed = self._internal(topics, committed, pending or ())
+        return ResetPlan(
             application=self._name,
             start=self.start,
             epoch=view.reset.epoch + (pending is None),
             highest_epoch=highest_epoch(committed),
             moves=self._moves(topics, sources, committed),
-            made_anew=made_anew,
+            recreated=recreated,
             removed=removed,
             unfinished=pending is not None,
         )
@@ -206,7 +206,7 @@ class Reset:
         topics: Mapping[str, TopicInfo],
         sources: Sequence[str],
         committed: Mapping[TopicPartition, Committed],
-    ) -> tuple[Move, ...]:
+    ) -> tuple[PositionReset, ...]:
         partitions = [
             TopicPartition(topic, number)
             for topic in sources
@@ -221,7 +221,7 @@ class Reset:
             assert start.where == LATEST, start
             after = admin.end_offsets(partitions)
         return tuple(
-            Move(tp, committed[tp].offset if tp in committed else -1, after[tp])
+            PositionReset(tp, committed[tp].offset if tp in committed else -1, after[tp])
             for tp in partitions
         )
 
@@ -245,10 +245,10 @@ class Reset:
             f".ms is over{hint}"
         )
 
-    def _ids(self, plan: Plan) -> dict[str, str]:
+    def _ids(self, plan: ResetPlan) -> dict[str, str]:
         """The internal topics there are, with their ids."""
         admin = self.cluster.admin
-        names = {*(topic.name for topic in plan.made_anew), *plan.removed}
+        names = {*(topic.name for topic in plan.recreated), *plan.removed}
         return admin.topic_ids(sorted(names & admin.topics().keys()))
 
     def _delete(self, old: Mapping[str, str]) -> None:
@@ -259,12 +259,12 @@ class Reset:
             f"topics {', '.join(sorted(old))} to be deleted",
         )
 
-    def _create(self, plan: Plan, old: Mapping[str, str]) -> None:
+    def _create(self, plan: ResetPlan, old: Mapping[str, str]) -> None:
         admin = self.cluster.admin
-        names = [topic.name for topic in plan.made_anew]
+        names = [topic.name for topic in plan.recreated]
 
         def all_new() -> bool:
-            admin.create_topics(plan.made_anew)
+            admin.create_topics(plan.recreated)
             ids = admin.topic_ids(names)
             return ids.keys() == set(names) and not set(ids.values()) & set(old.values())
 
@@ -305,7 +305,7 @@ class Reset:
             raise BrokerError(f"positions of {self._name} cannot be set: {names}")
         return not codes
 
-    def _withdraw(self, plan: Plan, before: ResetEpoch, old: Mapping[str, str]) -> None:
+    def _withdraw(self, plan: ResetPlan, before: ResetEpoch, old: Mapping[str, str]) -> None:
         """Take the entry back, if nothing has been deleted."""
         control = self.cluster.control
         try:
@@ -331,7 +331,7 @@ class Reset:
 
 
 def _left_behind(view: ControlView) -> list[Place]:
-    """What the topic says of members and instances; there are none."""
+    """The entries of members and instances that are gone."""
     members: list[Place] = [
         place
         for member in view.progress.keys() | view.endpoints.keys()

@@ -30,7 +30,7 @@ from streamlet.group.tasks import rules_from
 from streamlet.group.transport import Transport
 from streamlet.kafka.ports import Admin
 from streamlet.local import open_clients, open_control
-from streamlet.scaling.present import Instance, instances, owners, present
+from streamlet.scaling.present import InstanceInfo, instances, owners, present
 from streamlet.scaling.sizes import (
     RECORD_BYTES,
     changelog_partitions,
@@ -50,7 +50,7 @@ _POLL_S = 0.1
 
 
 @attrs.frozen
-class Application:
+class ApplicationInfo:
     """What is known of an application: with a topology, sizes need no guessing."""
 
     name: str
@@ -61,7 +61,7 @@ class Application:
     @classmethod
     def of(
         cls, name: str, settings: Settings, topology: Topology | None, own: Assignor | None
-    ) -> Application:
+    ) -> ApplicationInfo:
         """An application with an assignor of its own, if it has one."""
         return cls(name, settings, topology, assign if own is None else CustomAssignor(own))
 
@@ -76,16 +76,16 @@ class Situation:
     """A running application at one moment. ``marks``: of instances that run, by process id."""
 
     group: GroupSnapshot
-    everybody: tuple[Instance, ...]
+    everybody: tuple[InstanceInfo, ...]
     marks: Mapping[str, Mark]
     view: ControlView
 
 
 @attrs.frozen
-class Cluster:
+class ApplicationInspector:
     """One application, looked at from outside; for one thread. ``stopped`` ends every wait."""
 
-    application: Application
+    application: ApplicationInfo
     transport: Transport
     admin: Admin
     control: ControlTopic
@@ -191,11 +191,13 @@ def _names(part: Subtopology) -> list[str]:
 
 
 @contextmanager
-def opened(application: Application, stopped: threading.Event) -> Iterator[Cluster]:
+def opened(
+    application: ApplicationInfo, stopped: threading.Event
+) -> Iterator[ApplicationInspector]:
     """The application's cluster, as long as the block lasts."""
     settings = application.settings
     with (
         open_clients(settings, f"streamlet-operator-{os.getpid()}") as (transport, admin),
         open_control(application.name, settings) as control,
     ):
-        yield Cluster(application, transport, admin, control, stopped)
+        yield ApplicationInspector(application, transport, admin, control, stopped)

@@ -8,16 +8,16 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from streamlet.scaling.cluster import Application, Cluster, opened
-from streamlet.scaling.follow import Check, Follower, no_check
-from streamlet.scaling.plan import Plan
+from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector, opened
+from streamlet.scaling.follow import ApplicationFollower, Check, no_check
+from streamlet.scaling.plan import ScaleDownPlan
 from streamlet.scaling.progress import Progress
 from streamlet.scaling.replace import Replacement, ReplaceResult
-from streamlet.scaling.scale_down import Result, ScaleDown, Wanted, cancel
+from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest, ScaleDownResult, cancel
 from streamlet.scaling.succession import SuccessorLostError
 
 #: Shown the plan; whether to go on.
-Ask: TypeAlias = Callable[[Plan], bool]
+Ask: TypeAlias = Callable[[ScaleDownPlan], bool]
 
 
 def _nothing(_: Any) -> None:
@@ -25,7 +25,7 @@ def _nothing(_: Any) -> None:
 
 
 @attrs.frozen
-class Ways:
+class CommandPrompts:
     """How a command speaks with whoever gave it; the default is to ask and to tell nobody.
 
     ``ask`` may also raise. ``stopped`` ends a wait: what was marked stays marked.
@@ -38,13 +38,13 @@ class Ways:
 
 
 def scale_down(
-    application: Application,
-    wanted: Wanted,
-    ways: Ways | None = None,
+    application: ApplicationInfo,
+    wanted: ScaleDownRequest,
+    ways: CommandPrompts | None = None,
     *,
     wait: bool = True,
     dry_run: bool = False,
-) -> Result:
+) -> ScaleDownResult:
     """Have a share of the instances, or those named, hand their tasks over and leave.
 
     Args:
@@ -57,27 +57,27 @@ def scale_down(
     Raises:
         StreamletError: nothing was marked, unless it says otherwise.
     """
-    ways = ways or Ways()
+    ways = ways or CommandPrompts()
     wanted.check()
     with opened(application, ways.stopped) as cluster:
         command = ScaleDown(cluster, wanted)
         plan = command.plan()
         if not plan.leaving:
-            return Result.of(plan, done=True)
+            return ScaleDownResult.of(plan, done=True)
         if dry_run or not ways.ask(plan):
-            return Result.of(plan, done=False)
+            return ScaleDownResult.of(plan, done=False)
         plan = command.mark(plan)
         done = wait and _follow(cluster, plan, ways)
-        return Result.of(plan, done=done)
+        return ScaleDownResult.of(plan, done=done)
 
 
 def cancel_scale_down(
-    application: Application,
+    application: ApplicationInfo,
     names: Sequence[str] = (),
-    ways: Ways | None = None,
+    ways: CommandPrompts | None = None,
     *,
     wait: bool = True,
-) -> Result:
+) -> ScaleDownResult:
     """Let instances that are leaving stay after all: those named, or all of them.
 
     What has been handed over stays where it is. Without anybody to call back nothing happens.
@@ -85,24 +85,24 @@ def cancel_scale_down(
     Raises:
         StreamletError: no mark was taken back.
     """
-    ways = ways or Ways()
+    ways = ways or CommandPrompts()
     with opened(application, ways.stopped) as cluster:
         result, back = cancel(cluster, names)
         if back and wait:
-            done = Follower(cluster, ways.note).until_calm(back)
+            done = ApplicationFollower(cluster, ways.note).until_calm(back)
             result = attrs.evolve(result, done=done)
         return result
 
 
 def replace(
-    application: Application, wanted: Replacement, ways: Ways | None = None
+    application: ApplicationInfo, wanted: Replacement, ways: CommandPrompts | None = None
 ) -> ReplaceResult:
     """Wait for new instances, have the old ones hand over to them and leave, and look at the end.
 
     Raises:
         StreamletError: nothing was marked, unless it says otherwise.
     """
-    ways = ways or Ways()
+    ways = ways or CommandPrompts()
     wanted.check()
     with opened(application, ways.stopped) as cluster:
         wanted.await_new(cluster, ways.note)
@@ -117,8 +117,13 @@ def replace(
             return wanted.given_up(cluster, plan, lost)
         if not left:
             return ReplaceResult.of(wanted, plan, done=False)
-        return wanted.checked(cluster, plan, Follower(cluster, ways.note))
+        return wanted.checked(cluster, plan, ApplicationFollower(cluster, ways.note))
 
 
-def _follow(cluster: Cluster, plan: Plan, ways: Ways, check: Check = no_check) -> bool:
-    return Follower(cluster, ways.note, check).until_left(plan, ways.watcher)
+def _follow(
+    cluster: ApplicationInspector,
+    plan: ScaleDownPlan,
+    ways: CommandPrompts,
+    check: Check = no_check,
+) -> bool:
+    return ApplicationFollower(cluster, ways.note, check).until_left(plan, ways.watcher)

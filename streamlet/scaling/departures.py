@@ -14,7 +14,7 @@ import attrs
 
 from streamlet.control.view import ControlView
 from streamlet.group.snapshot import GroupSnapshot
-from streamlet.scaling.present import Instance, instances
+from streamlet.scaling.present import InstanceInfo, instances
 
 #: How long an instance that has gone with tasks is given to be back: a start takes some seconds,
 #: and removes the mark before the instance joins.
@@ -26,7 +26,7 @@ _RUNNING = frozenset({"active", "pending"})
 class Departures:
     """Follows instances on their way out, look after look."""
 
-    leaving: tuple[Instance, ...]
+    leaving: tuple[InstanceInfo, ...]
     #: Process ids of those that still may leave, of those that stay after all, and of those that
     #: ended before they had handed over their tasks.
     _open: set[str] = attrs.field(factory=set)
@@ -59,12 +59,12 @@ class Departures:
         return [self._line(one) for one in self.failed if one.key not in before]
 
     @property
-    def under_way(self) -> list[Instance]:
+    def under_way(self) -> list[InstanceInfo]:
         """Those of which it is not known yet how it ends; none before the first look."""
         return [one for one in self.leaving if one.key in self._open]
 
     @property
-    def failed(self) -> list[Instance]:
+    def failed(self) -> list[InstanceInfo]:
         """Those that did not leave as they were asked to."""
         return [one for one in self.leaving if one.key in self._stay | self._cut_short]
 
@@ -75,7 +75,7 @@ class Departures:
         parts = [self._line(one) for one in failed]
         return "; ".join([*parts, *([f"{', '.join(left)} left"] if left else [])])
 
-    def _line(self, one: Instance) -> str:
+    def _line(self, one: InstanceInfo) -> str:
         if one.key in self._stay:
             return (
                 f"{one.name} stays: its mark was removed, because the scale-down was cancelled or "
@@ -85,8 +85,8 @@ class Departures:
 
 
 def departed(
-    leaving: tuple[Instance, ...], group: GroupSnapshot, view: ControlView
-) -> list[Instance]:
+    leaving: tuple[InstanceInfo, ...], group: GroupSnapshot, view: ControlView
+) -> list[InstanceInfo]:
     """Those that the group does not know any more, and that took back what they reported.
 
     For one that died the leader takes it back, so one whose worker is only started again has not

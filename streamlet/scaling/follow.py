@@ -13,10 +13,10 @@ import attrs
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError, WithdrawnError
 from streamlet.group.inspector import describe
 from streamlet.group.snapshot import GroupSnapshot
-from streamlet.scaling.cluster import Cluster
+from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.departures import Departures
-from streamlet.scaling.plan import Plan
-from streamlet.scaling.present import Instance
+from streamlet.scaling.plan import ScaleDownPlan
+from streamlet.scaling.present import InstanceInfo
 from streamlet.scaling.progress import Progress, progress
 
 _LOOK_MS = 500
@@ -36,7 +36,7 @@ def no_check(_: GroupSnapshot) -> None:
 
 
 @attrs.define
-class Follower:
+class ApplicationFollower:
     """Follows one application.
 
     Args:
@@ -45,14 +45,14 @@ class Follower:
         check: looks at the group beside what is followed.
     """
 
-    cluster: Cluster
+    cluster: ApplicationInspector
     note: Callable[[str], None]
     check: Check = no_check
     _group: GroupSnapshot | None = None
     #: Whether the control topic has to be read to its end, so that marks just written are known.
     _must_read: bool = True
 
-    def until_left(self, plan: Plan, watcher: Watcher) -> bool:
+    def until_left(self, plan: ScaleDownPlan, watcher: Watcher) -> bool:
         """Wait until all have left; whether they have (the caller may be stopped).
 
         Raises:
@@ -78,7 +78,7 @@ class Follower:
             if self.cluster.stopped.wait(_LOOK_MS / 1000):
                 return False
 
-    def until_calm(self, stay_after_all: Sequence[Instance]) -> bool:
+    def until_calm(self, stay_after_all: Sequence[InstanceInfo]) -> bool:
         """Wait until these are treated as staying and no member learns; whether it is so.
 
         A group without members is calm.
@@ -92,7 +92,7 @@ class Follower:
                 return False
 
     def _look(
-        self, plan: Plan, departures: Departures, group: GroupSnapshot | None
+        self, plan: ScaleDownPlan, departures: Departures, group: GroupSnapshot | None
     ) -> Progress | None:
         """How far the plan is; ``group`` is None while it cannot be read."""
         if group is not None:
@@ -124,7 +124,7 @@ class Follower:
             return None
         return group if group.stable or not group.members else None
 
-    def _check_time(self, under_way: Sequence[Instance]) -> None:
+    def _check_time(self, under_way: Sequence[InstanceInfo]) -> None:
         now_ms = self.cluster.clock.wall_ms()
         marks = self.cluster.control.view.marks
         deadlines = [marks[one.key].deadline_ms for one in under_way if one.key in marks]

@@ -17,7 +17,7 @@ from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, MemberPlan, MemberState, Role, Rules
 from streamlet.group.leader import Assignor
 from streamlet.scaling.leavers import Burden
-from streamlet.scaling.present import Instance, owners
+from streamlet.scaling.present import InstanceInfo, owners
 from streamlet.types import TaskId
 
 #: What a worker with nothing else to do restores, bytes of changelog per second:
@@ -31,7 +31,7 @@ _UNBOUNDED = 1 << 30
 
 
 @attrs.frozen
-class Move:
+class TaskMove:
     """A stateful task that changes its instance; ``source`` and ``target`` are members' names.
 
     ``bytes``: changelog to be read, 0 where the target keeps a warm copy. ``target`` is None where
@@ -54,12 +54,12 @@ class Move:
 
 
 @attrs.frozen
-class Plan:
+class ScaleDownPlan:
     """Who leaves, who stays, what moves; ``stateless`` counts tasks that move without state."""
 
-    leaving: tuple[Instance, ...]
-    staying: tuple[Instance, ...]
-    moves: tuple[Move, ...]
+    leaving: tuple[InstanceInfo, ...]
+    staying: tuple[InstanceInfo, ...]
+    moves: tuple[TaskMove, ...]
     stateless: int
     estimate_s: float
 
@@ -85,12 +85,12 @@ def burdens(state: GroupState, sizes: Mapping[TaskId, int]) -> dict[str, Burden]
 
 def make_plan(
     state: GroupState,
-    everybody: Sequence[Instance],
+    everybody: Sequence[InstanceInfo],
     sizes: Mapping[TaskId, int],
     *,
     share: float = 1.0,
     assignor: Assignor = assign,
-) -> Plan:
+) -> ScaleDownPlan:
     """Plan for a group some of whose instances bear a mark.
 
     Args:
@@ -109,7 +109,7 @@ def make_plan(
         _move(task, running[task], targets.get(task), state, sizes, names)
         for task in sorted(running.keys() & stateful)
     ]
-    return Plan(
+    return ScaleDownPlan(
         tuple(one for one in everybody if one.key in leaving),
         tuple(one for one in everybody if one.key not in leaving),
         tuple(moves),
@@ -118,7 +118,7 @@ def make_plan(
     )
 
 
-def estimate_s(moves: Sequence[Move], share: float) -> float:
+def estimate_s(moves: Sequence[TaskMove], share: float) -> float:
     """How long the moves take: members copy beside each other, each one task after another.
 
     The rates are those of a test machine: what is told is no promise.
@@ -134,7 +134,7 @@ def estimate_s(moves: Sequence[Move], share: float) -> float:
     return AROUND_S + max(copied[to] / rate + handed[to] * HANDOVER_S for to in handed)
 
 
-def _names(everybody: Sequence[Instance]) -> dict[str, str]:
+def _names(everybody: Sequence[InstanceInfo]) -> dict[str, str]:
     return {
         member_id: name
         for instance in everybody
@@ -171,9 +171,9 @@ def _move(
     state: GroupState,
     sizes: Mapping[TaskId, int],
     names: Mapping[str, str],
-) -> Move:
+) -> TaskMove:
     warm = target is not None and _keeps_warm(state, target, task)
-    return Move(
+    return TaskMove(
         task,
         names[source.member_id],
         None if target is None else names[target],

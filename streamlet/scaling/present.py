@@ -16,7 +16,7 @@ from streamlet.types import TaskId
 
 
 @attrs.frozen
-class Instance:
+class InstanceInfo:
     """One ``streamlet run`` of the group. ``key`` is its process id, ``name`` what people say."""
 
     key: str
@@ -25,14 +25,14 @@ class Instance:
     member_ids: tuple[str, ...]
 
 
-def instances(group: GroupSnapshot) -> tuple[Instance, ...]:
+def instances(group: GroupSnapshot) -> tuple[InstanceInfo, ...]:
     """The instances of a stable group, by name."""
     together: dict[str, list[MemberSnapshot]] = {}
     for member in group.members:
         key = member.reported.instance or member.described.member_id
         together.setdefault(key, []).append(member)
     return tuple(
-        Instance(
+        InstanceInfo(
             key,
             members[0].reported.name or members[0].described.client_id,
             tuple(member.name for member in members),

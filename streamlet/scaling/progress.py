@@ -17,7 +17,7 @@ from streamlet.control.values import TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.group.snapshot import GroupSnapshot
 from streamlet.scaling.departures import departed
-from streamlet.scaling.plan import Move, Plan
+from streamlet.scaling.plan import ScaleDownPlan, TaskMove
 from streamlet.types import TaskId
 
 QUEUED, ACTIVE = "queued", "active"
@@ -34,7 +34,7 @@ _ORDER = (QUEUED, *_STAGES.values())
 
 
 @attrs.frozen
-class Step:
+class MoveProgress:
     """One task on its way. ``restored`` and ``end`` are changelog offsets, ``rate`` records/s."""
 
     task: TaskId
@@ -64,7 +64,7 @@ class Step:
 class Progress:
     """Every task to be moved, and who has left; ``done`` when all have."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[MoveProgress, ...]
     left: tuple[str, ...]
     leaving: tuple[str, ...]
 
@@ -79,7 +79,7 @@ class Progress:
         return sum(step.stage == ACTIVE for step in self.steps)
 
 
-def progress(plan: Plan, group: GroupSnapshot, view: ControlView) -> Progress:
+def progress(plan: ScaleDownPlan, group: GroupSnapshot, view: ControlView) -> Progress:
     """How far the plan is.
 
     Args:
@@ -131,11 +131,11 @@ def _told(group: GroupSnapshot, going: Set[str]) -> dict[TaskId, _Found]:
     }
 
 
-def _step(move: Move, found: _Found) -> Step:
+def _step(move: TaskMove, found: _Found) -> MoveProgress:
     member, stage, detail = found
     if detail is None or stage == ACTIVE:
-        return Step(move.task, move.source, member, stage)
-    return Step(
+        return MoveProgress(move.task, move.source, member, stage)
+    return MoveProgress(
         *(move.task, move.source, member, stage),
         *(detail.restored, detail.end, detail.rate, detail.eta_s),
     )

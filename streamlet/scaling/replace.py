@@ -9,11 +9,11 @@ import attrs
 
 from streamlet.errors import ConfigError, RefusedError, TimedOutError
 from streamlet.group.inspector import GroupInspector
-from streamlet.scaling.cluster import Cluster, Situation
-from streamlet.scaling.follow import Follower
+from streamlet.scaling.cluster import ApplicationInspector, Situation
+from streamlet.scaling.follow import ApplicationFollower
 from streamlet.scaling.leavers import in_order
-from streamlet.scaling.plan import Plan
-from streamlet.scaling.scale_down import Wanted, cancel
+from streamlet.scaling.plan import ScaleDownPlan
+from streamlet.scaling.scale_down import ScaleDownRequest, cancel
 from streamlet.scaling.selection import find
 from streamlet.scaling.succession import Succession, SuccessorLostError, are, lacking
 
@@ -30,9 +30,9 @@ class Replacement:
     join_timeout_ms: float = 300_000
 
     @property
-    def scale_down(self) -> Wanted:
+    def scale_down(self) -> ScaleDownRequest:
         """Its second half: the old ones leave only while the new ones are there."""
-        return Wanted(names=self.old, timeout_ms=self.timeout_ms, successors=self.new)
+        return ScaleDownRequest(names=self.old, timeout_ms=self.timeout_ms, successors=self.new)
 
     def check(self) -> Replacement:
         """Itself, if it can be.
@@ -47,7 +47,7 @@ class Replacement:
             raise ConfigError([f"{', '.join(both)} cannot be both old and new"])
         return self
 
-    def await_new(self, cluster: Cluster, note: Callable[[str], None]) -> None:
+    def await_new(self, cluster: ApplicationInspector, note: Callable[[str], None]) -> None:
         """Wait until all new instances are in the group; nothing is marked yet.
 
         Raises:
@@ -77,13 +77,15 @@ class Replacement:
                 raise RefusedError(f"{', '.join(going)} is to leave itself; nothing was marked")
         return missing
 
-    def succession(self, cluster: Cluster, note: Callable[[str], None]) -> Succession:
+    def succession(self, cluster: ApplicationInspector, note: Callable[[str], None]) -> Succession:
         """Looks after the new ones, from now on."""
         limit_ms = self.timeout_ms
         until_ms = None if limit_ms is None else cluster.clock.now_ms() + limit_ms
         return Succession(cluster, self.old, self.new, self.join_timeout_ms, until_ms, note)
 
-    def checked(self, cluster: Cluster, plan: Plan, follower: Follower) -> ReplaceResult:
+    def checked(
+        self, cluster: ApplicationInspector, plan: ScaleDownPlan, follower: ApplicationFollower
+    ) -> ReplaceResult:
         """What came of it, once nothing moves any more."""
         calm = follower.until_calm(())
         found = _status(cluster, check=True)
@@ -100,7 +102,9 @@ class Replacement:
             violations=tuple(found["violations"]),
         )
 
-    def given_up(self, cluster: Cluster, plan: Plan, lost: SuccessorLostError) -> ReplaceResult:
+    def given_up(
+        self, cluster: ApplicationInspector, plan: ScaleDownPlan, lost: SuccessorLostError
+    ) -> ReplaceResult:
         """What came of it where a new instance was lost: the old ones stay."""
         ours = [one for one in plan.leaving if {one.name, one.key} & {*self.old}]
         kept = [one for one in ours if one.key in lost.there]
@@ -131,7 +135,7 @@ class ReplaceResult:
     problem: str | None = None
 
     @classmethod
-    def of(cls, wanted: Replacement, plan: Plan, *, done: bool) -> ReplaceResult:
+    def of(cls, wanted: Replacement, plan: ScaleDownPlan, *, done: bool) -> ReplaceResult:
         """What became of a plan."""
         moves = tuple(move.as_dict() for move in plan.moves)
         return cls(wanted.old, wanted.new, moves, round(plan.estimate_s, 1), done)
@@ -150,7 +154,7 @@ class ReplaceResult:
         }
 
 
-def _status(cluster: Cluster, *, check: bool) -> dict[str, Any]:
+def _status(cluster: ApplicationInspector, *, check: bool) -> dict[str, Any]:
     """The status document of the application."""
     return GroupInspector(
         cluster.transport,

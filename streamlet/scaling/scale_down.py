@@ -18,16 +18,16 @@ from streamlet.errors import (
     ConfigError,
     RefusedError,
 )
-from streamlet.scaling.cluster import Cluster, Situation
-from streamlet.scaling.plan import Plan, burdens, make_plan
-from streamlet.scaling.present import Instance
+from streamlet.scaling.cluster import ApplicationInspector, Situation
+from streamlet.scaling.plan import ScaleDownPlan, burdens, make_plan
+from streamlet.scaling.present import InstanceInfo
 from streamlet.scaling.selection import by_percent, check_percent, check_somebody_stays, find
 from streamlet.scaling.turn import our_turn
 from streamlet.types import TaskId
 
 
 @attrs.frozen
-class Wanted:
+class ScaleDownRequest:
     """What is asked for.
 
     ``timeout_ms``: None is as each instance's ``scale.down.timeout.ms`` says, ``math.inf`` none.
@@ -40,7 +40,7 @@ class Wanted:
     asked_twice: bool = False
     successors: tuple[str, ...] = ()
 
-    def check(self) -> Wanted:
+    def check(self) -> ScaleDownRequest:
         """Itself, if it can be.
 
         Raises:
@@ -54,7 +54,7 @@ class Wanted:
 
 
 @attrs.frozen
-class Result:
+class ScaleDownResult:
     """How a command ended; ``done``: everybody who was to leave has left."""
 
     leaving: tuple[str, ...]
@@ -64,7 +64,7 @@ class Result:
     done: bool
 
     @classmethod
-    def of(cls, plan: Plan, *, done: bool) -> Result:
+    def of(cls, plan: ScaleDownPlan, *, done: bool) -> ScaleDownResult:
         """What became of a plan."""
         return cls(
             leaving=tuple(one.name for one in plan.leaving),
@@ -89,12 +89,12 @@ class Result:
 class ScaleDown:
     """Scales one application down."""
 
-    cluster: Cluster
-    wanted: Wanted
+    cluster: ApplicationInspector
+    wanted: ScaleDownRequest
     #: Bytes of each task; asked for once, so that the choice is the same when marks are set.
     _sizes: Mapping[TaskId, int] = attrs.field(init=False, factory=dict)
 
-    def plan(self) -> Plan:
+    def plan(self) -> ScaleDownPlan:
         """Who would leave and what would move; nothing is marked.
 
         Raises:
@@ -109,7 +109,7 @@ class ScaleDown:
         self._sizes = self.cluster.sizes(situation)
         return self._plan(situation)
 
-    def mark(self, plan: Plan) -> Plan:
+    def mark(self, plan: ScaleDownPlan) -> ScaleDownPlan:
         """Mark those that are to leave; the plan as it is now.
 
         Whoever is marked already stays marked as it is, unless there is another time limit. If the
@@ -138,7 +138,7 @@ class ScaleDown:
             self._mark(situation, now.leaving)
             return now
 
-    def _mark(self, situation: Situation, leaving: Sequence[Instance]) -> None:
+    def _mark(self, situation: Situation, leaving: Sequence[InstanceInfo]) -> None:
         """Write marks; in our turn. Of marks that are there only what was asked for changes."""
         wanted, everybody = self.wanted, situation.everybody
         now_ms = self.cluster.clock.wall_ms()
@@ -159,7 +159,7 @@ class ScaleDown:
         self.cluster.control.write(*marks)
         self.cluster.control.flush()
 
-    def _plan(self, situation: Situation) -> Plan:
+    def _plan(self, situation: Situation) -> ScaleDownPlan:
         leaving = self._chosen(situation)
         check_somebody_stays(situation.everybody, leaving, asked_twice=self.wanted.asked_twice)
         return plan_for(self.cluster, situation, leaving, self._sizes)
@@ -178,11 +178,11 @@ class ScaleDown:
 
 
 def plan_for(
-    cluster: Cluster,
+    cluster: ApplicationInspector,
     situation: Situation,
     leaving: Collection[str],
     sizes: Mapping[TaskId, int],
-) -> Plan:
+) -> ScaleDownPlan:
     """The plan for these instances (process ids) to leave."""
     now_ms = cluster.clock.wall_ms()
     marks = {key: situation.marks.get(key, Mark(key, now_ms)) for key in leaving}
@@ -195,7 +195,9 @@ def plan_for(
     )
 
 
-def cancel(cluster: Cluster, names: Sequence[str]) -> tuple[Result, tuple[Instance, ...]]:
+def cancel(
+    cluster: ApplicationInspector, names: Sequence[str]
+) -> tuple[ScaleDownResult, tuple[InstanceInfo, ...]]:
     """Take marks back: of these instances, or of all.
 
     Returns:
@@ -215,7 +217,7 @@ def cancel(cluster: Cluster, names: Sequence[str]) -> tuple[Result, tuple[Instan
         cluster.control.remove(*(place_of(situation.marks[one.key]) for one in back))
         cluster.control.flush()
     left = situation.marks.keys() - {one.key for one in back}
-    result = Result(
+    result = ScaleDownResult(
         tuple(one.name for one in situation.everybody if one.key in left),
         tuple(one.name for one in situation.everybody if one.key not in left),
         (),

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from streamlet.errors import ConfigError, NotFoundError, RefusedError
 from streamlet.scaling.leavers import Burden, choose_leavers, in_order
-from streamlet.scaling.present import Instance
+from streamlet.scaling.present import InstanceInfo
 
 
 def check_percent(percent: float) -> float:
@@ -26,14 +26,14 @@ def check_percent(percent: float) -> float:
     return percent
 
 
-def find(everybody: Sequence[Instance], names: Iterable[str]) -> tuple[Instance, ...]:
+def find(everybody: Sequence[InstanceInfo], names: Iterable[str]) -> tuple[InstanceInfo, ...]:
     """The instances of these names, each once; a process id serves as a name.
 
     Raises:
         NotFoundError: a name that nobody bears.
         RefusedError: a name that several bear.
     """
-    found: dict[str, Instance] = {}
+    found: dict[str, InstanceInfo] = {}
     unknown: list[str] = []
     for name in dict.fromkeys(names):
         alike = [one for one in everybody if name in (one.name, one.key)]
@@ -56,7 +56,7 @@ def find(everybody: Sequence[Instance], names: Iterable[str]) -> tuple[Instance,
 
 
 def by_percent(
-    everybody: Sequence[Instance],
+    everybody: Sequence[InstanceInfo],
     burdens: Mapping[str, Burden],
     percent: float,
     marked: Collection[str],
@@ -85,7 +85,7 @@ def by_percent(
 
 
 def check_somebody_stays(
-    everybody: Sequence[Instance], leaving: Collection[str], *, asked_twice: bool
+    everybody: Sequence[InstanceInfo], leaving: Collection[str], *, asked_twice: bool
 ) -> None:
     """Look whether anybody would be left.
 
@@ -99,6 +99,6 @@ def check_somebody_stays(
         )
 
 
-def _sort_name(one: Instance) -> str:
+def _sort_name(one: InstanceInfo) -> str:
     """By name first; the process id tells those of one name apart."""
     return f"{one.name}\0{one.key}"

@@ -12,10 +12,10 @@ import attrs
 
 from streamlet.errors import TimedOutError
 from streamlet.group.snapshot import GroupSnapshot
-from streamlet.scaling.cluster import Cluster
+from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.leavers import in_order
-from streamlet.scaling.present import Instance, instances
-from streamlet.scaling.scale_down import ScaleDown, Wanted
+from streamlet.scaling.present import InstanceInfo, instances
+from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest
 
 
 class SuccessorLostError(TimedOutError):
@@ -39,7 +39,7 @@ class Succession:
         note: called with what an operator has to know.
     """
 
-    cluster: Cluster
+    cluster: ApplicationInspector
     old: tuple[str, ...]
     new: tuple[str, ...]
     patience_ms: float
@@ -68,7 +68,7 @@ class Succession:
             self._mark_again(_of(everybody, self.old))
         self._keys = keys
 
-    def _changed(self, missing: list[str], old: Sequence[Instance]) -> None:
+    def _changed(self, missing: list[str], old: Sequence[InstanceInfo]) -> None:
         if missing:
             stay = ", ".join(one.name for one in old) or "nobody"
             self.note(f"{are(missing)} gone; {stay} keeps what it has until all are back")
@@ -78,22 +78,22 @@ class Succession:
             self._since_ms = self.cluster.clock.now_ms()
         self._missing = missing
 
-    def _check_time(self, missing: list[str], everybody: Sequence[Instance]) -> None:
+    def _check_time(self, missing: list[str], everybody: Sequence[InstanceInfo]) -> None:
         now_ms = self.cluster.clock.now_ms()
         late = self.until_ms is not None and now_ms > self.until_ms
         if late or now_ms - self._since_ms > self.patience_ms:
             there = frozenset(one.key for one in everybody)
             raise SuccessorLostError(f"{are(missing)} gone and did not come back in time", there)
 
-    def _mark_again(self, old: Sequence[Instance]) -> None:
+    def _mark_again(self, old: Sequence[InstanceInfo]) -> None:
         """A new instance is back with another state folder: name it in the marks."""
         keys = tuple(one.key for one in old)
         if keys:
-            command = ScaleDown(self.cluster, Wanted(names=keys, successors=self.new))
+            command = ScaleDown(self.cluster, ScaleDownRequest(names=keys, successors=self.new))
             command.mark(command.plan())
 
 
-def lacking(names: Sequence[str], everybody: Sequence[Instance]) -> list[str]:
+def lacking(names: Sequence[str], everybody: Sequence[InstanceInfo]) -> list[str]:
     """Those of the names that none of the instances bears."""
     there = {name for one in everybody for name in (one.name, one.key)}
     return in_order({*names} - there)
@@ -104,5 +104,5 @@ def are(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
-def _of(everybody: Sequence[Instance], names: Sequence[str]) -> list[Instance]:
+def _of(everybody: Sequence[InstanceInfo], names: Sequence[str]) -> list[InstanceInfo]:
     return [one for one in everybody if one.name in names or one.key in names]

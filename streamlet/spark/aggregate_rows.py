@@ -23,7 +23,7 @@ from streamlet.spark.folding import Folder, folds_of
 from streamlet.spark.folds import Fold, Slot
 from streamlet.spark.packing import Packed, Sender
 from streamlet.spark.partial import Partial
-from streamlet.spark.plan import Plan
+from streamlet.spark.plan import SparkPlan
 from streamlet.spark.reference import resolve
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _too_large(fold: Fold) -> StateError:
     )
 
 
-def folded_rows(plan: Plan, batches: Iterator[PartitionBatch]) -> Iterator[pa.RecordBatch]:
+def folded_rows(plan: SparkPlan, batches: Iterator[PartitionBatch]) -> Iterator[pa.RecordBatch]:
     """Partial aggregates as our own source gives them, with a column ``read``.
 
     It has the number of records read in one row, which has no key where there is nothing else.
@@ -146,7 +146,7 @@ def _with_read(rows: pa.RecordBatch, read: int) -> pa.RecordBatch:
 
 
 @attrs.frozen
-class Results:
+class AggregateRows:
     """The map behind Spark's aggregation: aggregates in, rows of outputs out.
 
     ``columns`` are of ``columns.OUTPUT_COLUMNS``; None: rows packed for our own sink.
@@ -156,7 +156,7 @@ class Results:
         SerdeError: when called, a result cannot be written.
     """
 
-    plan: Plan
+    plan: SparkPlan
     columns: tuple[str, ...] | None = OUTPUT_COLUMNS
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

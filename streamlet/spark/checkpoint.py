@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamlet.errors import StateError
-from streamlet.spark.plan import Plan
+from streamlet.spark.plan import SparkPlan
 from streamlet.topology.graph import Topology
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _FILE = "streamlet.json"
 
 
 def described(
-    topology: Topology, laid_out: Plan, aggregations: Mapping[str, str] | None = None
+    topology: Topology, laid_out: SparkPlan, aggregations: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """What must stay as it is while a checkpoint lives; ``aggregations`` are Spark SQL's."""
     return {

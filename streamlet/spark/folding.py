@@ -21,7 +21,7 @@ from streamlet.runtime.task import Output, Task
 from streamlet.serdes import ColumnError
 from streamlet.spark.folds import Fold, Slot, folds
 from streamlet.spark.partial import Partial
-from streamlet.spark.plan import Plan
+from streamlet.spark.plan import SparkPlan
 from streamlet.spark.reference import Application, resolve
 from streamlet.spark.shortcuts import shortcuts
 from streamlet.state.task_state import TaskState
@@ -52,7 +52,7 @@ class FoldRows:
             was declared to be.
     """
 
-    plan: Plan
+    plan: SparkPlan
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Aggregate the rows of one Spark partition."""
@@ -73,7 +73,7 @@ class Folder:
         plan: of the query.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SparkPlan) -> None:
         self._plan = plan
         self._app = resolve(plan.reference)
         self.folds = folds_of(self._app)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from streamlet.spark.folds import Fold
-from streamlet.spark.plan import Plan
+from streamlet.spark.plan import SparkPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def assemble(
-    plan: Plan, source: DataFrame, options: Options, columns: tuple[str, ...]
+    plan: SparkPlan, source: DataFrame, options: Options, columns: tuple[str, ...]
 ) -> DataFrame:
     """A whole plan over a source that has a row for each record; of what is written these columns.
 
@@ -36,7 +36,7 @@ def assemble(
     return unpacked(staged(plan, packed, options), columns)
 
 
-def staged(plan: Plan, packed: DataFrame, options: Options) -> DataFrame:
+def staged(plan: SparkPlan, packed: DataFrame, options: Options) -> DataFrame:
     """The stages of a plan over rows of ``packing.PACKED_SCHEMA``; what comes out is of it, too."""
     from streamlet.spark.packing import PACKED_SCHEMA
     from streamlet.spark.processor import StageProcessor
@@ -59,7 +59,7 @@ def unpacked(packed: DataFrame, columns: tuple[str, ...]) -> DataFrame:
     return packed.mapInArrow(Unpack(columns), output_schema(columns))
 
 
-def partials(plan: Plan, folds: Sequence[Fold], source: DataFrame) -> DataFrame:
+def partials(plan: SparkPlan, folds: Sequence[Fold], source: DataFrame) -> DataFrame:
     """Partial aggregates of a source that has a row for each record."""
     from streamlet.spark.aggregate_rows import partial_schema
     from streamlet.spark.columns import source_columns
@@ -69,12 +69,12 @@ def partials(plan: Plan, folds: Sequence[Fold], source: DataFrame) -> DataFrame:
 
 
 def folded(
-    plan: Plan, folds: Sequence[Fold], rows: DataFrame, columns: tuple[str, ...] | None
+    plan: SparkPlan, folds: Sequence[Fold], rows: DataFrame, columns: tuple[str, ...] | None
 ) -> DataFrame:
-    """What Spark SQL makes of partial aggregates; columns as of ``aggregate_rows.Results``."""
-    from streamlet.spark.aggregate_rows import Results, aggregated
+    """The frame of partial aggregates; columns as of ``aggregate_rows.AggregateRows``."""
+    from streamlet.spark.aggregate_rows import AggregateRows, aggregated
     from streamlet.spark.columns import output_schema
     from streamlet.spark.packing import PACKED_SCHEMA
 
     schema = PACKED_SCHEMA if columns is None else output_schema(columns)
-    return aggregated(rows, folds).mapInArrow(Results(plan, columns), schema)
+    return aggregated(rows, folds).mapInArrow(AggregateRows(plan, columns), schema)

@@ -14,7 +14,7 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.task import Output
 from streamlet.spark.blobs import Records, blob, pack
 from streamlet.spark.placement import key_hash
-from streamlet.spark.plan import Plan
+from streamlet.spark.plan import SparkPlan
 from streamlet.types import TopicPartition as Place
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Packed(NamedTuple):
     records: bytes
 
 
-def pack_raw(plan: Plan, place: Place, rows: pa.RecordBatch) -> Iterator[Packed]:
+def pack_raw(plan: SparkPlan, place: Place, rows: pa.RecordBatch) -> Iterator[Packed]:
     """Records of one partition as they were read, in their order, addressed to their task."""
     sender = f"{place.topic}-{place.partition}"
     group = plan.address(0, place.topic, place.partition, sender)
@@ -82,7 +82,7 @@ class Sender:
         name: of the task.
     """
 
-    def __init__(self, plan: Plan, stage: int, name: str) -> None:
+    def __init__(self, plan: SparkPlan, stage: int, name: str) -> None:
         self._plan, self._stage, self._name = plan, stage, name
 
     def rows(self, outputs: Sequence[Output], first: int) -> Iterator[Packed]:

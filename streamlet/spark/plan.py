@@ -25,7 +25,7 @@ _PASSING = 8
 
 
 @attrs.frozen
-class Stage:
+class SparkStage:
     """The tasks of one stateful operator by the group they are addressed by."""
 
     tasks: Mapping[int, TaskId]
@@ -33,7 +33,7 @@ class Stage:
     passing: tuple[int, ...]
 
     @classmethod
-    def of(cls, tasks: list[TaskId]) -> Stage:
+    def of(cls, tasks: list[TaskId]) -> SparkStage:
         """Give each task its group."""
         numbers = groups(len(tasks) + _PASSING)
         own = numbers[: len(tasks)]
@@ -45,14 +45,14 @@ class Stage:
 
 
 @attrs.frozen
-class Plan:
+class SparkPlan:
     """A topology over topics of known partition counts; small, and sent to every worker."""
 
     #: ``module:attribute`` of the application.
     reference: str
     #: Subtopologies that need neither state nor records of another partition.
     mapped: frozenset[int]
-    stages: tuple[Stage, ...]
+    stages: tuple[SparkStage, ...]
     #: Subtopology that reads a topic.
     readers: Mapping[str, int]
     #: Topics between two subtopologies, which exist only in the query.
@@ -93,7 +93,7 @@ def plan(
     topology: Topology,
     source_counts: Mapping[str, int],
     out_counts: Mapping[str, int] | None = None,
-) -> Plan:
+) -> SparkPlan:
     """Lay out a topology.
 
     Args:
@@ -118,9 +118,11 @@ def plan(
             if levels.get(part.id) == number
             for partition in range(counts[part.input_topics[0]])
         ]
-        stages.append(Stage.of(tasks))
+        stages.append(SparkStage.of(tasks))
     readers = {topic: part.id for part in topology.subtopologies for topic in part.input_topics}
-    return Plan(reference, mapped, tuple(stages), readers, inside, counts, dict(out_counts or {}))
+    return SparkPlan(
+        reference, mapped, tuple(stages), readers, inside, counts, dict(out_counts or {})
+    )
 
 
 def mapped_by(topology: Topology) -> frozenset[int]:

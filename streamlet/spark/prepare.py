@@ -13,7 +13,7 @@ from streamlet.errors import ConfigError, TopologyError
 from streamlet.spark import topics
 from streamlet.spark.folding import folds_of
 from streamlet.spark.folds import Fold, Unfit
-from streamlet.spark.plan import Plan, mapped_by, plan
+from streamlet.spark.plan import SparkPlan, mapped_by, plan
 from streamlet.spark.pushdown import filters
 from streamlet.spark.reference import Application, reference_of, resolve
 from streamlet.spark.security import check_clients, java_settings
@@ -31,7 +31,7 @@ Aggregations = Literal["sql", "tasks"]
 
 
 @attrs.frozen
-class Wish:
+class QueryRequest:
     """What is to come out, and how."""
 
     output: OutputKind = "updates"
@@ -45,7 +45,7 @@ class Prepared:
     """An application that was found fit for Spark, over topics whose partitions are known."""
 
     topology: Topology
-    plan: Plan
+    plan: SparkPlan
     settings: Settings
     #: Settings of the Java client.
     client: Mapping[str, str]
@@ -87,7 +87,7 @@ def prepare(
     app: Application | str,
     spark: SparkSession,
     where: Where,
-    wish: Wish,
+    wish: QueryRequest,
     source: DataFrame | None = None,
     partitions: Mapping[str, int] | None = None,
 ) -> Prepared:
@@ -133,7 +133,7 @@ def prepare(
     return Prepared(topology, laid_out, chosen, client, clients, letters, folds, reason)
 
 
-def _folds(app: Application, wish: Wish) -> tuple[tuple[Fold, ...], str]:
+def _folds(app: Application, wish: QueryRequest) -> tuple[tuple[Fold, ...], str]:
     """The aggregations that Spark SQL is to do, or why it is to do none.
 
     Raises:

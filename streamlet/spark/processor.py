@@ -17,16 +17,16 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from streamlet.spark.collector import without_gc
 from streamlet.spark.latest import Latest
 from streamlet.spark.packing import Packed, Sender
-from streamlet.spark.plan import Plan
+from streamlet.spark.plan import SparkPlan
 from streamlet.spark.run import Runner
-from streamlet.spark.segments import Limits
+from streamlet.spark.segments import SegmentLimits
 from streamlet.types import TaskId
 
 _PackedRow = Row(*Packed._fields)
 
 #: Runners of this worker process by query and stage; it outlives the processors, which Spark makes
 #: anew for every batch.
-_RUNNERS: dict[tuple[str, int], tuple[Plan, Runner]] = {}
+_RUNNERS: dict[tuple[str, int], tuple[SparkPlan, Runner]] = {}
 
 #: A test run has many queries, and a worker serves all of them.
 _QUERIES_KEPT = 8
@@ -36,7 +36,7 @@ _QUERIES_KEPT = 8
 class Options:
     """How a stage runs beside what it runs."""
 
-    limits: Limits = attrs.field(factory=Limits)
+    limits: SegmentLimits = attrs.field(factory=SegmentLimits)
     #: Write only the last record per topic and key of a batch.
     last_only: bool = False
 
@@ -50,7 +50,7 @@ class StageProcessor(StatefulProcessor):
         options: how it runs.
     """
 
-    def __init__(self, plan: Plan, stage: int, options: Options) -> None:
+    def __init__(self, plan: SparkPlan, stage: int, options: Options) -> None:
         self._plan, self._stage, self._options = plan, stage, options
 
     def init(self, handle: Any) -> None:
@@ -116,7 +116,7 @@ class _Kept:
         self._segments.removeKey((number,))
 
 
-def _runner(plan: Plan, stage: int, options: Options) -> Runner:
+def _runner(plan: SparkPlan, stage: int, options: Options) -> Runner:
     place = (_property("sql.streaming.queryId"), stage)
     known = _RUNNERS.get(place)
     if known is not None and known[0] == plan:

@@ -39,7 +39,7 @@ from streamlet.spark.aggregate_rows import folded_rows
 from streamlet.spark.collector import without_gc
 from streamlet.spark.columns import columns_as_read, read_rows
 from streamlet.spark.packing import READ_SCHEMA
-from streamlet.spark.plan import Plan
+from streamlet.spark.plan import SparkPlan
 from streamlet.spark.python_sink import BatchWriter, Writer
 from streamlet.spark.ranges import Ends, capped, in_range
 from streamlet.spark.tasks import Packer
@@ -68,9 +68,9 @@ class PythonKafka(DataSource):
         """Of what is read."""
         return str(self.options.get("columns", READ_SCHEMA))
 
-    def streamReader(self, schema: Any) -> Reader:
+    def streamReader(self, schema: Any) -> KafkaReader:
         """The source."""
-        return Reader(dict(self.options))
+        return KafkaReader(dict(self.options))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Writer:
         """The sink."""
@@ -93,7 +93,7 @@ class Clients:
 
 def reading(
     clients: Clients,
-    plan: Plan,
+    plan: SparkPlan,
     starts: Mapping[str, Mapping[str, int]],
     max_records: int | None = None,
     aggregates: str | None = None,
@@ -139,7 +139,7 @@ class Range(InputPartition):
     end: int
 
 
-class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans on the driver, reads on workers. Offsets are ``{topic: {partition: next}}``."""
 
     def __init__(self, given: dict[str, str]) -> None:
@@ -208,7 +208,7 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if source is None:
             source = KafkaSource(bootstrap, json.loads(consumer))
         # Made on the driver by ``reading``; Spark hands on options, and has no types for them.
-        plan: Plan = pickle.loads(base64.b64decode(self._given["plan"]))
+        plan: SparkPlan = pickle.loads(base64.b64decode(self._given["plan"]))
         where = TopicPartition(partition.topic, partition.partition)
         source.assign({where: partition.begin})
         batches = in_range(source, where, partition.begin, partition.end)
@@ -243,7 +243,7 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _packed_rows(
-    plan: Plan, where: TopicPartition, batches: Iterator[PartitionBatch]
+    plan: SparkPlan, where: TopicPartition, batches: Iterator[PartitionBatch]
 ) -> Iterator[pa.RecordBatch]:
     packer = Packer(plan)
     maps = packer.maps(where.topic)

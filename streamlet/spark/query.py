@@ -18,8 +18,8 @@ from streamlet.spark.prepare import (
     Connector,
     OutputKind,
     Prepared,
+    QueryRequest,
     Where,
-    Wish,
     prepare,
 )
 from streamlet.spark.pushdown import pushed
@@ -90,7 +90,7 @@ def to_dataframe(
         BrokerError: the broker does not answer.
     """
     where = Where(bootstrap_servers, settings, kafka, connector)
-    wish = Wish(output, aggregations if options is None else "tasks")
+    wish = QueryRequest(output, aggregations if options is None else "tasks")
     ready = prepare(app, spark, where, wish, source, partitions)
     from streamlet.spark.columns import OUTPUT_COLUMNS
 
@@ -149,7 +149,7 @@ def start(
     require_pyspark()
     topics.require_classic(spark)
     where = Where(bootstrap_servers, settings, kafka, connector)
-    wish = Wish(output, aggregations, checkpoints.begun(spark, str(checkpoint)))
+    wish = QueryRequest(output, aggregations, checkpoints.begun(spark, str(checkpoint)))
     ready = prepare(app, spark, where, wish)
     frame = _frame(ready, spark, None, max_records_per_batch, output, None, _sunk(ready))
     now = checkpoints.described(ready.topology, ready.plan, ready.aggregations)

@@ -21,9 +21,9 @@ from streamlet.errors import StateError
 from streamlet.runtime.task import Output, Task
 from streamlet.spark.blobs import unpack
 from streamlet.spark.packing import Packed, as_batch
-from streamlet.spark.plan import Plan
+from streamlet.spark.plan import SparkPlan
 from streamlet.spark.reference import resolve
-from streamlet.spark.segments import Extent, Limits, Medium, append, read
+from streamlet.spark.segments import Extent, Medium, SegmentLimits, append, read
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -34,7 +34,7 @@ CACHE_BYTES = 64 * 1024 * 1024
 _MARK_BYTES = 12
 
 
-class Head(msgspec.Struct, array_like=True, frozen=True):
+class TaskHeader(msgspec.Struct, array_like=True, frozen=True):
     """What Spark keeps of a task beside its segments."""
 
     task: str
@@ -76,7 +76,7 @@ class Runner:
         limits: when state is compacted.
     """
 
-    def __init__(self, plan: Plan, limits: Limits) -> None:
+    def __init__(self, plan: SparkPlan, limits: SegmentLimits) -> None:
         self._plan, self._limits = plan, limits
         self._app = resolve(plan.reference)
         self._warm: dict[TaskId, _Warm] = {}
@@ -106,7 +106,7 @@ class Runner:
         yield from _process(task, rows, positions)
         mark = os.urandom(_MARK_BYTES)
         extent = self._keep(task, head, kept)
-        changed = Head(
+        changed = TaskHeader(
             head.task,
             head.layout,
             head.partitions,
@@ -120,11 +120,13 @@ class Runner:
         self._warm[which] = _Warm(task, mark, batch)
         self._forget(batch)
 
-    def _new_head(self, which: TaskId, part: Subtopology) -> Head:
+    def _new_head(self, which: TaskId, part: Subtopology) -> TaskHeader:
         partitions = self._plan.counts[part.input_topics[0]]
-        return Head(str(which), part.hash, partitions, b"", Extent(), 0, -1, {})
+        return TaskHeader(str(which), part.hash, partitions, b"", Extent(), 0, -1, {})
 
-    def _restored(self, which: TaskId, part: Subtopology, head: Head, kept: KeptState) -> Task:
+    def _restored(
+        self, which: TaskId, part: Subtopology, head: TaskHeader, kept: KeptState
+    ) -> Task:
         state = TaskState.open(None, part.stores, CACHE_BYTES)
         for columns in read(kept, head.extent):
             state.load(columns, TopicPartition(columns.store, which.partition), 0, 0)
@@ -143,7 +145,7 @@ class Runner:
         task.stream_time = head.stream_time
         return task
 
-    def _keep(self, task: Task, head: Head, kept: KeptState) -> Extent:
+    def _keep(self, task: Task, head: TaskHeader, kept: KeptState) -> Extent:
         drained = task.state.drain()
         columns = [drained.columns[store] for store in sorted(drained.columns)]
         extent = append(kept, head.extent, columns, self._limits)
@@ -160,10 +162,10 @@ class Runner:
 _BATCHES_KEPT = 20
 
 _encode_head = msgspec.msgpack.Encoder().encode
-_decode_head = msgspec.msgpack.Decoder(Head).decode
+_decode_head = msgspec.msgpack.Decoder(TaskHeader).decode
 
 
-def _check(was: Head, now: Head) -> None:
+def _check(was: TaskHeader, now: TaskHeader) -> None:
     if (was.task, was.partitions) != (now.task, now.partitions):
         raise StateError(
             f"the checkpoint has task {was.task} of {was.partitions} where {now.task} of "

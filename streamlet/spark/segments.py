@@ -44,7 +44,7 @@ class Extent(msgspec.Struct, array_like=True, frozen=True):
 
 
 @attrs.frozen
-class Limits:
+class SegmentLimits:
     """When to draw a new picture, and how large its pieces are, bytes."""
 
     #: Changes may take as much as the picture, and always this much.
@@ -73,7 +73,9 @@ def read(medium: Medium, extent: Extent) -> list[Columns]:
     return found
 
 
-def append(medium: Medium, extent: Extent, changed: Sequence[Columns], limits: Limits) -> Extent:
+def append(
+    medium: Medium, extent: Extent, changed: Sequence[Columns], limits: SegmentLimits
+) -> Extent:
     """Keep one batch's changes; what there is then."""
     if not changed:
         return extent
@@ -93,7 +95,7 @@ def append(medium: Medium, extent: Extent, changed: Sequence[Columns], limits: L
     return now
 
 
-def _picture(medium: Medium, extent: Extent, limits: Limits) -> Extent:
+def _picture(medium: Medium, extent: Extent, limits: SegmentLimits) -> Extent:
     """Put all state behind what is there, and drop what is there."""
     end, size = extent.end, 0
     for piece in _pieces(read(medium, extent), limits.piece_bytes):

@@ -1,8 +1,8 @@
 """What runs in ``mapInArrow``: stateless tasks, packing in front of the stages, unpacking behind.
 
 Spark hands an operator the rows of one of its partitions. A stateless task is made for each topic
-and partition among them, and forgotten at the end. What travels to the workers is a ``Plan``: names
-and numbers.
+and partition among them, and forgotten at the end. What travels to the workers is a ``SparkPlan``:
+names and numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import attrs
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.task import Output, Task
 from streamlet.spark.packing import Packed, Sender, pack_raw
-from streamlet.spark.plan import Plan
+from streamlet.spark.plan import SparkPlan
 from streamlet.spark.reference import resolve
 from streamlet.state.task_state import TaskState
 from streamlet.types import TaskId, TopicPartition
@@ -35,7 +35,7 @@ class MapTasks:
         ProcessingError: when called, a record failed under the policy ``fail``.
     """
 
-    plan: Plan
+    plan: SparkPlan
     columns: tuple[str, ...] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -61,7 +61,7 @@ class Pack:
         StateError: when called, a topic has more partitions than it had.
     """
 
-    plan: Plan
+    plan: SparkPlan
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the rows of one Spark partition."""
@@ -86,7 +86,7 @@ class Packer:
         plan: of the query.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SparkPlan) -> None:
         self._plan = plan
         self._tasks = _StatelessTasks(plan)
 
@@ -136,7 +136,7 @@ class Unpack:
 class _StatelessTasks:
     """The stateless tasks that one call meets, one per partition of a topic."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SparkPlan) -> None:
         self._plan = plan
         self._app = resolve(plan.reference)
         self._tasks: dict[TopicPartition, Task] = {}

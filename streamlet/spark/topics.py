@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamlet.errors import BrokerError, MissingTopicError, StreamletError
 from streamlet.kafka.client import KafkaAdmin
-from streamlet.spark.plan import Plan
+from streamlet.spark.plan import SparkPlan
 from streamlet.spark.progress import OBSERVED
 from streamlet.topology.graph import Topology
 
@@ -57,7 +57,7 @@ def source(
 def packed_source(
     spark: SparkSession,
     topology: Topology,
-    plan: Plan,
+    plan: SparkPlan,
     clients: Clients,
     *,
     reset: str,

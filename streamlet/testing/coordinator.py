@@ -38,9 +38,9 @@ from streamlet.testing.coordinator_desk import (
     INVALID_SESSION_TIMEOUT,
     UNKNOWN_MEMBER_ID,
     BrokerRules,
-    Member,
+    CoordinatorMember,
+    GroupPhase,
     RequestId,
-    State,
     Timers,
 )
 from streamlet.testing.coordinator_group import ClassicGroup
@@ -67,7 +67,7 @@ class Round:
 class GroupView:
     """A group as it stands, for assertions and for people."""
 
-    state: State
+    state: GroupPhase
     generation: int
     protocol_type: str | None
     protocol: str | None
@@ -184,9 +184,9 @@ class FakeCoordinator:
         self._fire(now_ms)
         for join, assignment in joins:
             group = self._group(join.group)
-            group.state, group.generation = State.STABLE, generation
+            group.state, group.generation = GroupPhase.STABLE, generation
             group.protocol_type, group.protocol = join.protocol_type, join.protocols[0][0]
-            member = Member(
+            member = CoordinatorMember(
                 join.member_id,
                 join.instance_id,
                 join.protocols,
@@ -271,7 +271,7 @@ class FakeCoordinator:
         """Remember the group for a restart; a Stable generation to be is noted in ``rounds``."""
         if group.roster.stored_bytes(group.protocol) > self.rules.record_max_bytes:
             return False
-        if group.state is State.COMPLETING:
+        if group.state is GroupPhase.COMPLETING:
             self.rounds.append(
                 Round(
                     group.name,
@@ -319,7 +319,7 @@ class FakeCoordinator:
 def _copy(group: ClassicGroup, desk: FakeCoordinator) -> ClassicGroup:
     """The group as its record in the log has it: members, the chosen protocol, the assignment."""
     members = {
-        m.member_id: Member(
+        m.member_id: CoordinatorMember(
             m.member_id,
             m.instance_id,
             ((group.protocol or "", m.metadata(group.protocol)),),
@@ -332,7 +332,7 @@ def _copy(group: ClassicGroup, desk: FakeCoordinator) -> ClassicGroup:
     return ClassicGroup(
         group.name,
         desk,
-        State.STABLE if members else State.EMPTY,
+        GroupPhase.STABLE if members else GroupPhase.EMPTY,
         group.generation,
         group.protocol_type,
         group.protocol,

@@ -39,7 +39,7 @@ GROUP_ID_NOT_FOUND = 69
 UNSTABLE_OFFSET_COMMIT = 88
 
 
-class State(enum.StrEnum):
+class GroupPhase(enum.StrEnum):
     """What a group can be in, named as ``DescribeGroups`` names it."""
 
     EMPTY = "Empty"
@@ -63,7 +63,7 @@ class BrokerRules:
 
 
 @attrs.define(eq=False)
-class Member:
+class CoordinatorMember:
     """A member; ``join_request`` and ``sync_request`` are what it waits for an answer to."""
 
     member_id: str

@@ -36,10 +36,10 @@ from streamlet.testing.coordinator_desk import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
     UNKNOWN_SERVER_ERROR,
+    CoordinatorMember,
     Desk,
-    Member,
+    GroupPhase,
     RequestId,
-    State,
 )
 from streamlet.testing.coordinator_roster import Roster
 
@@ -50,7 +50,7 @@ class ClassicGroup:
 
     name: str
     desk: Desk
-    state: State = State.EMPTY
+    state: GroupPhase = GroupPhase.EMPTY
     generation: int = 0
     protocol_type: str | None = None
     protocol: str | None = None
@@ -85,16 +85,16 @@ class ClassicGroup:
     def _has_room(self, member_id: str) -> bool:
         limit = self.desk.rules.max_group_size
         member = self.roster.get(member_id)
-        if self.state is State.EMPTY:
+        if self.state is GroupPhase.EMPTY:
             return True
-        if self.state is State.PREPARING:
+        if self.state is GroupPhase.PREPARING:
             # Those already waiting are counted, so that the last to rejoin are the ones left out.
             waiting = sum(m.join_request is not None for m in self.roster)
             return (member is not None and member.join_request is not None) or waiting < limit
         return member is not None or len(self.roster) < limit
 
     def _supports(self, request: JoinGroup) -> bool:
-        if self.state is State.EMPTY:
+        if self.state is GroupPhase.EMPTY:
             return bool(request.protocol_type and request.protocols)
         # With nobody left but ids handed out, any name is one that all members have.
         common = self.roster.common_protocols()
@@ -121,7 +121,7 @@ class ClassicGroup:
     def _add(self, request_id: RequestId, request: JoinGroup, member_id: str) -> None:
         if not self.roster:
             self.protocol_type = request.protocol_type
-        member = Member(
+        member = CoordinatorMember(
             member_id,
             request.instance_id,
             request.protocols,
@@ -136,13 +136,15 @@ class ClassicGroup:
         self.keep_alive(member, self.desk.rules.new_member_timeout_ms)
         self._rebalance_or_complete()
 
-    def _join_again(self, request_id: RequestId, request: JoinGroup, member: Member) -> None:
+    def _join_again(
+        self, request_id: RequestId, request: JoinGroup, member: CoordinatorMember
+    ) -> None:
         unchanged = member.protocols == request.protocols
         leads = member.member_id == self.roster.leader
-        if self.state is State.EMPTY:
+        if self.state is GroupPhase.EMPTY:
             self._refuse_join(request_id, member.member_id, UNKNOWN_MEMBER_ID)
-        elif (self.state is State.COMPLETING and unchanged) or (
-            self.state is State.STABLE and unchanged and not leads
+        elif (self.state is GroupPhase.COMPLETING and unchanged) or (
+            self.state is GroupPhase.STABLE and unchanged and not leads
         ):
             # It may only have missed our answer; a stable group does not move for that. A leader
             # that asks is different: it has a reason that its metadata does not show.
@@ -151,14 +153,16 @@ class ClassicGroup:
             self._update(member, request, request_id)
             self._rebalance_or_complete()
 
-    def _update(self, member: Member, request: JoinGroup, request_id: RequestId) -> None:
+    def _update(self, member: CoordinatorMember, request: JoinGroup, request_id: RequestId) -> None:
         """Take over what it says now; a join of it that was parked will never be answered."""
         member.protocols = request.protocols
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.join_request = request_id
 
-    def _replace(self, request_id: RequestId, request: JoinGroup, old: Member, new_id: str) -> None:
+    def _replace(
+        self, request_id: RequestId, request: JoinGroup, old: CoordinatorMember, new_id: str
+    ) -> None:
         """A static member came back without its id: the newcomer takes the place of the old."""
         self._answer_join(old, JoinGroupAnswer(FENCED_INSTANCE_ID, member_id=old.member_id))
         self._answer_sync(old, SyncGroupAnswer(FENCED_INSTANCE_ID))
@@ -166,19 +170,19 @@ class ClassicGroup:
         member = self.roster.replace(old, new_id)
         self.keep_alive(member)
         self._update(member, request, request_id)
-        if self.state is State.STABLE and self.protocol == self.roster.vote():
+        if self.state is GroupPhase.STABLE and self.protocol == self.roster.vote():
             # Nobody else is told, and the metadata stored for it changes all the same.
             self.desk.store(self)
             leads = self.roster.leader == new_id
             self._answer_join(
                 member, attrs.evolve(self._joined(member, leads), skip_assignment=leads)
             )
-        elif self.state is State.COMPLETING:
+        elif self.state is GroupPhase.COMPLETING:
             self._prepare()
         else:
             self._rebalance_or_complete()
 
-    def _joined(self, member: Member, with_members: bool) -> JoinGroupAnswer:
+    def _joined(self, member: CoordinatorMember, with_members: bool) -> JoinGroupAnswer:
         return JoinGroupAnswer(
             OK,
             self.generation,
@@ -192,18 +196,18 @@ class ClassicGroup:
     # -- the join phase ------------------------------------------------------------------------
 
     def _rebalance_or_complete(self) -> None:
-        if self.state is State.PREPARING:
+        if self.state is GroupPhase.PREPARING:
             self.complete_if_joined()
         else:
             self._prepare()
 
     def _prepare(self) -> None:
-        if self.state is State.COMPLETING:
+        if self.state is GroupPhase.COMPLETING:
             self._drop_assignments(REBALANCE_IN_PROGRESS)
         self.unsynced.clear()
         self.desk.cancel(self.name, "sync")
-        self.initial, self.grown = self.state is State.EMPTY, False
-        self.state = State.PREPARING
+        self.initial, self.grown = self.state is GroupPhase.EMPTY, False
+        self.state = GroupPhase.PREPARING
         if self.initial:
             delay = self.desk.rules.initial_rebalance_delay_ms
             remaining = max(self.roster.rebalance_timeout_ms() - delay, 0)
@@ -231,7 +235,7 @@ class ClassicGroup:
     def complete_if_joined(self) -> None:
         """End the join phase if nothing keeps it open."""
         if (
-            self.state is State.PREPARING
+            self.state is GroupPhase.PREPARING
             and not self.initial
             and self._all_joined()
             and not self.desk.held(self.name)
@@ -255,11 +259,11 @@ class ClassicGroup:
             return
         self.generation += 1
         if not self.roster:
-            self.state, self.protocol = State.EMPTY, None
+            self.state, self.protocol = GroupPhase.EMPTY, None
             self.desk.store(self)
             return
         self.protocol = self.roster.vote()
-        self.state = State.COMPLETING
+        self.state = GroupPhase.COMPLETING
         for member in self.roster:
             self._answer_join(member, self._joined(member, member.member_id == self.roster.leader))
             member.is_new = False
@@ -280,9 +284,9 @@ class ClassicGroup:
         if not self.unsynced:
             self.desk.cancel(self.name, "sync")
         member.sync_request = request_id
-        if self.state is State.COMPLETING and member.member_id == self.roster.leader:
+        if self.state is GroupPhase.COMPLETING and member.member_id == self.roster.leader:
             self._assign(dict(request.assignments))
-        elif self.state is State.STABLE:
+        elif self.state is GroupPhase.STABLE:
             self._answer_sync(member, self._assigned(member))
 
     def _check_sync(self, request: SyncGroup) -> int:
@@ -293,7 +297,7 @@ class ClassicGroup:
             return ILLEGAL_GENERATION
         if (request.protocol_type, request.protocol_name) != (self.protocol_type, self.protocol):
             return INCONSISTENT_GROUP_PROTOCOL
-        return REBALANCE_IN_PROGRESS if self.state is State.PREPARING else OK
+        return REBALANCE_IN_PROGRESS if self.state is GroupPhase.PREPARING else OK
 
     def _assign(self, assignments: dict[str, bytes]) -> None:
         for member in self.roster:
@@ -302,12 +306,12 @@ class ClassicGroup:
             self._drop_assignments(UNKNOWN_SERVER_ERROR)
             self._prepare()
             return
-        self.state = State.STABLE
+        self.state = GroupPhase.STABLE
         for member in self.roster:
             if self._answer_sync(member, self._assigned(member)):
                 self.keep_alive(member)
 
-    def _assigned(self, member: Member) -> SyncGroupAnswer:
+    def _assigned(self, member: CoordinatorMember) -> SyncGroupAnswer:
         return SyncGroupAnswer(OK, member.assignment, self.protocol_type, self.protocol)
 
     def _drop_assignments(self, error: int) -> None:
@@ -331,10 +335,10 @@ class ClassicGroup:
             return error
         if request.generation != self.generation:
             return ILLEGAL_GENERATION
-        if self.state is State.EMPTY:
+        if self.state is GroupPhase.EMPTY:
             return UNKNOWN_MEMBER_ID
         self.keep_alive(self.roster.members[request.member_id])
-        return REBALANCE_IN_PROGRESS if self.state is State.PREPARING else OK
+        return REBALANCE_IN_PROGRESS if self.state is GroupPhase.PREPARING else OK
 
     def leave(self, request: LeaveGroup) -> int:
         """Take the member out; a static id without a member id removes whoever holds it."""
@@ -349,9 +353,9 @@ class ClassicGroup:
             if error != OK:
                 return error
         self._take_out(member_id)
-        if self.state is State.PREPARING:
+        if self.state is GroupPhase.PREPARING:
             self.complete_if_joined()
-        elif self.state is not State.EMPTY:
+        elif self.state is not GroupPhase.EMPTY:
             self._prepare()  # even if it only ever had an id: so the broker does
         return OK
 
@@ -361,9 +365,9 @@ class ClassicGroup:
         if member_id not in self.pending and (member is None or member.waits):
             return
         self._take_out(member_id)
-        if self.state is State.PREPARING:
+        if self.state is GroupPhase.PREPARING:
             self.complete_if_joined()
-        elif member is not None and self.state is not State.EMPTY:
+        elif member is not None and self.state is not GroupPhase.EMPTY:
             self._prepare()
 
     def _take_out(self, member_id: str) -> None:
@@ -379,7 +383,7 @@ class ClassicGroup:
         self.unsynced.discard(member_id)
         self.desk.cancel(self.name, f"heartbeat {member_id}")
 
-    def keep_alive(self, member: Member, timeout_ms: int | None = None) -> None:
+    def keep_alive(self, member: CoordinatorMember, timeout_ms: int | None = None) -> None:
         """Give the member another session timeout from now."""
         self.desk.schedule(
             self.name,
@@ -388,12 +392,12 @@ class ClassicGroup:
             lambda: self.expire(member.member_id),
         )
 
-    def _answer_join(self, member: Member, answer: JoinGroupAnswer) -> None:
+    def _answer_join(self, member: CoordinatorMember, answer: JoinGroupAnswer) -> None:
         if member.join_request is not None:
             request_id, member.join_request = member.join_request, None
             self.desk.answer(request_id, answer)
 
-    def _answer_sync(self, member: Member, answer: SyncGroupAnswer) -> bool:
+    def _answer_sync(self, member: CoordinatorMember, answer: SyncGroupAnswer) -> bool:
         if member.sync_request is None:
             return False
         request_id, member.sync_request = member.sync_request, None

@@ -23,7 +23,7 @@ from streamlet.testing.coordinator_desk import (
     UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSTABLE_OFFSET_COMMIT,
-    State,
+    GroupPhase,
 )
 from streamlet.testing.coordinator_group import ClassicGroup
 from streamlet.types import TopicPartition
@@ -82,7 +82,7 @@ class Offsets:
 def _check(request: OffsetCommit, group: ClassicGroup | None) -> int:
     if group is None:
         return GROUP_ID_NOT_FOUND
-    if request.generation < 0 and group.state is State.EMPTY:
+    if request.generation < 0 and group.state is GroupPhase.EMPTY:
         return OK  # somebody who is no member; welcome while there are none
     if request.generation < 0 and not request.member_id and request.instance_id is None:
         return UNKNOWN_MEMBER_ID
@@ -91,7 +91,7 @@ def _check(request: OffsetCommit, group: ClassicGroup | None) -> int:
         return error
     if request.generation != group.generation:
         return ILLEGAL_GENERATION
-    if group.state is State.COMPLETING:
+    if group.state is GroupPhase.COMPLETING:
         return REBALANCE_IN_PROGRESS
     group.keep_alive(group.roster.members[request.member_id])  # a commit is a sign of life
     return OK

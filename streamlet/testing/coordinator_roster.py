@@ -15,7 +15,7 @@ from streamlet.testing.coordinator_desk import (
     FENCED_INSTANCE_ID,
     OK,
     UNKNOWN_MEMBER_ID,
-    Member,
+    CoordinatorMember,
 )
 
 #: Bytes of a stored group that are neither names, metadata nor assignments; close, not exact.
@@ -26,20 +26,20 @@ _RECORD_OVERHEAD, _MEMBER_OVERHEAD = 120, 40
 class Roster:
     """Members in the order of joining; when the leader goes, the first that fits follows."""
 
-    members: dict[str, Member] = attrs.field(factory=dict)
+    members: dict[str, CoordinatorMember] = attrs.field(factory=dict)
     leader: str | None = None
 
-    def __iter__(self) -> Iterator[Member]:
+    def __iter__(self) -> Iterator[CoordinatorMember]:
         return iter(list(self.members.values()))
 
     def __len__(self) -> int:
         return len(self.members)
 
-    def get(self, member_id: str) -> Member | None:
+    def get(self, member_id: str) -> CoordinatorMember | None:
         """The member with this id."""
         return self.members.get(member_id)
 
-    def add(self, member: Member) -> None:
+    def add(self, member: CoordinatorMember) -> None:
         """The first to come leads."""
         self.members[member.member_id] = member
         self.leader = self.leader or member.member_id
@@ -50,7 +50,7 @@ class Roster:
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
 
-    def replace(self, old: Member, new_id: str) -> Member:
+    def replace(self, old: CoordinatorMember, new_id: str) -> CoordinatorMember:
         """A static member under its new id; it leads if the old one did."""
         del self.members[old.member_id]
         member = attrs.evolve(old, member_id=new_id, is_new=False)
@@ -59,7 +59,7 @@ class Roster:
             self.leader = new_id
         return member
 
-    def static_member(self, instance_id: str | None) -> Member | None:
+    def static_member(self, instance_id: str | None) -> CoordinatorMember | None:
         """Who holds this static id."""
         if instance_id is None:
             return None

@@ -23,7 +23,7 @@ from streamlet.testing.murmur2 import partition_of
 from streamlet.types import TopicPartition
 
 
-class Record(NamedTuple):
+class StoredRecord(NamedTuple):
     """One record as the log keeps it."""
 
     offset: int
@@ -35,7 +35,7 @@ class Record(NamedTuple):
 
 @attrs.define
 class _Partition:
-    records: list[Record] = attrs.field(factory=list)  # ascending offsets, with gaps
+    records: list[StoredRecord] = attrs.field(factory=list)  # ascending offsets, with gaps
     start: int = 0
     end: int = 0
 
@@ -86,7 +86,7 @@ class MemoryLog:
             row = self._row(partition)
             offsets = range(row.end, row.end + len(keys))
             columns = zip(offsets, keys, values, times, heads, strict=False)
-            row.records.extend(map(Record._make, columns))
+            row.records.extend(map(StoredRecord._make, columns))
             row.end = offsets.stop
             return row.end
 
@@ -113,7 +113,7 @@ class MemoryLog:
             row.records = [r for r in row.records if r.offset < end]
             row.end = end
 
-    def records(self, partition: TopicPartition) -> list[Record]:
+    def records(self, partition: TopicPartition) -> list[StoredRecord]:
         """All records of a partition."""
         with self._lock:
             return list(self._row(partition).records)
@@ -148,7 +148,9 @@ class MemoryLog:
             row.start = max(row.start, min(start, row.end))
             row.records = row.records[bisect_left(row.records, (row.start,)) :]
 
-    def read(self, partition: TopicPartition, offset: int, limit: int) -> tuple[list[Record], int]:
+    def read(
+        self, partition: TopicPartition, offset: int, limit: int
+    ) -> tuple[list[StoredRecord], int]:
         """Up to ``limit`` records from ``offset`` on, and the offset to go on from.
 
         Raises:
@@ -234,7 +236,7 @@ class MemorySource:
         """Forget everything."""
         self._positions.clear()
 
-    def _columns(self, partition: TopicPartition, records: list[Record]) -> PartitionBatch:
+    def _columns(self, partition: TopicPartition, records: list[StoredRecord]) -> PartitionBatch:
         offsets, keys, values, timestamps, headers = map(list, zip(*records, strict=True))
         whole = range(records[0].offset, records[-1].offset + 1)
         return PartitionBatch(
@@ -264,7 +266,7 @@ class MemorySink:
         self._log = log
         self._hold = hold
         self._partitioner = partitioner
-        self._queue: list[tuple[TopicPartition, Record]] = []
+        self._queue: list[tuple[TopicPartition, StoredRecord]] = []
         self._failure: str | None = None
 
     def fail(self, reason: str | None) -> None:
@@ -290,7 +292,7 @@ class MemorySink:
             else:
                 number = partitions if isinstance(partitions, int) else partitions[i]
             time = -1 if timestamps is None else timestamps[i]
-            record = Record(-1, key, value, time, None if headers is None else headers[i])
+            record = StoredRecord(-1, key, value, time, None if headers is None else headers[i])
             self._queue.append((TopicPartition(topic, number), record))
         if not self._hold and self._failure is None:
             self.deliver()

@@ -12,7 +12,7 @@ from streamlet.tools.command import Common
 
 if TYPE_CHECKING:
     from streamlet.config import Settings
-    from streamlet.scaling.cluster import Application
+    from streamlet.scaling.cluster import ApplicationInfo
 
 AppArgument = Annotated[
     str, typer.Argument(metavar="APP", help="The application's id, or module:attribute.")
@@ -37,7 +37,7 @@ def named(common: Common, app: str) -> tuple[str, Settings]:
     return loaded.name, loaded.load_settings(environ=os.environ, overrides=given)
 
 
-def scaled(common: Common, app: str) -> Application:
+def scaled(common: Common, app: str) -> ApplicationInfo:
     """APP as a command needs it that moves tasks: with topology and assignor, where it has them.
 
     Raises:
@@ -45,18 +45,18 @@ def scaled(common: Common, app: str) -> Application:
         ConfigError: wrong settings.
     """
     from streamlet.config import Settings
-    from streamlet.scaling.cluster import Application
+    from streamlet.scaling.cluster import ApplicationInfo
 
     given = [f"{key}={value}" for key, value in common.settings.items()]
     if common.given_servers is not None:
         given.append(f"bootstrap.servers={common.given_servers}")
     if ":" not in app:
-        return Application(app, Settings.load(environ=os.environ, overrides=given))
+        return ApplicationInfo(app, Settings.load(environ=os.environ, overrides=given))
     from streamlet.app import load_app
 
     loaded = load_app(app)
     settings = loaded.load_settings(environ=os.environ, overrides=given)
-    return Application.of(loaded.name, settings, loaded.topology(), loaded.assignor)
+    return ApplicationInfo.of(loaded.name, settings, loaded.topology(), loaded.assignor)
 
 
 def settings_of(common: Common, app: str | None) -> Settings:

@@ -31,7 +31,7 @@ from rich.markup import escape
 
 from streamlet.errors import StreamletError
 from streamlet.tools.log import set_up_logging
-from streamlet.tools.output import Output, exit_code_of
+from streamlet.tools.output import CommandOutput, exit_code_of
 from streamlet.tools.settings import check_servers, read_settings
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Common:
 
     given_servers: str | None
     settings: dict[str, str]
-    output: Output
+    output: CommandOutput
 
     @property
     def bootstrap_servers(self) -> str:
@@ -217,7 +217,7 @@ def _shown_whole(annotation: Any) -> Any:
 
 
 def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, Any]) -> None:
-    output = Output(options["json"])
+    output = CommandOutput(options["json"])
     try:
         set_up_logging(options["log_level"].value, options["log_json"])
         settings = read_settings(options["config"], options["set_"] or [])

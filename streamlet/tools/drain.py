@@ -52,7 +52,7 @@ def drain(
     """
     limit_ms = timeout_ms(timeout)
     found = _find(state_root(common, app, state_dir), None if app is None else _id(app), name)
-    Drain(common, found, limit_ms).run(wait)
+    DrainView(common, found, limit_ms).run(wait)
 
 
 def _id(app: str) -> str:
@@ -89,7 +89,7 @@ def _find(root: Path, application: str | None, name: str | None) -> InstanceFold
     return living[0]
 
 
-class Drain:
+class DrainView:
     """One instance on its way out, as its folder shows it.
 
     Args:

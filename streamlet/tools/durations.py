@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
-from streamlet.config.values import Kind, duration, optional
+from streamlet.config.values import ValueKind, duration, optional
 from streamlet.errors import ConfigError
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ def timeout_ms(text: str | None, option: str = "--timeout") -> float | None:
     return math.inf if limit is None else limit
 
 
-def _parsed(kind: Kind[T], text: str, option: str) -> T:
+def _parsed(kind: ValueKind[T], text: str, option: str) -> T:
     try:
         return kind.parse(text)
     except ValueError as error:

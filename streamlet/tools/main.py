@@ -21,7 +21,7 @@ import typer
 
 import streamlet.tools
 from streamlet.tools.command import REGISTRY
-from streamlet.tools.output import Output
+from streamlet.tools.output import CommandOutput
 
 #: What ``--help`` says of a group.
 _GROUPS = {
@@ -117,4 +117,4 @@ def _tell_usage(ended: SystemExit) -> None:
     describe = getattr(ended.__context__, "format_message", None)
     if describe is not None and ("--json" in sys.argv or os.environ.get("STREAMLET_JSON")):
         problem = {"type": "UsageError", "message": describe(), "exit_code": ended.code}
-        Output(as_json=True).answer({"error": problem})
+        CommandOutput(as_json=True).answer({"error": problem})

@@ -25,7 +25,7 @@ _WIDEST = 10_000
 _CLEAR = "\x1b[K"
 
 
-class Output:
+class CommandOutput:
     """A command's only way to speak.
 
     Args:

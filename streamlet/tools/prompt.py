@@ -11,18 +11,18 @@ import typer
 
 from streamlet.errors import RefusedError
 from streamlet.runtime.signals import Handler, handled
-from streamlet.tools.output import Output
+from streamlet.tools.output import CommandOutput
 
 #: How soon a signal is noticed that came as Python began to read.
 _LOOK_S = 0.2
 
 
-def can_ask(output: Output) -> bool:
+def can_ask(output: CommandOutput) -> bool:
     """True if there is somebody to answer."""
     return not output.as_json and sys.stdin.isatty()
 
 
-def confirm(output: Output, questions: Sequence[str], nothing: str) -> None:
+def confirm(output: CommandOutput, questions: Sequence[str], nothing: str) -> None:
     """Return once each question was answered with yes. The end of input is no.
 
     ``nothing`` says what is left undone otherwise: "nothing was deleted".

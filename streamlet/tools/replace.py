@@ -13,7 +13,7 @@ from streamlet.tools.durations import timeout_ms
 from streamlet.tools.scale_down import Timeout, Yes
 from streamlet.tools.scaling_view import (
     Asking,
-    Following,
+    ProgressView,
     not_finished,
     replaced_text,
 )
@@ -58,8 +58,8 @@ def replace(
         timeout_ms=timeout_ms(timeout),
         join_timeout_ms=timeout_ms(join_timeout, "--join-timeout") or 0,
     )
-    with GracefulStop() as stop, Following(common.output) as following:
-        ways = commands.Ways(asking.ask, following.show, following.note, stop.asked)
+    with GracefulStop() as stop, ProgressView(common.output) as following:
+        ways = commands.CommandPrompts(asking.ask, following.show, following.note, stop.asked)
         result = commands.replace(known, wanted, ways)
     common.output.answer(result.as_dict(), replaced_text(result))
     not_finished(not result.done)

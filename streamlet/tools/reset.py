@@ -15,7 +15,7 @@ from streamlet.tools.output import table
 from streamlet.tools.prompt import confirm
 
 if TYPE_CHECKING:
-    from streamlet.reset.plan import Move, Plan
+    from streamlet.reset.plan import PositionReset, ResetPlan
 
 #: Positions that people are shown; --json has them all.
 _MOVES_SHOWN = 40
@@ -51,12 +51,12 @@ def reset(
     running, or needs --yes.
     """
     from streamlet.reset import commands
-    from streamlet.reset.plan import Start
+    from streamlet.reset.plan import StartPosition
 
-    start = Start.of(to)
+    start = StartPosition.of(to)
     known = scaled(common, app)
 
-    def ask(plan: Plan) -> bool:
+    def ask(plan: ResetPlan) -> bool:
         common.output.notes(plan_view(plan))
         if not yes:
             confirm(common.output, ["go on?"], "nothing was changed")
@@ -70,7 +70,7 @@ def reset(
     common.output.answer(result.as_dict(), done if result.done else None)
 
 
-def plan_view(plan: Plan) -> RenderableType:
+def plan_view(plan: ResetPlan) -> RenderableType:
     """A plan for people."""
     parts: list[RenderableType] = [
         Text.assemble((plan.application, "bold"), f": reset to {plan.start.where}")
@@ -81,7 +81,7 @@ def plan_view(plan: Plan) -> RenderableType:
     parts.append(table("READS", "PARTITION", "COMMITTED", "TO", rows=rows))
     if len(plan.moves) > _MOVES_SHOWN:
         parts.append(Text(f"and {len(plan.moves) - _MOVES_SHOWN} more; --json shows all"))
-    names = [topic.name for topic in plan.made_anew]
+    names = [topic.name for topic in plan.recreated]
     if names:
         parts.append(Text(f"emptied (deleted and made again): {', '.join(names)}"))
     if plan.removed:
@@ -90,6 +90,6 @@ def plan_view(plan: Plan) -> RenderableType:
     return Group(*parts)
 
 
-def _row(move: Move) -> tuple[object, ...]:
+def _row(move: PositionReset) -> tuple[object, ...]:
     before = None if move.before < 0 else move.before
     return move.partition.topic, move.partition.partition, before, move.after

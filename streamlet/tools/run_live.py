@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from streamlet.tools.output import Output
+from streamlet.tools.output import CommandOutput
 
 if TYPE_CHECKING:
     from streamlet.runtime.metrics.exposition import Exposition
@@ -36,7 +36,7 @@ class LiveLine:
         name: the instance's.
     """
 
-    def __init__(self, output: Output, name: str) -> None:
+    def __init__(self, output: CommandOutput, name: str) -> None:
         self._output = output
         self._name = name
         #: By number; replaced as a whole, since each worker's events come on a thread of its own.

@@ -32,7 +32,7 @@ class RunProgress:
 
     def __init__(
         self,
-        output: Output,
+        output: CommandOutput,
         application: str,
         name: str,
         record: Callable[..., None] = lambda **fields: None,
@@ -147,5 +147,5 @@ class LocalObserver:
         """A store is being restored."""
         self.progress.event(0, restoring_event(progress))
 
-    def produced(self, outputs: list[TaskOutput]) -> None:
+    def produced(self, outputs: list[Output]) -> None:
         """Outputs are shown by whoever reads the topics."""

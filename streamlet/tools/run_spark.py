@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from streamlet.errors import BrokerError, StreamletError
-from streamlet.tools.output import Output
+from streamlet.tools.output import CommandOutput
 
 if TYPE_CHECKING:
     from streamlet.app import App
@@ -37,7 +37,7 @@ class SparkOptions:
 
 
 def run_on_spark(
-    output: Output, reference: str, app: App, settings: Settings, options: SparkOptions
+    output: CommandOutput, reference: str, app: App, settings: Settings, options: SparkOptions
 ) -> None:
     """Run until the query ends or Ctrl-C: once finishes the micro-batch, twice is now.
 
@@ -62,7 +62,7 @@ def run_on_spark(
 class Told:
     """Batches as lines on standard error and as metrics, and their sum as the answer."""
 
-    output: Output
+    output: CommandOutput
     metrics: QueryMetrics
     batches: int = 0
     records: int = 0
@@ -145,7 +145,7 @@ def _query(
         follow(query, told.batch, keep_going=_until_asked(stop, told.output, query))
 
 
-def _jars(output: Output, app: App) -> list[Path]:
+def _jars(output: CommandOutput, app: App) -> list[Path]:
     """Java's connector where SQL may have something to do; our own client needs none."""
     from streamlet.spark import connector_jars
     from streamlet.spark.plan import mapped_by
@@ -161,7 +161,7 @@ def _jars(output: Output, app: App) -> list[Path]:
         return []
 
 
-def _until_asked(stop: Any, output: Output, query: Any) -> Callable[[], bool]:
+def _until_asked(stop: Any, output: CommandOutput, query: Any) -> Callable[[], bool]:
     said = False
 
     def keep_going() -> bool:

@@ -11,7 +11,7 @@ from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
 from streamlet.tools.durations import timeout_ms
-from streamlet.tools.scaling_view import Asking, Following, leaving_text, not_finished
+from streamlet.tools.scaling_view import Asking, ProgressView, leaving_text, not_finished
 
 Timeout = Annotated[
     str | None,
@@ -75,19 +75,21 @@ def scale_down(
     5: refused.
     """
     from streamlet.scaling import commands
-    from streamlet.scaling.scale_down import Wanted
+    from streamlet.scaling.scale_down import ScaleDownRequest
 
     wait = not common.output.as_json if wait is None else wait
     known = scaled(common, app)
     asking = Asking(common, known.name, yes)
     if cancel and (percent is not None or timeout is not None or dry_run):
         raise ConfigError(["--cancel goes with --name or alone"])
-    with GracefulStop() as stop, Following(common.output) as following:
-        ways = commands.Ways(asking.ask, following.show, following.note, stop.asked)
+    with GracefulStop() as stop, ProgressView(common.output) as following:
+        ways = commands.CommandPrompts(asking.ask, following.show, following.note, stop.asked)
         if cancel:
             result = commands.cancel_scale_down(known, name or (), ways, wait=wait)
         else:
-            wanted = Wanted(percent, tuple(name or ()), timeout_ms(timeout), asking.asks_twice)
+            wanted = ScaleDownRequest(
+                percent, tuple(name or ()), timeout_ms(timeout), asking.asks_twice
+            )
             result = commands.scale_down(known, wanted, ways, wait=wait, dry_run=dry_run)
     if dry_run:
         asking.show_plan_of(result)

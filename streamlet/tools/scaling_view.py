@@ -13,14 +13,14 @@ from rich.text import Text
 
 from streamlet.errors import TimedOutError
 from streamlet.tools.command import Common
-from streamlet.tools.output import Output, table
+from streamlet.tools.output import CommandOutput, table
 from streamlet.tools.prompt import can_ask, confirm
 
 if TYPE_CHECKING:
-    from streamlet.scaling.plan import Plan
-    from streamlet.scaling.progress import Progress, Step
+    from streamlet.scaling.plan import ScaleDownPlan
+    from streamlet.scaling.progress import MoveProgress, Progress
     from streamlet.scaling.replace import ReplaceResult
-    from streamlet.scaling.scale_down import Result
+    from streamlet.scaling.scale_down import ScaleDownResult
 
 #: Moves of a plan that people are shown; --json has them all.
 _MOVES_SHOWN = 40
@@ -41,16 +41,18 @@ class Asking:
         """True if all may leave: a second question, or a second --yes, is about that."""
         return self._yes > 1 or (not self._yes and can_ask(self._output))
 
-    def ask(self, plan: Plan) -> bool:
+    def ask(self, plan: ScaleDownPlan) -> bool:
         """Show the plan; True to go on.
 
         Raises:
             RefusedError: the answer is no, or there is nobody to ask.
             KeyboardInterrupt: Ctrl-C, or SIGTERM.
         """
-        from streamlet.scaling.scale_down import Result
+        from streamlet.scaling.scale_down import ScaleDownResult
 
-        self._output.notes(plan_view(self._name, Result.of(plan, done=False), plan.stateless))
+        self._output.notes(
+            plan_view(self._name, ScaleDownResult.of(plan, done=False), plan.stateless)
+        )
         if self._yes:
             return True
         questions = ["go on?"]
@@ -59,12 +61,12 @@ class Asking:
         confirm(self._output, questions, "nothing was marked")
         return True
 
-    def show_plan_of(self, result: Result) -> None:
+    def show_plan_of(self, result: ScaleDownResult) -> None:
         """Show the plan of a dry run."""
         self._output.notes(plan_view(self._name, result, None))
 
 
-def plan_view(name: str, plan: Result, stateless: int | None) -> RenderableType:
+def plan_view(name: str, plan: ScaleDownResult, stateless: int | None) -> RenderableType:
     """A plan for people."""
     moves = plan.moves
     if not plan.leaving:
@@ -113,17 +115,17 @@ def seconds(amount: float) -> str:
     return f"{amount / 3600:.1f} h"
 
 
-class Following:
+class ProgressView:
     """Shows progress: a table that changes where people watch, else a line for what changed."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: CommandOutput) -> None:
         self._output = output
         people = not output.as_json and Console().is_terminal
         self._live = Live(auto_refresh=False) if people else None
         self._before: Progress | None = None
         self._started = False
 
-    def __enter__(self) -> Following:
+    def __enter__(self) -> ProgressView:
         return self
 
     def __exit__(
@@ -186,13 +188,13 @@ def progress_view(progress: Progress, lines: int | None = None) -> RenderableTyp
     )
 
 
-def _line(step: Step) -> str:
+def _line(step: MoveProgress) -> str:
     to = f" -> {step.target}" if step.target else ""
     restored = _restored(step)
     return f"{step.task} {step.source}{to}: {step.stage}{f' ({restored})' if restored else ''}"
 
 
-def _restored(step: Step) -> str | None:
+def _restored(step: MoveProgress) -> str | None:
     if step.restored is None or not step.end:
         return None
     share = min(step.restored / step.end, 1.0)
@@ -200,11 +202,11 @@ def _restored(step: Step) -> str | None:
     return f"{step.restored:,} of {step.end:,}, {share:.0%}{rate}"
 
 
-def _eta(step: Step) -> str | None:
+def _eta(step: MoveProgress) -> str | None:
     return None if step.eta_s is None else seconds(step.eta_s)
 
 
-def leaving_text(result: Result, *, cancelled: bool) -> str:
+def leaving_text(result: ScaleDownResult, *, cancelled: bool) -> str:
     """How it ended, for people."""
     if cancelled:
         left = f"; still leaving: {_listed(result.leaving)}" if result.leaving else ""

@@ -79,7 +79,7 @@ def _opened(common: Common, app: str) -> Iterator[GroupInspector]:
         open_control(application, settings) as control,
     ):
         rules = rules_from(settings, learners=True)
-        read = Following(control)
+        read = ControlTopicReader(control)
         custom = ":" in app and load_app(app).assignor is not None
         yield GroupInspector(
             transport, admin, application, rules=rules, control=read, custom=custom
@@ -87,7 +87,7 @@ def _opened(common: Common, app: str) -> Iterator[GroupInspector]:
 
 
 @attrs.define
-class Following:
+class ControlTopicReader:
     """Reads a control topic the first time, and what has come since each time after."""
 
     topic: ControlTopic

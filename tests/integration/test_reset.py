@@ -24,7 +24,7 @@ from streamlet.group.metadata import InstanceMetadata
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
 from streamlet.kafka.ports import NewTopic
 from streamlet.local import open_control
-from streamlet.running import Result
+from streamlet.running import OutputValue
 from streamlet.state.directory import INSTANCE_LOCK, fields_of
 from streamlet.tools.main import build
 from tests.integration.chaos.support import wait_for
@@ -64,7 +64,7 @@ class Scene:
         sink.flush(15_000)
         sink.close()
 
-    def counted(self, words: int) -> list[Result]:
+    def counted(self, words: int) -> list[OutputValue]:
         """Run until so many words are counted."""
         return self.app.run(count=words, timeout=90)
 
@@ -91,7 +91,7 @@ def scene(bootstrap_servers: str, tmp_path: Path) -> Iterator[Scene]:
     admin.close()
 
 
-def last(results: Sequence[Result]) -> dict[str, int]:
+def last(results: Sequence[OutputValue]) -> dict[str, int]:
     """The last count of each word."""
     return {result.key: result.value for result in results}
 

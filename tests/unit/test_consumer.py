@@ -357,7 +357,7 @@ def test_an_assignor_that_answers_nonsense_ends_the_consumer_with_its_reason(
     scene: Scene,
 ) -> None:
     consumer = scene.consumer(assignor=lambda members, partitions: {"nobody": partitions})
-    with pytest.raises(FatalGroupError, match="nobody is no member; t-0 is given to nobody"):
+    with pytest.raises(FatalGroupError, match="nobody is no member; t-0 is given to no member"):
         scene.poll_until(lambda: False)
     with pytest.raises(FatalGroupError, match="nobody is no member"):
         consumer.poll()

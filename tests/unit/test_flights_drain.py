@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from examples.flights.drain import Told
-from streamlet.scaling.progress import Progress, Step
+from streamlet.scaling.progress import MoveProgress, Progress
 from streamlet.tools.scaling_view import plan_view, progress_lines
 from streamlet.types import TaskId
 from tests.unit.tools.test_scaling_view import DONE, shown
@@ -16,8 +16,8 @@ def test_the_demo_understands_what_the_command_says() -> None:
         assert told.take(line)
     assert told.leaving == ["h3"]
     steps = (
-        Step(TaskId(0, 3), "h3-0", "h1-0", "learning", 400, 1_000),
-        Step(TaskId(0, 4), "h3-0", "h2-0", "active"),
+        MoveProgress(TaskId(0, 3), "h3-0", "h1-0", "learning", 400, 1_000),
+        MoveProgress(TaskId(0, 4), "h3-0", "h2-0", "active"),
     )
     for line in progress_lines(None, Progress(steps, (), ("h3",))):
         assert not told.take(line)

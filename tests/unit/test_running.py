@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from streamlet.app import App
-from streamlet.running import Results
+from streamlet.running import RunResults
 from streamlet.runtime.task import Output
 from streamlet.types import TaskId
 
 
-def results(*, sink: bool = True, keep: bool = True, tasks: int = 2) -> Results:
+def results(*, sink: bool = True, keep: bool = True, tasks: int = 2) -> RunResults:
     app = App("words")
     stream = app.stream(["lines", "more"], key=str, value=str)
     stream.foreach(print)
     if sink:
         stream.group_by(lambda k, v: v, key=str).count().to_stream().to("counts")
-    found = Results(app.topology(), keep)
+    found = RunResults(app.topology(), keep)
     found.state_changed("RUNNING", tuple(TaskId(0, number) for number in range(tasks)))
     found.state_changed("PENDING_SHUTDOWN", ())
     return found
@@ -40,7 +40,9 @@ def results(*, sink: bool = True, keep: bool = True, tasks: int = 2) -> Results:
         ),
     ],
 )
-def test_it_says_what_it_did_and_what_would_help(found: Results, records: int, said: str) -> None:
+def test_it_says_what_it_did_and_what_would_help(
+    found: RunResults, records: int, said: str
+) -> None:
     assert said in found.explain(records)
 
 

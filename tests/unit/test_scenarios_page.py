@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streamlet.testing.simulation import parse_scenario, simulate, table
-from streamlet.testing.simulation.reading import Reader
+from streamlet.testing.simulation.reading import ProblemCollector
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "scenarios.md").read_text("utf-8")
 SECTIONS = re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S)
@@ -42,16 +42,18 @@ def test_the_example_is_played_as_printed() -> None:
 
 def test_every_key_has_a_row_and_every_row_is_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     known: defaultdict[str, set[str]] = defaultdict(set)
-    check = Reader.keys
+    check = ProblemCollector.keys
 
-    def noted(self: Reader, where: str, value: Mapping[str, object], keys: Iterable[str]) -> None:
+    def noted(
+        self: ProblemCollector, where: str, value: Mapping[str, object], keys: Iterable[str]
+    ) -> None:
         names = list(keys)
         part, _, inside = where.partition(".")
         prefix = f"{inside.partition('[')[0]}." if part.startswith("steps") and inside else ""
         known[HEADINGS[part.partition("[")[0]]] |= {prefix + name for name in names}
         check(self, where, value, names)
 
-    monkeypatch.setattr(Reader, "keys", noted)
+    monkeypatch.setattr(ProblemCollector, "keys", noted)
     scenario = example()
     lost = {"lose": [{"from": "A", "request": "OffsetCommit"}]}
     scenario |= {"network": {}, "steps": [lost, *scenario["steps"]]}

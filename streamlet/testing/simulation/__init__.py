@@ -7,15 +7,15 @@
 from streamlet.testing.simulation.random_history import RandomRun, random_run
 from streamlet.testing.simulation.reading import ScenarioError
 from streamlet.testing.simulation.report import table
-from streamlet.testing.simulation.run import Outcome, Simulation, simulate
+from streamlet.testing.simulation.run import Simulation, SimulationResult, simulate
 from streamlet.testing.simulation.scenario import Scenario, parse_scenario, read_scenario
 
 __all__ = [
-    "Outcome",
     "RandomRun",
     "Scenario",
     "ScenarioError",
     "Simulation",
+    "SimulationResult",
     "parse_scenario",
     "random_run",
     "read_scenario",

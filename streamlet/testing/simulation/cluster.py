@@ -48,7 +48,7 @@ class Log:
 
 
 @attrs.define(eq=False)
-class Instance:
+class SimulatedInstance:
     """One instance: its disk stays when its processes are gone."""
 
     spec: InstanceSpec
@@ -63,7 +63,7 @@ class Instance:
     starts: int = 0
 
 
-class Cluster:
+class SimulatedCluster:
     """All tasks and instances by name; members are the world's."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Cluster:
         self.by_label: dict[str, TaskSpec] = {}
         self.logs: dict[TaskId, Log] = {}
         self.instances = {
-            name: Instance(spec, str(uuid.UUID(int=dice.getrandbits(128), version=4)))
+            name: SimulatedInstance(spec, str(uuid.UUID(int=dice.getrandbits(128), version=4)))
             for name, spec in instances.items()
         }
         self.add_tasks(tasks)

@@ -51,7 +51,7 @@ from streamlet.group.membership import Membership
 from streamlet.group.states import ENDED, MembershipState
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
 from streamlet.group.values import Assignment
-from streamlet.testing.simulation.cluster import Instance
+from streamlet.testing.simulation.cluster import SimulatedInstance
 from streamlet.testing.simulation.worker import SimWorker
 from streamlet.types import TaskId
 
@@ -86,7 +86,7 @@ class SimMember:
     def __init__(
         self,
         world: World,
-        instance: Instance,
+        instance: SimulatedInstance,
         number: int,
         uid: int,
         protocol_type: str | None = None,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from streamlet.testing.simulation.events import InstanceSpec, TaskSpec
-from streamlet.testing.simulation.reading import Reader
+from streamlet.testing.simulation.reading import ProblemCollector
 from streamlet.types import TaskId
 
 
 class Names:
     """All names so far; tasks that are added later join them."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ProblemCollector) -> None:
         self.reader = reader
         self.specs: dict[str, TaskSpec] = {}
         self.instances: dict[str, InstanceSpec] = {}

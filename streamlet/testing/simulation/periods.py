@@ -24,7 +24,7 @@ class Period:
 
 
 @attrs.frozen
-class Part:
+class CommitShare:
     """One task's share of a commit."""
 
     offset: int
@@ -38,7 +38,7 @@ class Commit:
     ``unit`` where it belongs to stopped tasks; ``last`` where it is their last.
     """
 
-    parts: dict[TaskId, Part]
+    parts: dict[TaskId, CommitShare]
     unit: CommitLast | None = None
     last: bool = False
     sent: bool = False

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.events import Event, Held, InstanceSpec, Step
-from streamlet.testing.simulation.reading import Reader
+from streamlet.testing.simulation.reading import ProblemCollector
 
 
 class _Presence(enum.Enum):
@@ -20,7 +20,7 @@ class _Presence(enum.Enum):
 
 
 def check_presence(
-    reader: Reader,
+    reader: ProblemCollector,
     steps: Iterable[Step],
     instances: Mapping[str, InstanceSpec],
     start: Mapping[str, Held],
@@ -39,7 +39,7 @@ def check_presence(
 class _Watch:
     """Follows who is there. A mark to leave outlives the process it was for."""
 
-    def __init__(self, reader: Reader, there: dict[str, _Presence]) -> None:
+    def __init__(self, reader: ProblemCollector, there: dict[str, _Presence]) -> None:
         self._reader = reader
         self._there = there
         self._marked: set[str] = set()

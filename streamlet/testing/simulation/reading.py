@@ -18,7 +18,7 @@ class ScenarioError(ConfigError):
     """A scenario that cannot be played: which keys, and what was expected there."""
 
 
-class Reader:
+class ProblemCollector:
     """Collects problems, so that one run names them all."""
 
     def __init__(self) -> None:

@@ -334,7 +334,7 @@ class Simulation:
 
 
 @attrs.frozen
-class Outcome:
+class SimulationResult:
     """A finished run."""
 
     result: dict[str, Any]
@@ -347,6 +347,6 @@ class Outcome:
 
 def simulate(
     scenario: Scenario, *, seed: int | None = None, assignor: Assignor = assign
-) -> Outcome:
+) -> SimulationResult:
     """Play a scenario from beginning to end."""
-    return Outcome(Simulation(scenario, seed=seed, assignor=assignor).run())
+    return SimulationResult(Simulation(scenario, seed=seed, assignor=assignor).run())

@@ -29,7 +29,7 @@ from streamlet.testing.simulation.events import (
 )
 from streamlet.testing.simulation.names import Names
 from streamlet.testing.simulation.presence import check_presence
-from streamlet.testing.simulation.reading import Reader, ScenarioError
+from streamlet.testing.simulation.reading import ProblemCollector, ScenarioError
 from streamlet.testing.simulation.steps import PROGRAM, StepReader, program_of
 
 _KEYS = (
@@ -90,7 +90,7 @@ def parse_scenario(
     Raises:
         ScenarioError: as ``read_scenario``.
     """
-    reader = Reader()
+    reader = ProblemCollector()
     given = reader.mapping("the file", data)
     reader.raise_problems()
     scenario = _Parser(reader, given, settings or {}, default_name).parse()
@@ -113,7 +113,7 @@ class _Parser:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: ProblemCollector,
         data: dict[str, Any],
         overrides: Mapping[str, str],
         default_name: str,

@@ -9,7 +9,7 @@ from streamlet.group.wire import VERSION
 from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.events import Event, Step
 from streamlet.testing.simulation.names import Names
-from streamlet.testing.simulation.reading import Reader
+from streamlet.testing.simulation.reading import ProblemCollector
 
 #: Values of ``stream.rebalancing.mode``.
 MODES = ("incremental", "eager", "upgrading")
@@ -18,7 +18,7 @@ PROGRAM = ("mode", "version", "topology")
 _REQUESTS = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch")
 
 
-def program_of(reader: Reader, field: str) -> Callable[[str, Any], Any]:
+def program_of(reader: ProblemCollector, field: str) -> Callable[[str, Any], Any]:
     """How a field of ``PROGRAM`` is read."""
 
     def read_topology(where: str, value: object) -> dict[int, str]:

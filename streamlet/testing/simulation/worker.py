@@ -37,7 +37,7 @@ from streamlet.group.handover_values import (
     UnblockJoin,
 )
 from streamlet.testing.simulation.cluster import changelog_of, input_of
-from streamlet.testing.simulation.periods import Commit, Part, Period
+from streamlet.testing.simulation.periods import Commit, CommitShare, Period
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
 if TYPE_CHECKING:
@@ -310,11 +310,11 @@ class SimWorker:
             self._commit = Commit(parts)
             self._send()
 
-    def _flush(self, tasks: Iterable[TaskId]) -> dict[TaskId, Part]:
+    def _flush(self, tasks: Iterable[TaskId]) -> dict[TaskId, CommitShare]:
         """Write what was processed to the changelogs, unless we may be out of the group (C4)."""
         if not self._member.alive():
             return {}
-        parts: dict[TaskId, Part] = {}
+        parts: dict[TaskId, CommitShare] = {}
         for task in tasks:
             period = self.periods[task]
             period.position += 1
@@ -322,7 +322,7 @@ class SimWorker:
             number = StateNumber(period.epoch, period.number)
             if self._world.cluster.is_stateful(task):
                 self._world.cluster.logs[task].records.append((number, period.position))
-            parts[task] = Part(period.position, number)
+            parts[task] = CommitShare(period.position, number)
         return parts
 
     def stray_flush(self) -> None:
@@ -433,6 +433,6 @@ class SimWorker:
             self._member.handover.fetched(task, seen, self._world.now_ms)
 
 
-def _claims(periods: Iterable[Period]) -> dict[TaskId, Part]:
+def _claims(periods: Iterable[Period]) -> dict[TaskId, CommitShare]:
     """The first commits of those that were not claimed yet: the positions they found."""
-    return {p.task: Part(p.committed, p.contained) for p in periods if not p.claimed}
+    return {p.task: CommitShare(p.committed, p.contained) for p in periods if not p.claimed}

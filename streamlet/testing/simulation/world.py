@@ -23,9 +23,9 @@ from streamlet.group.leader import Assignor
 from streamlet.group.messages import LeaveGroup
 from streamlet.group.wire import short_hash
 from streamlet.testing.coordinator import FakeCoordinator
-from streamlet.testing.coordinator_desk import BrokerRules, State
+from streamlet.testing.coordinator_desk import BrokerRules, GroupPhase
 from streamlet.testing.simulation.checks import Checks
-from streamlet.testing.simulation.cluster import Cluster, Instance, input_of
+from streamlet.testing.simulation.cluster import SimulatedCluster, SimulatedInstance, input_of
 from streamlet.testing.simulation.events import InstanceSpec
 from streamlet.testing.simulation.member import GROUP, SimMember
 from streamlet.testing.simulation.network import Network
@@ -89,7 +89,7 @@ class World:
         self.scenario = scenario
         self.settings = scenario.settings
         self.clock = ManualClock()
-        self.cluster = Cluster(scenario.tasks, scenario.instances, seed)
+        self.cluster = SimulatedCluster(scenario.tasks, scenario.instances, seed)
         numbers = 1 + max((spec.task.subtopology for spec in scenario.all_tasks), default=0)
         self.subtopologies = tuple(short_hash(b"%d" % number) for number in range(numbers))
         #: What is around the members' bytes in a group of type "consumer".
@@ -189,7 +189,7 @@ class World:
         So a scenario does not use up clock on waiting for heartbeats.
         """
         view = self.coordinator.view(GROUP)
-        preparing = view is not None and view.state is State.PREPARING
+        preparing = view is not None and view.state is GroupPhase.PREPARING
         if preparing and not self._prompted:
             for member in list(self.members):
                 wake = partial(member.receive, HeartbeatWanted())
@@ -203,7 +203,11 @@ class World:
         if not all(member.settled for member in self.members if not member.paused):
             return False
         group = self.coordinator.view(GROUP)
-        if group is None or group.state not in (State.STABLE, State.EMPTY, State.DEAD):
+        if group is None or group.state not in (
+            GroupPhase.STABLE,
+            GroupPhase.EMPTY,
+            GroupPhase.DEAD,
+        ):
             return group is None
         joined = set(group.members)
         if joined - {member.machine.member_id for member in self.members}:
@@ -238,7 +242,7 @@ class World:
     # -- processes -----------------------------------------------------------------------------
 
     def new_member(
-        self, instance: Instance, number: int, protocol_type: str | None = None
+        self, instance: SimulatedInstance, number: int, protocol_type: str | None = None
     ) -> SimMember:
         """A process that has yet to be started; see ``SimMember``."""
         self._uids += 1

@@ -12,7 +12,7 @@ import pytest
 import examples.wordcount
 from streamlet.spark import to_dataframe
 from streamlet.spark.placement import groups, key_hash
-from streamlet.spark.segments import Limits
+from streamlet.spark.segments import SegmentLimits
 from streamlet.testing import TopologyTestDriver
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ ROWS = "key binary, value binary, topic string, partition int, offset bigint, ti
 LINES = ["the quick fox", "the lazy dog; the fox", "", "a dog", "quick quick"]
 
 #: State is compacted all the time, in pieces.
-SMALL = Limits(change_bytes=50, changes=1, piece_bytes=30)
+SMALL = SegmentLimits(change_bytes=50, changes=1, piece_bytes=30)
 
 Records = Sequence[tuple[bytes | None, bytes | None]]
 
@@ -165,7 +165,7 @@ def test_sparks_state_grows_with_the_keys_and_not_with_the_batches(
     files = Files(spark, tmp_path / "lines", "lines", 2)
     for _ in range(12):
         files.write([(None, b"one two three")] * 2)
-    limits = Limits(change_bytes=60, changes=3, piece_bytes=1_000)
+    limits = SegmentLimits(change_bytes=60, changes=3, piece_bytes=1_000)
     frame = to_dataframe(
         examples.wordcount.app,
         spark,

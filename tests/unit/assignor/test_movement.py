@@ -47,10 +47,10 @@ def test_when_eight_of_forty_leave_only_their_eighty_tasks_move(
         cluster.drain(f"i{number:02}")
     cluster.settle()
     after = cluster.owners()
-    orphans = {t for t, name in before.items() if name in {f"i{n:02}" for n in range(8)}}
-    assert len(orphans) == 80
-    assert {t for t in before if before[t] != after[t]} == orphans
-    assert sorted(cluster.moved) == sorted(orphans)
+    unassigned = {t for t, name in before.items() if name in {f"i{n:02}" for n in range(8)}}
+    assert len(unassigned) == 80
+    assert {t for t in before if before[t] != after[t]} == unassigned
+    assert sorted(cluster.moved) == sorted(unassigned)
     assert len(set(cluster.exited)) == 8
 
 

@@ -219,7 +219,7 @@ ONLY_T = ConsumerMember("a", frozenset({"t"}))
     [
         ({"z": t(0, 1)}, "z is no member"),
         ({"a": t(0, 1, 2)}, "t-2 does not exist"),
-        ({"a": t(0)}, "t-1 is given to nobody"),
+        ({"a": t(0)}, "t-1 is given to no member"),
         ({"a": t(0, 1), "b": t(1)}, "t-1 is given twice, to a and b"),
         ({"a": t(0, 1), "c": t(1)}, "c does not read t"),
     ],

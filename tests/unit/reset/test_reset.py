@@ -38,10 +38,10 @@ from streamlet.group.messages import (
     Request,
 )
 from streamlet.kafka.ports import NewTopic
-from streamlet.reset.plan import Plan, Start, internal_names
+from streamlet.reset.plan import ResetPlan, StartPosition, internal_names
 from streamlet.reset.reset import Reset
 from streamlet.runtime.discarding import discard_before_reset
-from streamlet.scaling.cluster import Application, Cluster
+from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
@@ -107,10 +107,12 @@ class Scene:
     def reset(self, to: str = "earliest") -> Reset:
         source, sink = MemorySource(self.log), MemorySink(self.log)
         control = ControlTopic("words", source, sink, self.admin, self.clock)
-        application = Application("words", Settings.load(), self.topology)
+        application = ApplicationInfo("words", Settings.load(), self.topology)
         transport = cast(Any, self.coordinator)
-        cluster = Cluster(application, transport, self.admin, control, self.stopped, self.clock)
-        return Reset(cluster, Start.of(to))
+        cluster = ApplicationInspector(
+            application, transport, self.admin, control, self.stopped, self.clock
+        )
+        return Reset(cluster, StartPosition.of(to))
 
     def view(self) -> ControlView:
         return self.reset().cluster.control.read()
@@ -141,7 +143,7 @@ def scene() -> Scene:
     return Scene(log, admin, Coordinator(committed))
 
 
-def offsets(plan: Plan) -> list[int]:
+def offsets(plan: ResetPlan) -> list[int]:
     return [move.after for move in plan.moves]
 
 
@@ -186,7 +188,7 @@ def test_a_group_called_like_a_store_does_not_hide_its_changelog(scene: Scene) -
     text = CommitMetadata(1, "id-h1-0", 3, {TopicPartition(daily, 0): 9}).to_text()
     scene.coordinator.positions[TopicPartition("lines", 1)] = (3, text)
     scene.coordinator.groups = ("words", "words-counts")
-    names = [topic.name for topic in scene.reset().plan().made_anew]
+    names = [topic.name for topic in scene.reset().plan().recreated]
     assert names == [BETWEEN, daily, COUNTS]
 
 
@@ -429,15 +431,15 @@ def test_names_that_begin_like_ours_may_be_anothers() -> None:
 
 def test_times_are_utc_unless_they_say_otherwise() -> None:
     noon = int(datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp() * 1000)
-    assert Start.of("2026-01-31T12:00:00").at_ms == noon
-    assert Start.of("2026-01-31T13:00:00+01:00").at_ms == noon
-    assert Start.of("2026-01-31T12:00Z").at_ms == noon
-    assert Start.of(datetime(2026, 1, 31, 12)).at_ms == noon  # noqa: DTZ001 - it is the point
+    assert StartPosition.of("2026-01-31T12:00:00").at_ms == noon
+    assert StartPosition.of("2026-01-31T13:00:00+01:00").at_ms == noon
+    assert StartPosition.of("2026-01-31T12:00Z").at_ms == noon
+    assert StartPosition.of(datetime(2026, 1, 31, 12)).at_ms == noon  # noqa: DTZ001 - it is the point
     east = timezone(timedelta(hours=5))
-    assert Start.of(datetime(2026, 1, 31, 17, tzinfo=east)).at_ms == noon
+    assert StartPosition.of(datetime(2026, 1, 31, 17, tzinfo=east)).at_ms == noon
     for text in ("soon", "", "2026-13-01", "1969-12-31"):
         with pytest.raises(ConfigError, match="--to"):
-            Start.of(text)
+            StartPosition.of(text)
 
 
 @pytest.fixture

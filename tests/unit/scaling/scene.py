@@ -15,8 +15,8 @@ from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Entry, Mark, MemberKey, MemberProgress, TaskProgress
 from streamlet.group.describe import GroupDescription, MemberDescription
 from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetchAnswer, Request
-from streamlet.scaling.cluster import Application, Cluster
-from streamlet.scaling.scale_down import ScaleDown, Wanted
+from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector
+from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import TopicPartition
 from tests.unit.scaling.group import member
@@ -70,14 +70,16 @@ class Scene:
     clock: ManualClock
     stopped: threading.Event
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ApplicationInspector:
         """As one more command sees it."""
         admin = MemoryAdmin(self.log)
         source, sink = MemorySource(self.log), MemorySink(self.log)
         control = ControlTopic("flights", source, sink, admin, self.clock)
-        application = Application("flights", Settings.load())
+        application = ApplicationInfo("flights", Settings.load())
         transport = cast(Any, self.coordinator)
-        return Cluster(application, transport, admin, control, self.stopped, self.clock)
+        return ApplicationInspector(
+            application, transport, admin, control, self.stopped, self.clock
+        )
 
     def marks(self) -> dict[str, Mark]:
         return {mark.name: mark for mark in self.cluster().control.read().marks.values()}
@@ -102,7 +104,7 @@ class Scene:
     def _write(self, entry: Entry) -> None:
         self.cluster().control.write(entry)
 
-    def run(self, wanted: Wanted) -> list[str]:
+    def run(self, wanted: ScaleDownRequest) -> list[str]:
         command = ScaleDown(self.cluster(), wanted)
         return [one.name for one in command.mark(command.plan()).leaving]
 

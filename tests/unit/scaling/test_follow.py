@@ -14,15 +14,15 @@ from streamlet.errors import (
     TimedOutError,
     WithdrawnError,
 )
-from streamlet.scaling.follow import Follower
+from streamlet.scaling.follow import ApplicationFollower
 from streamlet.scaling.progress import Progress
-from streamlet.scaling.scale_down import ScaleDown, Wanted
+from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest
 from tests.unit.scaling.group import member
 from tests.unit.scaling.scene import NOTHING, THREE, Scene, Script
 
 
 def test_following_ends_when_all_have_left_though_the_broker_was_away(scene: Scene) -> None:
-    command = ScaleDown(scene.cluster(), Wanted(60))
+    command = ScaleDown(scene.cluster(), ScaleDownRequest(60))
     plan = command.mark(command.plan())
     seen: list[Progress] = []
     notes: list[str] = []
@@ -46,13 +46,13 @@ def test_following_ends_when_all_have_left_though_the_broker_was_away(scene: Sce
             return False
 
     cluster = attrs.evolve(command.cluster, stopped=Turns())
-    assert Follower(cluster, notes.append).until_left(plan, seen.append)
+    assert ApplicationFollower(cluster, notes.append).until_left(plan, seen.append)
     assert notes == ["away; the marks hold meanwhile"]
     assert [found.left for found in seen] == [(), ("h1",)]
 
 
 def test_the_last_word_of_new_owners_is_waited_for_but_not_for_long(scene: Scene) -> None:
-    command = ScaleDown(scene.cluster(), Wanted(60))
+    command = ScaleDown(scene.cluster(), ScaleDownRequest(60))
     plan = command.mark(command.plan())
     seen: list[Progress] = []
 
@@ -68,13 +68,13 @@ def test_the_last_word_of_new_owners_is_waited_for_but_not_for_long(scene: Scene
     scene.report("h1")
     cluster = attrs.evolve(command.cluster, stopped=Turns())
     since_ms = scene.clock.now_ms()
-    assert Follower(cluster, print).until_left(plan, seen.append)
+    assert ApplicationFollower(cluster, print).until_left(plan, seen.append)
     assert [(found.left, found.moved) for found in seen] == [((), 0), (("h1",), 0)]
     assert scene.clock.now_ms() - since_ms == 500 + 2_000
 
 
 def test_following_does_not_wait_for_ever_behind_a_deadline(scene: Scene) -> None:
-    command = ScaleDown(scene.cluster(), Wanted(60, timeout_ms=1_000))
+    command = ScaleDown(scene.cluster(), ScaleDownRequest(60, timeout_ms=1_000))
     plan = command.mark(command.plan())
 
     class Long(threading.Event):
@@ -84,7 +84,7 @@ def test_following_does_not_wait_for_ever_behind_a_deadline(scene: Scene) -> Non
 
     cluster = attrs.evolve(command.cluster, stopped=Long())
     with pytest.raises(TimedOutError, match="h1 had to be gone by now and is not"):
-        Follower(cluster, print).until_left(plan, lambda _: None)
+        ApplicationFollower(cluster, print).until_left(plan, lambda _: None)
 
 
 def gone(scene: Scene) -> None:
@@ -94,12 +94,12 @@ def gone(scene: Scene) -> None:
 
 def follow(scene: Scene, *steps: Callable[[], object]) -> tuple[bool, list[str]]:
     """Whether h1 has left after these steps, and the notes meanwhile."""
-    command = ScaleDown(scene.cluster(), Wanted(names=("h1",)))
+    command = ScaleDown(scene.cluster(), ScaleDownRequest(names=("h1",)))
     plan = command.mark(command.plan())
     scene.report("h1", tasks="0_0")
     notes: list[str] = []
     cluster = attrs.evolve(command.cluster, stopped=Script(scene, list(steps)))
-    return Follower(cluster, notes.append).until_left(plan, lambda _: None), notes
+    return ApplicationFollower(cluster, notes.append).until_left(plan, lambda _: None), notes
 
 
 STAYS = (
@@ -159,7 +159,7 @@ def test_one_that_reported_that_it_runs_nothing_has_left_at_once(scene: Scene) -
 
 
 def test_those_that_leave_as_asked_are_awaited_though_another_one_stays(scene: Scene) -> None:
-    command = ScaleDown(scene.cluster(), Wanted(names=("h1", "h2")))
+    command = ScaleDown(scene.cluster(), ScaleDownRequest(names=("h1", "h2")))
     plan = command.mark(command.plan())
     for name in ("h1", "h2"):
         scene.report(name)
@@ -172,6 +172,6 @@ def test_those_that_leave_as_asked_are_awaited_though_another_one_stays(scene: S
     cluster = attrs.evolve(command.cluster, stopped=Script(scene, steps))
     notes: list[str] = []
     with pytest.raises(WithdrawnError) as told:
-        Follower(cluster, notes.append).until_left(plan, lambda _: None)
+        ApplicationFollower(cluster, notes.append).until_left(plan, lambda _: None)
     assert str(told.value) == f"{STAYS}; h2 left"
     assert notes == [STAYS]

@@ -13,12 +13,12 @@ from streamlet.scaling.plan import (
     AROUND_S,
     HANDOVER_S,
     RESTORE_BYTES_PER_S,
-    Plan,
+    ScaleDownPlan,
     burdens,
     make_plan,
 )
 from streamlet.scaling.present import instances, owners, present
-from streamlet.scaling.scale_down import Result
+from streamlet.scaling.scale_down import ScaleDownResult
 from streamlet.types import TaskId
 from tests.unit.assignor.cluster import Cluster, Model
 from tests.unit.scaling.group import group, ids, member
@@ -31,7 +31,7 @@ def plan(
     *leaving: str,
     sizes: Mapping[TaskId, int] | None = None,
     rules: Rules | None = None,
-) -> Plan:
+) -> ScaleDownPlan:
     marks = {f"process-{name}": Leaving(NOW_MS) for name in leaving}
     state = present(live, rules or Rules(), NOW_MS, marks)
     return make_plan(state, instances(live), sizes or {}, share=0.5)
@@ -130,7 +130,7 @@ def test_the_estimate_is_that_of_the_busiest_target() -> None:
 
 def test_the_document_is_as_promised() -> None:
     live = group(member("h1", "0_0"), member("h2", "0_1"))
-    found = Result.of(plan(live, "h2", sizes={TaskId(0, 1): 7}), done=False)
+    found = ScaleDownResult.of(plan(live, "h2", sizes={TaskId(0, 1): 7}), done=False)
     assert found.as_dict() == {
         "leaving": ["h2"],
         "staying": ["h1"],

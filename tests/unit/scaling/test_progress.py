@@ -6,16 +6,16 @@ from streamlet.assignor.values import Leaving, Rules
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.group.snapshot import GroupSnapshot
-from streamlet.scaling.plan import Plan, make_plan
+from streamlet.scaling.plan import ScaleDownPlan, make_plan
 from streamlet.scaling.present import instances, present
-from streamlet.scaling.progress import Progress, Step, progress
+from streamlet.scaling.progress import MoveProgress, Progress, progress
 from streamlet.types import TaskId
 from tests.unit.scaling.group import group, ids, member
 
 BEFORE = group(member("h1", "0_0"), member("h2", "0_1"), member("h3", "0_2 0_3"))
 
 
-def planned() -> Plan:
+def planned() -> ScaleDownPlan:
     state = present(BEFORE, Rules(), 0, {"process-h3": Leaving(0)})
     return make_plan(state, instances(BEFORE), {})
 
@@ -46,7 +46,9 @@ def test_before_anything_happens_tasks_wait_for_their_planned_owners() -> None:
 def test_members_say_how_far_a_copy_is() -> None:
     task = TaskProgress("0_2", "learner", "learning", 60, 40, 100, 20.0, 3.0)
     found = at(BEFORE, said("h1", task))
-    assert found.steps[0] == Step(TaskId(0, 2), "h3-0", "h1-0", "learning", 40, 100, 20.0, 3.0)
+    assert found.steps[0] == MoveProgress(
+        TaskId(0, 2), "h3-0", "h1-0", "learning", 40, 100, 20.0, 3.0
+    )
 
 
 def test_a_task_goes_through_its_stages_wherever_it_goes() -> None:

@@ -13,9 +13,9 @@ from streamlet.errors import (
     RefusedError,
     TimedOutError,
 )
-from streamlet.scaling.follow import Follower
+from streamlet.scaling.follow import ApplicationFollower
 from streamlet.scaling.replace import Replacement
-from streamlet.scaling.scale_down import ScaleDown, Wanted
+from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest
 from streamlet.scaling.succession import SuccessorLostError
 from tests.unit.scaling.group import member
 from tests.unit.scaling.scene import NOTHING, THREE, Scene, Script
@@ -30,7 +30,7 @@ def swap(scene: Scene, *steps: Callable[[], object], **limits: float) -> list[st
     notes: list[str] = []
     cluster = attrs.evolve(command.cluster, stopped=Script(scene, list(steps)))
     check = wanted.succession(cluster, notes.append).look
-    assert not Follower(cluster, notes.append, check).until_left(plan, lambda _: None)
+    assert not ApplicationFollower(cluster, notes.append, check).until_left(plan, lambda _: None)
     return notes
 
 
@@ -88,11 +88,11 @@ def test_a_new_instance_that_is_gone_in_the_end_has_not_taken_over(scene: Scene)
     plan = command.mark(command.plan())
     scene.coordinator.members = (member("h2", "0_0 0_1 0_2"),)
     cluster = scene.cluster()
-    result = wanted.checked(cluster, plan, Follower(cluster, print))
+    result = wanted.checked(cluster, plan, ApplicationFollower(cluster, print))
     assert (result.done, result.problem) == (False, "h1 left, but h3 is gone")
     assert result.tasks == {"h2": 3}
     scene.coordinator.state = "Empty"
-    result = wanted.checked(cluster, plan, Follower(cluster, print))
+    result = wanted.checked(cluster, plan, ApplicationFollower(cluster, print))
     assert (result.done, result.tasks) == (False, {})
 
 
@@ -114,6 +114,6 @@ def test_a_swap_waits_for_the_new_ones_and_marks_nobody_without_them(scene: Scen
     with pytest.raises(NotFoundError, match="no instance is called h9"):
         Replacement(("h9",), ("h5",)).await_new(scene.cluster(), notes.append)
     scene.stopped.clear()
-    scene.run(Wanted(names=("h4",)))
+    scene.run(ScaleDownRequest(names=("h4",)))
     with pytest.raises(RefusedError, match="h4 is to leave itself"):
         Replacement(("h1",), ("h4",)).await_new(scene.cluster(), notes.append)

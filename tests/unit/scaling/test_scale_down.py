@@ -15,7 +15,7 @@ from streamlet.errors import (
     TimedOutError,
 )
 from streamlet.group.transport_errors import FailureKind, TransportError
-from streamlet.scaling.scale_down import ScaleDown, Wanted, cancel
+from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest, cancel
 from streamlet.testing.ports import MemoryAdmin
 from streamlet.types import TopicPartition
 from tests.unit.scaling.group import ids, member
@@ -24,31 +24,31 @@ from tests.unit.scaling.scene import Scene
 
 def test_those_with_the_least_state_are_marked(scene: Scene) -> None:
     """Sizes come from the brokers: 0_0 is the smallest."""
-    assert scene.run(Wanted(60)) == ["h1"]
+    assert scene.run(ScaleDownRequest(60)) == ["h1"]
     assert scene.marks() == {"h1": Mark("process-h1", 1_000, None, "h1")}
 
 
 def test_a_time_limit_travels_with_the_mark(scene: Scene) -> None:
-    scene.run(Wanted(names=("h2",), timeout_ms=500))
+    scene.run(ScaleDownRequest(names=("h2",), timeout_ms=500))
     assert scene.marks()["h2"].deadline_ms == 1_500
     scene.clock.advance(100)
-    scene.run(Wanted(names=("h2",)))
+    scene.run(ScaleDownRequest(names=("h2",)))
     assert scene.marks()["h2"] == Mark("process-h2", 1_000, 1_500, "h2")
-    scene.run(Wanted(names=("h2",), timeout_ms=10))
+    scene.run(ScaleDownRequest(names=("h2",), timeout_ms=10))
     assert scene.marks()["h2"] == Mark("process-h2", 1_000, 1_110, "h2")
-    scene.run(Wanted(names=("h2",), timeout_ms=math.inf))
+    scene.run(ScaleDownRequest(names=("h2",), timeout_ms=math.inf))
     assert scene.marks()["h2"] == Mark("process-h2", 1_000, None, "h2", unlimited=True)
-    scene.run(Wanted(names=("h2",), timeout_ms=10))
+    scene.run(ScaleDownRequest(names=("h2",), timeout_ms=10))
     assert scene.marks()["h2"] == Mark("process-h2", 1_000, 1_110, "h2")
 
 
 def test_the_same_again_marks_nobody_else(scene: Scene) -> None:
-    assert scene.run(Wanted(60)) == scene.run(Wanted(60)) == ["h1"]
+    assert scene.run(ScaleDownRequest(60)) == scene.run(ScaleDownRequest(60)) == ["h1"]
     assert list(scene.marks()) == ["h1"]
 
 
 def test_a_second_command_that_planned_before_the_first_marked_adds_nothing(scene: Scene) -> None:
-    first, second = (ScaleDown(scene.cluster(), Wanted(60)) for _ in range(2))
+    first, second = (ScaleDown(scene.cluster(), ScaleDownRequest(60)) for _ in range(2))
     plans = [first.plan(), second.plan()]
     # Meanwhile the sizes have turned: the second one would have chosen otherwise.
     second._sizes = {task: 100 - task.partition for task in ids("0_0 0_1 0_2")}
@@ -58,7 +58,7 @@ def test_a_second_command_that_planned_before_the_first_marked_adds_nothing(scen
 
 
 def test_a_group_that_changed_since_the_plan_was_shown_marks_nobody(scene: Scene) -> None:
-    command = ScaleDown(scene.cluster(), Wanted(60))
+    command = ScaleDown(scene.cluster(), ScaleDownRequest(60))
     plan = command.plan()
     scene.coordinator.members = (member("h2", "0_0"), member("h1", "0_1"), member("h3", "0_2"))
     with pytest.raises(RefusedError, match=r"h2 would leave now\. Nothing was marked"):
@@ -67,7 +67,7 @@ def test_a_group_that_changed_since_the_plan_was_shown_marks_nobody(scene: Scene
 
 
 def test_who_is_told_to_stop_before_the_marks_are_written_writes_none(scene: Scene) -> None:
-    command = ScaleDown(scene.cluster(), Wanted(60))
+    command = ScaleDown(scene.cluster(), ScaleDownRequest(60))
     plan = command.plan()
     scene.stopped.set()
     with pytest.raises(RefusedError, match="stopped before anybody was marked"):
@@ -77,16 +77,16 @@ def test_who_is_told_to_stop_before_the_marks_are_written_writes_none(scene: Sce
 
 
 def test_marks_of_instances_that_are_gone_do_not_count(scene: Scene) -> None:
-    scene.run(Wanted(60))
+    scene.run(ScaleDownRequest(60))
     scene.coordinator.members = (member("h2", "0_0 0_1"), member("h3", "0_2"))
-    assert scene.run(Wanted(50)) == ["h3"]
+    assert scene.run(ScaleDownRequest(50)) == ["h3"]
 
 
 def test_nothing_runs_nothing_is_marked(scene: Scene) -> None:
     for state, says in (("Dead", "no application"), ("Empty", "is not running")):
         scene.coordinator.state = state
         with pytest.raises(NotFoundError, match=says) as told:
-            scene.run(Wanted(50))
+            scene.run(ScaleDownRequest(50))
         assert told.value.exit_code == 3
     assert scene.marks() == {}
 
@@ -102,11 +102,11 @@ def test_calling_back_where_nothing_runs_writes_nothing(scene: Scene) -> None:
 def test_a_broker_that_refuses_or_is_too_old_is_told_with_its_exit_code(scene: Scene) -> None:
     scene.coordinator.error = 30
     with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED") as told:
-        scene.run(Wanted(50))
+        scene.run(ScaleDownRequest(50))
     assert told.value.exit_code == 1
     scene.coordinator.failure = TransportError(FailureKind.UNSUPPORTED, "the broker is too old")
     with pytest.raises(BrokerError, match="too old") as told:
-        scene.run(Wanted(50))
+        scene.run(ScaleDownRequest(50))
     assert told.value.exit_code == 2
     assert scene.marks() == {}
 
@@ -114,7 +114,7 @@ def test_a_broker_that_refuses_or_is_too_old_is_told_with_its_exit_code(scene: S
 def test_without_its_control_topic_an_application_cannot_be_scaled(scene: Scene) -> None:
     MemoryAdmin(scene.log).delete_topics(["flights-streamlet-control"])
     with pytest.raises(BrokerError, match="flights-streamlet-control is not there or may not"):
-        scene.run(Wanted(50))
+        scene.run(ScaleDownRequest(50))
 
 
 def test_a_group_that_never_settles_is_given_up(scene: Scene) -> None:
@@ -126,11 +126,11 @@ def test_a_group_that_never_settles_is_given_up(scene: Scene) -> None:
     scene.stopped = Impatient()
     scene.coordinator.state = "PreparingRebalance"
     with pytest.raises(TimedOutError, match="still in PreparingRebalance after 30 s; nothing"):
-        scene.run(Wanted(50))
+        scene.run(ScaleDownRequest(50))
 
 
 def test_cancelling_takes_all_marks_back_or_those_named(scene: Scene) -> None:
-    scene.run(Wanted(names=("h1", "h2")))
+    scene.run(ScaleDownRequest(names=("h1", "h2")))
     result, back = cancel(scene.cluster(), ["h2"])
     assert ([one.name for one in back], result.leaving) == (["h2"], ("h1",))
     with pytest.raises(NotFoundError, match="no instance is called h7"):
@@ -146,9 +146,9 @@ def test_cancelling_takes_all_marks_back_or_those_named(scene: Scene) -> None:
 def test_marks_of_a_swap_name_the_new_instances_until_another_command_says_otherwise(
     scene: Scene,
 ) -> None:
-    scene.run(Wanted(names=("h1",), successors=("h3",)))
+    scene.run(ScaleDownRequest(names=("h1",), successors=("h3",)))
     assert scene.marks()["h1"].successors == ("process-h3",)
-    scene.run(Wanted(names=("h2",)))
+    scene.run(ScaleDownRequest(names=("h2",)))
     assert scene.marks()["h1"].successors == ("process-h3",)
-    scene.run(Wanted(names=("h1",)))
+    scene.run(ScaleDownRequest(names=("h1",)))
     assert scene.marks()["h1"] == Mark("process-h1", 1_000, None, "h1")

@@ -6,15 +6,15 @@ import pytest
 
 from streamlet.errors import ConfigError, NotFoundError, RefusedError
 from streamlet.scaling.leavers import Burden
-from streamlet.scaling.present import Instance
+from streamlet.scaling.present import InstanceInfo
 from streamlet.scaling.replace import Replacement
-from streamlet.scaling.scale_down import Wanted
+from streamlet.scaling.scale_down import ScaleDownRequest
 from streamlet.scaling.selection import by_percent, check_somebody_stays, find
 from streamlet.types import TaskId
 
 
-def instance(name: str, key: str = "") -> Instance:
-    return Instance(key or f"process-{name}", name, (f"{name}-0",), (f"id-{name}-0",))
+def instance(name: str, key: str = "") -> InstanceInfo:
+    return InstanceInfo(key or f"process-{name}", name, (f"{name}-0",), (f"id-{name}-0",))
 
 
 THREE = (instance("h1"), instance("h2"), instance("h3"))
@@ -68,14 +68,14 @@ def test_not_all_may_leave_unless_asked_for_twice() -> None:
 @pytest.mark.parametrize("percent", [0, -1, 100.5, float("nan"), float("inf")])
 def test_a_percentage_out_of_range_is_refused(percent: float) -> None:
     with pytest.raises(ConfigError, match="above 0 and up to 100"):
-        Wanted(percent).check()
+        ScaleDownRequest(percent).check()
 
 
 def test_either_a_percentage_or_names() -> None:
-    for wrong in (Wanted(), Wanted(50, ("h1",))):
+    for wrong in (ScaleDownRequest(), ScaleDownRequest(50, ("h1",))):
         with pytest.raises(ConfigError, match="say either"):
             wrong.check()
-    assert Wanted(names=("h1",)).check()
+    assert ScaleDownRequest(names=("h1",)).check()
 
 
 def test_a_swap_needs_two_sides() -> None:

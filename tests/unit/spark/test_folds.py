@@ -20,8 +20,8 @@ from streamlet.spark import folding
 from streamlet.spark.folding import Folder
 from streamlet.spark.folds import Unfit, folds
 from streamlet.spark.partial import Partial
-from streamlet.spark.plan import Plan, plan
-from streamlet.spark.prepare import Wish, _folds
+from streamlet.spark.plan import SparkPlan, plan
+from streamlet.spark.prepare import QueryRequest, _folds
 from streamlet.spark.shortcuts import shortcuts
 
 pytest.importorskip("numpy")
@@ -70,7 +70,7 @@ for app in (dividing, skipping):
     stream.group_by_key().aggregate(sl.sum_(DELAY), store="sums").to_stream().to("out")
 
 
-def planned(name: str, app: sl.App) -> Plan:
+def planned(name: str, app: sl.App) -> SparkPlan:
     return plan(f"{__name__}:{name}", app.topology(), {"flights": 2})
 
 
@@ -146,7 +146,7 @@ def test_dead_letters_and_tables_are_unfit() -> None:
 
 def test_who_aggregates_follows_from_what_is_asked_for() -> None:
     def chosen(app: sl.App, *wish: Any) -> tuple[bool, str]:
-        found, reason = _folds(app, Wish(*wish))
+        found, reason = _folds(app, QueryRequest(*wish))
         return bool(found), reason
 
     assert chosen(counting, "latest") == (True, "")

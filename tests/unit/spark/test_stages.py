@@ -19,9 +19,9 @@ from streamlet.spark.checkpoint import compare, described
 from streamlet.spark.latest import Latest
 from streamlet.spark.packing import Packed, Sender, pack_raw
 from streamlet.spark.placement import MODULUS, groups, key_hash, shuffle_partitions
-from streamlet.spark.plan import Plan, plan
+from streamlet.spark.plan import SparkPlan, plan
 from streamlet.spark.run import Runner, in_order
-from streamlet.spark.segments import Extent, Limits, append, read
+from streamlet.spark.segments import Extent, SegmentLimits, append, read
 from streamlet.spark.tasks import Pack
 from streamlet.state.backing import Columns
 from streamlet.testing import TopologyTestDriver
@@ -31,7 +31,7 @@ from streamlet.types import TaskId, TopicPartition
 pytest.importorskip("numpy")
 
 HERE = f"{__name__}:"
-SMALL = Limits(change_bytes=200, changes=4, piece_bytes=150)
+SMALL = SegmentLimits(change_bytes=200, changes=4, piece_bytes=150)
 
 counting = sl.App("counting")
 (
@@ -78,7 +78,7 @@ class KeptInMemory:
         del self.segments[number]
 
 
-def planned(app: sl.App, **counts: int) -> Plan:
+def planned(app: sl.App, **counts: int) -> SparkPlan:
     name = next(name for name, value in globals().items() if value is app)
     return plan(HERE + name, app.topology(), counts)
 
@@ -94,7 +94,7 @@ def text(topic: str, first: int, *records: tuple[str | None, str, int]) -> Parti
     )
 
 
-def raw_rows(laid_out: Plan, raw: PartitionBatch) -> list[Packed]:
+def raw_rows(laid_out: SparkPlan, raw: PartitionBatch) -> list[Packed]:
     """Records as the map packs them."""
     columns = {
         "key": pa.array(raw.keys, pa.binary()),
@@ -119,7 +119,7 @@ def counted(pairs: list[tuple[bytes | None, bytes | None]]) -> list[tuple[str, i
     return [((k or b"").decode(), int.from_bytes(v or b"", "big")) for k, v in pairs]
 
 
-def word_rows(laid_out: Plan, number: int, *some: str) -> list[Packed]:
+def word_rows(laid_out: SparkPlan, number: int, *some: str) -> list[Packed]:
     """Words as subtopology 0 sends them on; one partition."""
     keys: list[bytes | None] = [word.encode() for word in some]
     output = Output("counting-counts-repartition", keys, keys, [number] * len(keys))
@@ -186,7 +186,7 @@ def test_a_subtopology_that_writes_to_itself_is_refused() -> None:
 
 def test_counts_go_on_from_batch_to_batch_in_any_worker() -> None:
     laid_out, kept = planned(counting, lines=1), KeptInMemory()
-    warm, other = (Runner(laid_out, Limits()) for _ in range(2))
+    warm, other = (Runner(laid_out, SegmentLimits()) for _ in range(2))
     out = [
         counted(taken(runner.run(COUNTS, word_rows(laid_out, 0, "a", "b", "a"), kept, batch)))
         for batch, runner in enumerate([warm, warm, other, warm])
@@ -197,7 +197,7 @@ def test_counts_go_on_from_batch_to_batch_in_any_worker() -> None:
 def test_an_attempt_that_does_not_count_leaves_no_trace() -> None:
     """Also in the worker that made it: its store has seen the records and must not be believed."""
     laid_out, kept = planned(counting, lines=1), KeptInMemory()
-    runner = Runner(laid_out, Limits())
+    runner = Runner(laid_out, SegmentLimits())
     rows = word_rows(laid_out, 0, "a")
     taken(runner.run(COUNTS, rows, kept, 0))
     lost = kept.copy()
@@ -248,7 +248,9 @@ def test_a_join_meets_records_by_their_time_however_rows_arrive() -> None:
     customers = text("customers", 0, ("k", "Ann", 1), ("k", "Ben", 20))
     for rows in ([orders, customers], [customers, orders]):
         packed = [row for raw in rows for row in raw_rows(laid_out, raw)]
-        found = taken(Runner(laid_out, Limits()).run(TaskId(0, 0), packed, KeptInMemory(), 0))
+        found = taken(
+            Runner(laid_out, SegmentLimits()).run(TaskId(0, 0), packed, KeptInMemory(), 0)
+        )
         assert [value for _, value in found] == [b"early/Ann", b"late/Ben"]
 
 
@@ -263,7 +265,7 @@ def test_rows_come_in_their_senders_order_whatever_the_sort_did_to_them() -> Non
 
 def test_records_that_were_counted_are_refused_when_they_come_again() -> None:
     laid_out, kept = planned(joining, orders=1, customers=1), KeptInMemory()
-    runner = Runner(laid_out, Limits())
+    runner = Runner(laid_out, SegmentLimits())
     rows = raw_rows(laid_out, text("customers", 4, ("k", "Ann", 1)))
     taken(runner.run(TaskId(0, 0), rows, kept, 0))
     with pytest.raises(StateError, match="up to offset 5 and got 4 again"):
@@ -272,7 +274,7 @@ def test_records_that_were_counted_are_refused_when_they_come_again() -> None:
 
 def test_another_tasks_state_and_another_topologys_are_refused() -> None:
     laid_out, kept = planned(counting, lines=2), KeptInMemory()
-    runner = Runner(laid_out, Limits())
+    runner = Runner(laid_out, SegmentLimits())
     taken(runner.run(COUNTS, word_rows(laid_out, 0, "a"), kept, 0))
     with pytest.raises(StateError, match="has task 1_0 of 2 where 1_1 of 2"):
         taken(runner.run(TaskId(1, 1), [], kept, 1))
@@ -299,7 +301,7 @@ def test_a_failing_record_fails_the_batch_and_is_named() -> None:
     output = Output("counting-counts-repartition", [b"\xff"], [b"a"], [0])
     rows = list(Sender(laid_out, 0, "0_0").rows([output], 0))
     with pytest.raises(ProcessingError, match="undecodable record"):
-        taken(Runner(laid_out, Limits()).run(COUNTS, rows, kept, 0))
+        taken(Runner(laid_out, SegmentLimits()).run(COUNTS, rows, kept, 0))
     assert kept.now is None
 
 
@@ -339,4 +341,4 @@ def test_stages_end_with_the_same_counts_as_the_test_driver() -> None:
         wanted = [(r.key, r.value) for r in driver.read_output("word-counts")]
     laid_out, kept = planned(counting, lines=1), KeptInMemory()
     rows = word_rows(laid_out, 0, *(word for line in lines for word in words(line)))
-    assert counted(taken(Runner(laid_out, Limits()).run(COUNTS, rows, kept, 0))) == wanted
+    assert counted(taken(Runner(laid_out, SegmentLimits()).run(COUNTS, rows, kept, 0))) == wanted

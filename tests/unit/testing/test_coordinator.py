@@ -14,7 +14,7 @@ from streamlet.group.messages import (
     SyncGroupAnswer,
 )
 from streamlet.testing.coordinator import FakeCoordinator
-from streamlet.testing.coordinator_desk import BrokerRules, State
+from streamlet.testing.coordinator_desk import BrokerRules, GroupPhase
 from streamlet.types import TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -50,7 +50,7 @@ def test_a_held_join_phase_stays_open_until_it_is_released() -> None:
     assert [request_id for request_id, _ in answers] == ["a", "b"]
     view = coordinator.view("g")
     assert view is not None
-    assert (view.state, view.generation) == (State.COMPLETING, 1)
+    assert (view.state, view.generation) == (GroupPhase.COMPLETING, 1)
     assert view.members == (first, second)
 
 
@@ -85,7 +85,7 @@ def test_a_seeded_group_is_stable_and_led_by_its_first_member() -> None:
 
     view = coordinator.view("g")
     assert view is not None
-    assert (view.state, view.generation, view.leader) == (State.STABLE, 1, "a")
+    assert (view.state, view.generation, view.leader) == (GroupPhase.STABLE, 1, "a")
     [(_, answer)] = coordinator.handle("s", sync("a", 1), 1)
     assert answer == SyncGroupAnswer(0, b"x", "stream", "p")
     assert coordinator.handle("h", Heartbeat("g", 1, "b", "i"), 1) == [("h", HeartbeatAnswer(0))]
@@ -126,7 +126,7 @@ def test_a_timer_fires_at_its_own_time_however_late_the_tick() -> None:
     assert answer.generation == 2
     view = coordinator.view("g")
     assert view is not None
-    assert (view.state, view.generation) == (State.EMPTY, 3)  # a was silent after its answer
+    assert (view.state, view.generation) == (GroupPhase.EMPTY, 3)  # a was silent after its answer
 
 
 def test_a_member_can_be_expired_at_once() -> None:
@@ -160,4 +160,4 @@ def test_a_restart_names_the_requests_it_loses() -> None:
 
     view = coordinator.view("g")
     assert view is not None
-    assert (view.state, view.generation) == (State.STABLE, 1)
+    assert (view.state, view.generation) == (GroupPhase.STABLE, 1)

@@ -16,7 +16,7 @@ from streamlet import errors
 from streamlet.tools import command as command_module
 from streamlet.tools.command import Common, command
 from streamlet.tools.main import build
-from streamlet.tools.output import Output
+from streamlet.tools.output import CommandOutput
 
 FAILURES = {
     "config": (errors.ConfigError(["a", "b"]), 2),
@@ -156,7 +156,7 @@ def test_a_config_file_that_is_not_there_is_bad_input(cli: typer.Typer) -> None:
 
 def test_security_settings_and_the_admins_own_reach_its_client() -> None:
     settings = {"security.protocol": "SSL", "admin.debug": "admin", "commit.interval.ms": "5"}
-    common = Common(None, settings, Output(as_json=False))
+    common = Common(None, settings, CommandOutput(as_json=False))
     assert common.client_config() == {"security.protocol": "ssl", "debug": "admin"}
 
 

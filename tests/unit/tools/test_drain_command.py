@@ -19,9 +19,9 @@ from streamlet.errors import ConfigError, NotFoundError, StreamletError, TimedOu
 from streamlet.state.directory import INSTANCE_LOCK, StateDirectory
 from streamlet.state.instances import InstanceFolder, InstanceRecord, instances
 from streamlet.tools.command import Common
-from streamlet.tools.drain import Drain, _find
+from streamlet.tools.drain import DrainView, _find
 from streamlet.tools.main import build
-from streamlet.tools.output import Output
+from streamlet.tools.output import CommandOutput
 
 #: Plays an instance: leaves some time after it was told to, or never.
 INSTANCE = """
@@ -69,12 +69,12 @@ def play(tmp_path: Path) -> Iterator[object]:
 
 def common() -> tuple[Common, io.StringIO]:
     out = io.StringIO()
-    return Common(None, {}, Output(True, out, io.StringIO())), out
+    return Common(None, {}, CommandOutput(True, out, io.StringIO())), out
 
 
 def drain(root: Path, wait: bool = True, timeout_ms: int | None = None) -> dict[str, object]:
     told, out = common()
-    Drain(told, _find(root, None, None), timeout_ms).run(wait)
+    DrainView(told, _find(root, None, None), timeout_ms).run(wait)
     found: dict[str, object] = json.loads(out.getvalue())
     return found
 

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from streamlet.tools.output import Output, table
+from streamlet.tools.output import CommandOutput, table
 from tests.terminals import Terminal
 
 PATH = "/var/lib/" + "/".join(f"folder-{number}" for number in range(20))
@@ -22,7 +22,7 @@ Output(as_json=False).answer({{}}, table("BROKER", "DATA", rows=[("localhost:909
 @pytest.mark.parametrize("as_note", [False, True])
 def test_a_pipe_gets_whole_paths_in_one_line(as_note: bool) -> None:
     out, err = io.StringIO(), io.StringIO()
-    output = Output(as_json=False, out=out, err=err)
+    output = CommandOutput(as_json=False, out=out, err=err)
     shown = table("BROKER", "DATA", rows=[("localhost:9092", PATH)])
     if as_note:
         output.notes(shown)
@@ -41,6 +41,6 @@ def test_a_terminal_gets_whole_paths_in_several_lines() -> None:
 
 
 def test_text_in_a_pipe_is_as_it_was() -> None:
-    output = Output(as_json=False, out=(out := io.StringIO()), err=sys.stderr)
+    output = CommandOutput(as_json=False, out=(out := io.StringIO()), err=sys.stderr)
     output.answer({}, "x" * 300 + "\nshort")
     assert out.getvalue() == "x" * 300 + "\nshort\n"

@@ -10,7 +10,7 @@ from streamlet.clock import ManualClock
 from streamlet.runtime.metrics.exposition import Exposition
 from streamlet.runtime.metrics.health import HealthLimits
 from streamlet.runtime.metrics.values import Sample, Snapshot
-from streamlet.tools.output import Output
+from streamlet.tools.output import CommandOutput
 from streamlet.tools.run_live import LiveLine, Measures
 
 
@@ -43,7 +43,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
 
 
 def test_the_workers_values_are_added_up_those_that_ended_count_with_their_records() -> None:
-    live = LiveLine(Output(as_json=False), "one")
+    live = LiveLine(CommandOutput(as_json=False), "one")
     live.take(0, snapshot(1_000, 20.4, 2, 5, 6))
     live.take(1, snapshot(500, 10.0, 1))
     assert live.text == "one: 1,500 records, 30/s, lag 11, 3 tasks"
@@ -54,7 +54,7 @@ def test_the_workers_values_are_added_up_those_that_ended_count_with_their_recor
 
 
 def test_a_terminal_shows_the_line_until_something_else_is_printed(screen: Screen) -> None:
-    output = Output(as_json=False, out=(out := io.StringIO()), err=screen)
+    output = CommandOutput(as_json=False, out=(out := io.StringIO()), err=screen)
     output.status("first")
     output.status("second" * 20)
     output.note("a note")
@@ -69,7 +69,7 @@ def test_a_terminal_shows_the_line_until_something_else_is_printed(screen: Scree
 
 
 def test_nothing_is_drawn_or_measured_for_a_pipe() -> None:
-    output = Output(as_json=False, err=(err := io.StringIO()))
+    output = CommandOutput(as_json=False, err=(err := io.StringIO()))
     live = LiveLine(output, "one")
     live.take(0, snapshot(1, 1.0, 1))
     assert err.getvalue() == ""
@@ -79,10 +79,10 @@ def test_nothing_is_drawn_or_measured_for_a_pipe() -> None:
 def test_a_terminal_or_a_port_wants_measures_and_only_the_port_has_an_endpoint(
     screen: Screen,
 ) -> None:
-    drawn = LiveLine(Output(as_json=False, err=screen), "one")
+    drawn = LiveLine(CommandOutput(as_json=False, err=screen), "one")
     assert Measures(None, drawn).wanted
     assert Measures(None, drawn).endpoint is None
-    piped = LiveLine(Output(as_json=False, err=io.StringIO()), "one")
+    piped = LiveLine(CommandOutput(as_json=False, err=io.StringIO()), "one")
     served = Exposition("app", "one", 1, limits=HealthLimits(1, 1), clock=ManualClock())
     served.address = ("localhost", 9404)
     assert Measures(served, piped).wanted
@@ -90,7 +90,7 @@ def test_a_terminal_or_a_port_wants_measures_and_only_the_port_has_an_endpoint(
 
 
 def test_events_of_workers_reach_the_line(screen: Screen) -> None:
-    measures = Measures(None, live := LiveLine(Output(as_json=False, err=screen), "one"))
+    measures = Measures(None, live := LiveLine(CommandOutput(as_json=False, err=screen), "one"))
     assert measures.event(0, snapshot(3, 1.0, 1, 2).to_event())
     assert "one: 3 records, 1/s, lag 2, 1 tasks" in screen.getvalue()
     assert not measures.event(0, {"event": "exited", "exit_code": 0})

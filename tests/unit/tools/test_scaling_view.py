@@ -12,18 +12,18 @@ from rich.console import Console, RenderableType
 from typer.testing import CliRunner
 
 from streamlet.errors import ConfigError, RefusedError
-from streamlet.scaling.plan import Move, Plan
-from streamlet.scaling.present import Instance
-from streamlet.scaling.progress import Progress, Step
+from streamlet.scaling.plan import ScaleDownPlan, TaskMove
+from streamlet.scaling.present import InstanceInfo
+from streamlet.scaling.progress import MoveProgress, Progress
 from streamlet.scaling.replace import ReplaceResult
-from streamlet.scaling.scale_down import Result
+from streamlet.scaling.scale_down import ScaleDownResult
 from streamlet.tools.command import Common
 from streamlet.tools.durations import duration_ms, timeout_ms
 from streamlet.tools.main import build
-from streamlet.tools.output import Output
+from streamlet.tools.output import CommandOutput
 from streamlet.tools.scaling_view import (
     Asking,
-    Following,
+    ProgressView,
     leaving_text,
     plan_view,
     progress_view,
@@ -34,18 +34,18 @@ from streamlet.tools.scaling_view import (
 from streamlet.types import TaskId
 
 
-def instance(name: str) -> Instance:
-    return Instance(f"process-{name}", name, (f"{name}-0",), (f"id-{name}-0",))
+def instance(name: str) -> InstanceInfo:
+    return InstanceInfo(f"process-{name}", name, (f"{name}-0",), (f"id-{name}-0",))
 
 
-PLAN = Plan(
+PLAN = ScaleDownPlan(
     (instance("h3"),),
     (instance("h1"), instance("h2")),
-    (Move(TaskId(0, 3), "h3-0", "h1-0", 1_500_000), Move(TaskId(0, 4), "h3-0", None, 0)),
+    (TaskMove(TaskId(0, 3), "h3-0", "h1-0", 1_500_000), TaskMove(TaskId(0, 4), "h3-0", None, 0)),
     2,
     75.0,
 )
-DONE = Result.of(PLAN, done=True)
+DONE = ScaleDownResult.of(PLAN, done=True)
 
 
 def shown(what: RenderableType) -> list[str]:
@@ -66,7 +66,7 @@ def test_a_plan_says_who_goes_what_moves_and_how_long() -> None:
 
 
 def test_where_nobody_stays_nothing_is_copied() -> None:
-    alone = Result.of(attrs.evolve(PLAN, staying=()), done=False)
+    alone = ScaleDownResult.of(attrs.evolve(PLAN, staying=()), done=False)
     assert shown(plan_view("flights", alone, PLAN.stateless))[1:3] == [
         "stays: nobody",
         "2 stateful tasks to stop, and 2 without state: nobody takes them over",
@@ -74,14 +74,16 @@ def test_where_nobody_stays_nothing_is_copied() -> None:
 
 
 def test_of_many_moves_some_are_shown() -> None:
-    moves = tuple(Move(TaskId(0, n), "h3-0", "h1-0", 0) for n in range(50))
-    lines = shown(plan_view("flights", Result.of(attrs.evolve(PLAN, moves=moves), done=True), 0))
+    moves = tuple(TaskMove(TaskId(0, n), "h3-0", "h1-0", 0) for n in range(50))
+    lines = shown(
+        plan_view("flights", ScaleDownResult.of(attrs.evolve(PLAN, moves=moves), done=True), 0)
+    )
     assert lines[-1] == "and 10 more; --json shows all"
     assert len(lines) == 4 + 40 + 1
 
 
 def test_nobody_has_to_leave() -> None:
-    nobody = Result((), ("h1",), (), 0.0, True)
+    nobody = ScaleDownResult((), ("h1",), (), 0.0, True)
     assert shown(plan_view("flights", nobody, 0)) == ["flights: nobody has to leave"]
     assert leaving_text(nobody, cancelled=False) == "nobody has to leave"
 
@@ -93,7 +95,7 @@ def test_how_it_ended_is_said_in_a_line() -> None:
     assert leaving_text(marked, cancelled=True) == "staying: h1, h2; still leaving: h3"
 
 
-LEARNING = Step(TaskId(0, 3), "h3-0", "h1-0", "learning", 400, 1_000, 120.0, 5.0)
+LEARNING = MoveProgress(TaskId(0, 3), "h3-0", "h1-0", "learning", 400, 1_000, 120.0, 5.0)
 
 
 def test_progress_is_a_table_of_tasks() -> None:
@@ -107,7 +109,9 @@ def test_progress_is_a_table_of_tasks() -> None:
 
 def test_on_a_low_screen_those_on_their_way_are_shown_and_the_sum() -> None:
     stages = ["active"] * 10 + ["learning"] * 3 + ["queued"] * 10
-    steps = tuple(Step(TaskId(0, n), "h3-0", "h1-0", stage) for n, stage in enumerate(stages))
+    steps = tuple(
+        MoveProgress(TaskId(0, n), "h3-0", "h1-0", stage) for n, stage in enumerate(stages)
+    )
     lines = shown(progress_view(Progress(steps, (), ("h3",)), lines=8))
     assert [line.split()[:4:3] for line in lines[1:-1]] == [
         ["0_10", "learning"],
@@ -121,8 +125,8 @@ def test_on_a_low_screen_those_on_their_way_are_shown_and_the_sum() -> None:
 
 def test_where_nobody_watches_each_change_is_a_line() -> None:
     told = io.StringIO()
-    following = Following(Output(True, io.StringIO(), told))
-    moved = Step(TaskId(0, 3), "h3-0", "h1-0", "active")
+    following = ProgressView(CommandOutput(True, io.StringIO(), told))
+    moved = MoveProgress(TaskId(0, 3), "h3-0", "h1-0", "active")
     following.show(Progress((LEARNING,), (), ("h3",)))
     following.show(Progress((attrs.evolve(LEARNING, restored=500),), (), ("h3",)))
     following.show(Progress((moved,), ("h3",), ()))
@@ -135,7 +139,7 @@ def test_where_nobody_watches_each_change_is_a_line() -> None:
 
 def asking(yes: int) -> tuple[Asking, io.StringIO]:
     told = io.StringIO()
-    return Asking(Common(None, {}, Output(True, io.StringIO(), told)), "flights", yes), told
+    return Asking(Common(None, {}, CommandOutput(True, io.StringIO(), told)), "flights", yes), told
 
 
 def test_with_nobody_to_ask_yes_is_needed() -> None:

@@ -26,8 +26,8 @@ from streamlet.group.wire import encode_assignment, encode_subscription
 from streamlet.kafka.ports import TopicInfo
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.tools.command import Common
-from streamlet.tools.output import Output
-from streamlet.tools.status import Following, look_on, look_once
+from streamlet.tools.output import CommandOutput
+from streamlet.tools.status import ControlTopicReader, look_on, look_once
 from streamlet.tools.status_view import view
 from streamlet.types import TaskId, TopicPartition
 
@@ -188,7 +188,7 @@ def test_people_see_tasks_without_a_member_and_until_when_they_wait() -> None:
     found = look(Coordinator([described("Stable", lost)]), check=True).now()
     text = text_of(found, checked=True)
     assert "unassigned: 0_1 0_2\n" in text
-    assert "violated U1: 0_1 is given to nobody (0_1)" in text
+    assert "violated U1: 0_1 is given to no member (0_1)" in text
 
 
 def test_violations_have_the_names_of_members_for_people() -> None:
@@ -234,7 +234,7 @@ class Interrupting(Coordinator):
 
 def test_watching_prints_a_document_a_line_and_outlives_a_broker_that_restarts() -> None:
     out, err = io.StringIO(), io.StringIO()
-    common = Common(None, {}, Output(True, out, err))
+    common = Common(None, {}, CommandOutput(True, out, err))
     assert look_on(common, look(Interrupting([described("Stable", MEMBER)])))
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["group"]["state"] for line in lines] == ["Stable", "Stable"]
@@ -253,7 +253,7 @@ def test_watching_waits_for_an_application_that_is_not_there_yet() -> None:
             return super().describe_group(group, timeout_ms)
 
     out, err = io.StringIO(), io.StringIO()
-    common = Common(None, {}, Output(True, out, err))
+    common = Common(None, {}, CommandOutput(True, out, err))
     late = Late([described("Dead"), described("Dead"), described("Stable", MEMBER)])
     assert look_on(common, look(late))
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
@@ -263,7 +263,7 @@ def test_watching_waits_for_an_application_that_is_not_there_yet() -> None:
 
 def test_watching_does_not_wait_for_what_is_no_application() -> None:
     foreign = described("Stable", attrs.evolve(MEMBER, metadata=b"other"))
-    common = Common(None, {}, Output(True, io.StringIO(), io.StringIO()))
+    common = Common(None, {}, CommandOutput(True, io.StringIO(), io.StringIO()))
     with pytest.raises(NotFoundError, match="a group of other clients"):
         look_on(common, look(Coordinator([foreign])), every_s=0)
 
@@ -288,7 +288,7 @@ def test_advice_is_made_of_two_looks_and_shown_with_its_reasons() -> None:
     growing.log.append(TopicPartition("flights", 0), [b"k"] * 5_000, [b"v"] * 5_000)
     out, err = io.StringIO(), io.StringIO()
     advised = attrs.evolve(look(growing, growing.log), history=deque())
-    assert look_once(Common(None, {}, Output(True, out, err)), advised, window_s=0)
+    assert look_once(Common(None, {}, CommandOutput(True, out, err)), advised, window_s=0)
     document = json.loads(out.getvalue())
     found = document["advice"]
     assert (found["current"], found["tasks"], found["most"]) == (1, 1, 1)
@@ -341,7 +341,7 @@ def test_a_control_topic_is_read_once_and_followed_from_then_on() -> None:
     source, sink, admin = MemorySource(log), MemorySink(log), MemoryAdmin(log)
     clock = ManualClock()
     topic = ControlTopic("flights", source, sink, admin, clock)
-    following = Following(topic)
+    following = ControlTopicReader(topic)
     assert following() == ControlView()  # it is not there
     log.create("flights-streamlet-control", 1)
     topic.write(Mark("process", 5))

@@ -1,4 +1,4 @@
-"""Tasks that nobody runs: who gets them at once.
+"""Unassigned tasks: gives those without an owner to members at once.
 
 State that is warm somewhere goes before balance: the best copy takes the task, whatever its holder
 has to do already, and learners put the loads right afterwards. Without any copy the emptiest takes
@@ -11,47 +11,51 @@ from collections.abc import Sequence
 
 from streamlet.assignor.claims import Ownership
 from streamlet.assignor.copies import Worth, best_first, known_lag, worth
-from streamlet.assignor.order import NOBODY, View
-from streamlet.assignor.target import Sheet, place
+from streamlet.assignor.order import ABSENT, View
+from streamlet.assignor.target import TargetAssignment, place
 from streamlet.assignor.values import Copy
 
 
-def adopt(sheet: Sheet, claims: Sequence[Ownership], tasks: Sequence[int]) -> dict[int, int]:
+def adopt(
+    assignment: TargetAssignment, claims: Sequence[Ownership], tasks: Sequence[int]
+) -> dict[int, int]:
     """Find an instance for every task without an owner; tells which copy decided, by member.
 
-    Tasks that nobody can run stay homeless.
+    Tasks that no member can run stay unassigned.
     """
-    orphans = [task for task in tasks if claims[task].owner == NOBODY]
+    unassigned = [task for task in tasks if claims[task].owner == ABSENT]
     chosen: dict[int, int] = {}
-    for task in orphans:
-        holder = best_copy(sheet, task)
-        if holder != NOBODY:
+    for task in unassigned:
+        holder = best_copy(assignment, task)
+        if holder != ABSENT:
             chosen[task] = holder
-            sheet.put(task, sheet.view.instance_of[holder])
-    place(sheet, [task for task in orphans if task not in chosen], {})
+            assignment.put(task, assignment.view.instance_of[holder])
+    place(assignment, [task for task in unassigned if task not in chosen], {})
     return chosen
 
 
-def best_copy(sheet: Sheet, task: int, *, staying: bool = False) -> int:
-    """The member whose copy is worth most and that may gain the task, or nobody.
+def best_copy(assignment: TargetAssignment, task: int, *, staying: bool = False) -> int:
+    """The member whose copy is worth most and that may gain the task, or absent.
 
     ``staying`` looks only among those that stay.
     """
-    view = sheet.view
+    view = assignment.view
     candidates = [
         (member, copy)
         for member, copy in best_first(view, task)
         if may_gain(view, member, copy)
         and (not staying or view.instances[view.instance_of[member]].stays)
     ]
-    ranked = min(candidates, key=lambda held: _rank(sheet, task, *held), default=(NOBODY, None))
+    ranked = min(
+        candidates, key=lambda held: _rank(assignment, task, *held), default=(ABSENT, None)
+    )
     return ranked[0]
 
 
 def may_gain(view: View, member: int, copy: Copy) -> bool:
     """True if the member may be given the task.
 
-    One that leaves gains nothing; but what it has just stopped it may go on with until somebody
+    One that leaves gains nothing; but what it has just stopped it may go on with until a member
     else is ready, as long as its time is not up.
     """
     instance = view.instances[view.instance_of[member]]
@@ -62,11 +66,11 @@ def may_gain(view: View, member: int, copy: Copy) -> bool:
     return worth(copy) is Worth.PREVIOUS_OWNER and in_time
 
 
-def _rank(sheet: Sheet, task: int, member: int, copy: Copy) -> tuple[int, ...]:
+def _rank(assignment: TargetAssignment, task: int, member: int, copy: Copy) -> tuple[int, ...]:
     """Copies that are ready differ little, so room decides among them; others differ by lag."""
-    instance = sheet.view.instance_of[member]
-    full = int(sheet.view.tasks[task].weight > sheet.ledger.room(instance))
-    load = sheet.ledger.relative(instance)
+    instance = assignment.view.instance_of[member]
+    full = int(assignment.view.tasks[task].weight > assignment.instance_load.room(instance))
+    load = assignment.instance_load.relative(instance)
     lag = known_lag(copy)
     if copy.ready:
         return (worth(copy), full, load, lag, member)
