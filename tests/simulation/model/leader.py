@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from streamlet.assignor.claims import Ownership, resolve
-from streamlet.assignor.order import NOBODY, View
+from streamlet.assignor.order import ABSENT, View
 from streamlet.assignor.values import Copy, GroupState, MemberState, Role, TaskInfo
 from streamlet.assignor.values import Rules as Settings
 from streamlet.types import TaskId
@@ -76,9 +76,9 @@ def plans(broker: Broker, rules: Rules, left: tuple[int, ...]) -> Iterator[tuple
     words = words_of(broker, rules)
     slots = [slot for slot, seat in enumerate(broker.seats) if seat]
     claim = _claim(words)
-    owner = NOBODY if claim.owner == NOBODY else _slot_of(words, claim.owner, broker)
+    owner = ABSENT if claim.owner == ABSENT else _slot_of(words, claim.owner, broker)
     generation = broker.generation
-    if owner == NOBODY or (claim.outright and not rules.pending_binds):
+    if owner == ABSENT or (claim.outright and not rules.pending_binds):
         for slot in slots:
             yield Plan(KEEP, slot, -1, "", generation), ""
         return
