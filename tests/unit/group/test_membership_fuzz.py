@@ -256,7 +256,7 @@ class AnyBroker:
 
     def rejoin(self):
         """Want a rebalance."""
-        self.tell(RejoinWanted("ready", told=self.chance.random() < 0.5))
+        self.tell(RejoinWanted("ready", described=self.chance.random() < 0.5))
 
     def progress(self):
         """The worker goes on."""

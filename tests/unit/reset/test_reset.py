@@ -377,7 +377,7 @@ def test_a_topology_says_which_topics_are_made_again_and_how(scene: Scene) -> No
     scene.log.create("lines", 3)
     scene.log.create("words-STORE-0000000001-changelog", 2)
     plan = scene.reset().plan()
-    made = {topic.name: topic for topic in plan.made_anew}
+    made = {topic.name: topic for topic in plan.recreated}
     (between,) = scene.topology.repartition_topics
     assert made.keys() == {COUNTS, between}
     assert made[COUNTS].partitions == 3
