@@ -355,7 +355,7 @@ class Consumer:
         return {topic: known[topic].partitions for topic in topics if topic in known}
 
     def _watch_topics(self) -> None:
-        """As the leader, rebalance when a topic has other partitions than were planned for."""
+        """Rebalance, as the leader, when a topic has other partitions than were planned for."""
         while not self._closed.wait(self.settings.metadata_max_age_ms / 1000):
             planned = dict(self._protocol.planned_for)
             if not self._follower.leads or not planned:

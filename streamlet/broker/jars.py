@@ -1,8 +1,8 @@
 """Fetches jars by their Maven coordinates, once; the only file that imports jgo.
 
 They lie in the user's cache folder, a folder per name that appears whole or not at all: it is made
-aside and renamed. A lock keeps two processes from fetching the same at once, and whoever holds it
-sweeps what a killed one left behind.
+aside and renamed. A lock keeps two processes from fetching the same at once, and the process that
+holds it sweeps what a killed one left behind.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FETCHERS = 6
 
 
 def cache_folder() -> Path:
-    """Where fetched and made files lie that can be fetched and made again."""
+    """The folder of files that can be fetched or made again."""
     return Path(user_cache_path("streamlet"))
 
 
@@ -51,7 +51,7 @@ def jars(name: str, coordinates: Sequence[str], *, transitive: bool = True) -> l
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a file lock; it falls with the process, so that a killed one blocks nobody."""
+    """Hold a file lock; it falls with the process, so that a killed one blocks no other."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

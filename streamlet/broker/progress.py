@@ -20,9 +20,9 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-#: Told the name and size in bytes of each file that begins to arrive.
+#: Called with the name and size in bytes of each file that begins to arrive.
 FileStarted: TypeAlias = Callable[[str, int], None]
-#: Told each number of bytes that came in.
+#: Called with each number of bytes that came in.
 BytesCame: TypeAlias = Callable[[int], None]
 
 

@@ -5,11 +5,11 @@ r"""Runs one Apache Kafka broker on this machine: one Java process, for as long 
     KafkaBroker() --start--> serving --stop / kill--> down (port and data kept) --start--> ...
                                 \--------- close, or the end of this process ---------> gone
 
-A broker must not outlive whoever started it, not even when that process is killed and can run no
-code. So a shell waits beside it, reading from a pipe that only we can write to: the pipe's end is
-the end of us, and then the shell kills the broker and sweeps the data folder if it was ours. (The
-kernel's death signal would be simpler, but it fires at the end of the *thread* that started the
-broker.) The shell is in the broker's process group, so the broker's number cannot be given to
+A broker must not outlive the process that started it, not even when that process is killed and can
+run no code. So a shell waits beside it, reading from a pipe that only we can write to: the pipe's
+end is the end of us, and then the shell kills the broker and sweeps the data folder if it was ours.
+(The kernel's death signal would be simpler, but it fires at the end of the *thread* that started
+the broker.) The shell is in the broker's process group, so the broker's number cannot be given to
 another process as long as the shell may use it.
 """
 
@@ -129,7 +129,7 @@ class KafkaBroker:
 
     @property
     def log_file(self) -> Path:
-        """Where the broker's own log goes."""
+        """The file of the broker's own log."""
         return self._data_dir / "broker.log"
 
     @property
@@ -150,7 +150,7 @@ class KafkaBroker:
 
     @property
     def exit_status(self) -> int | None:
-        """How it ended when it ended by itself, None while it runs and after we ended it."""
+        """The exit status when it ended by itself, None while it runs and after we ended it."""
         return None if self._process is None else self._process.poll()
 
     def start(self, *, detached: bool = False) -> KafkaBroker:
@@ -268,7 +268,7 @@ class KafkaBroker:
                 )
 
     def complaint(self) -> str:
-        """What its log says of this run from the first error on; the log's end if there is none."""
+        """The broker's log of this run from the first error on; its end if there is none."""
         text = self.log_file.read_bytes()[self._log_begins :].decode(errors="replace")
         error = _ERROR_LINE.search(text)
         said = text[error.start() :][:_LOG_BYTES] if error else text[-_LOG_BYTES:]

@@ -1,4 +1,4 @@
-"""What a Kafka broker needs on disk before its first start: settings and formatted storage.
+"""A Kafka broker's files before its first start: settings and formatted storage.
 
 Formatting is a Java program of its own and costs a start of the virtual machine. What it writes is
 one file that depends on Kafka's version only, and one small text with fresh ids; so it is run once

@@ -33,7 +33,7 @@ class Initializer(Protocol[A_co]):
     """``() -> aggregate``.
 
     A protocol instead of a ``Callable``, because type checkers look at it before they look at the
-    aggregator, whose argument can then be told.
+    aggregator, whose argument type is then known.
     """
 
     def __call__(self) -> A_co:

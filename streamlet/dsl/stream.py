@@ -114,8 +114,9 @@ class KStream(Generic[K, V]):
     def map_values(self, function: Callable[..., Any], *, value: Any = None) -> KStream[K, Any]:
         """Each value replaced by ``function(value)`` or ``function(key, value)``.
 
-        ``value`` is the type of the results, where they are written somewhere and it cannot be told
-        from the function (from its annotation, or because it is as simple as ``lambda v: v.name``).
+        ``value`` is the type of the results, where they are written somewhere and it cannot be
+        inferred from the function (from its annotation, or because it is as simple as ``lambda v:
+        v.name``).
 
         - Nulls: the function gets them as None; a result None is a null value.
         - Key, timestamp, headers: kept.
@@ -284,7 +285,7 @@ class KStream(Generic[K, V]):
     ) -> KGroupedStream[K2, V]:
         """Records gathered by ``function(key, value)``, through a repartition topic.
 
-        ``key`` and ``value`` are the types of what is written there, where they cannot be told.
+        ``key`` and ``value`` are the types of what is written there, where they cannot be inferred.
         ``name`` is that of the topic; without it, that of the store behind it.
 
         - Nulls: the function gets them as None. Records whose new key is None are left out and

@@ -120,7 +120,7 @@ class GroupProtocol(Protocol):
         ...
 
     def assign(self, run: RunAssignor) -> Mapping[str, bytes]:
-        """As the leader, make all assignments, by member id."""
+        """Make all assignments, as the leader; by member id."""
         ...
 
     def decode(self, assignment: bytes) -> Assignment:

@@ -270,7 +270,7 @@ class ControlLink:
         self._pending.clear()
 
     def _compare(self) -> None:
-        """As the leader, log once that other members would plan otherwise."""
+        """Log once, as the leader, that other members would plan otherwise."""
         roster = self._roster
         if roster is None or self._compared is self.view:
             return
@@ -285,7 +285,7 @@ class ControlLink:
         self._disagreement = found
 
     def _remove_gone(self, now_ms: int) -> None:
-        """As the leader, remove entries about members and instances that are gone for a while."""
+        """Remove, as the leader, entries about members and instances that are gone for a while."""
         roster = self._roster
         if roster is None:
             self._missing.clear()

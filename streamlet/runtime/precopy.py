@@ -42,7 +42,7 @@ class ReleaseDelays:
         self._at_ms = {task: self._at_ms.get(task, now_ms + turn_ms) for task in release}
 
     def wait_ms(self, tasks: Iterable[TaskId], now_ms: int) -> int:
-        """How long until tasks may be stopped, ms. Other releases may wait for ours."""
+        """The time until tasks may be stopped, ms. Other releases may wait for ours."""
         ours = self._at_ms.keys() & set(tasks)
         return max(self._at_ms[min(ours)] - now_ms, 0) if ours else 0
 

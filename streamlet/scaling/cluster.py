@@ -51,7 +51,7 @@ _POLL_S = 0.1
 
 @attrs.frozen
 class ApplicationInfo:
-    """What is known of an application: with a topology, sizes need no guessing."""
+    """The known facts of an application: with a topology, sizes need no guessing."""
 
     name: str
     settings: Settings
@@ -76,7 +76,7 @@ class Situation:
     """A running application at one moment. ``marks``: of instances that run, by process id."""
 
     group: GroupSnapshot
-    everybody: tuple[InstanceInfo, ...]
+    all_instances: tuple[InstanceInfo, ...]
     marks: Mapping[str, Mark]
     view: ControlView
 
@@ -108,10 +108,10 @@ class ApplicationInspector:
                 "and WRITE it"
             )
         view = self.control.read()
-        everybody = instances(group)
-        there = {one.key for one in everybody}
+        all_instances = instances(group)
+        there = {one.key for one in all_instances}
         return Situation(
-            group, everybody, {k: m for k, m in view.marks.items() if k in there}, view
+            group, all_instances, {k: m for k, m in view.marks.items() if k in there}, view
         )
 
     def _stable(self) -> GroupSnapshot:
@@ -130,7 +130,7 @@ class ApplicationInspector:
                 )
 
     def state(self, situation: Situation, marks: Mapping[str, Mark]) -> GroupState:
-        """What the assignor would be given if exactly these were marked."""
+        """The assignor's input if exactly these were marked."""
         leaving = {key: Leaving(m.since_ms, m.deadline_ms) for key, m in marks.items()}
         now_ms = self.clock.wall_ms()
         return present(situation.group, self.application.rules, now_ms, leaving)

@@ -1,4 +1,4 @@
-"""What an operator can have done, from the command line as from Python."""
+"""An operator's commands, given from the command line as from Python."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Ask: TypeAlias = Callable[[ScaleDownPlan], bool]
 
 
 def _nothing(_: Any) -> None:
-    """Nobody watches."""
+    """Ignore progress, because no caller watches."""
 
 
 @attrs.frozen
 class CommandPrompts:
-    """How a command speaks with whoever gave it; the default is to ask and to tell nobody.
+    """The questions and messages of a command; by default it asks nothing and shows nothing.
 
     ``ask`` may also raise. ``stopped`` ends a wait: what was marked stays marked.
     """
@@ -80,7 +80,7 @@ def cancel_scale_down(
 ) -> ScaleDownResult:
     """Let instances that are leaving stay after all: those named, or all of them.
 
-    What has been handed over stays where it is. Without anybody to call back nothing happens.
+    What has been handed over stays where it is. Without an instance to call back nothing happens.
 
     Raises:
         StreamletError: no mark was taken back.

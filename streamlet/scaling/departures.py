@@ -69,7 +69,7 @@ class Departures:
         return [one for one in self.leaving if one.key in self._stay | self._cut_short]
 
     def summary(self) -> str:
-        """How it ended, for people."""
+        """The end of it, for people."""
         failed = self.failed
         left = [one.name for one in self.leaving if one not in failed]
         parts = [self._line(one) for one in failed]

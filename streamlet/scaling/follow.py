@@ -32,7 +32,7 @@ Check: TypeAlias = Callable[[GroupSnapshot], None]
 
 
 def no_check(_: GroupSnapshot) -> None:
-    """Nothing more is checked."""
+    """Check nothing more."""
 
 
 @attrs.define
@@ -94,7 +94,7 @@ class ApplicationFollower:
     def _look(
         self, plan: ScaleDownPlan, departures: Departures, group: GroupSnapshot | None
     ) -> Progress | None:
-        """How far the plan is; ``group`` is None while it cannot be read."""
+        """Read the progress of the plan; ``group`` is None while it cannot be read."""
         if group is not None:
             self._group = group
         if self._group is None:
@@ -144,7 +144,7 @@ def _succeeded(departures: Departures) -> bool:
 
 
 def _stirred(group: GroupSnapshot, keys: Collection[str]) -> bool:
-    """True if any of these is still treated as leaving, or anybody learns anything."""
+    """True if any of these is still treated as leaving, or any member learns a task."""
     return any(
         member.assigned.learner
         or (member.reported.leaving is not None and member.reported.instance in keys)

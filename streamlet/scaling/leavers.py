@@ -1,4 +1,4 @@
-"""Which instances leave when only a share of them is to stay. Pure."""
+"""Chooses the instances that leave when only a share of them is to stay. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHOICES_COMPARED = 2_000
 
 @attrs.frozen
 class Burden:
-    """What of an instance's state others need when it leaves: bytes of changelog by task.
+    """The state of an instance that others need when it leaves: bytes of changelog by task.
 
     ``runs`` are the stateful tasks it runs, ``keeps`` those of which it keeps a warm copy.
     """
@@ -29,7 +29,7 @@ class Burden:
 
 
 def staying_count(instances: int, percent: float) -> int:
-    """How many of so many instances stay: the percentage rounded up, at least one."""
+    """The number of instances that stay: the percentage rounded up, at least one."""
     assert 0 < percent <= 100, percent
     return max(math.ceil(instances * Fraction(str(percent)) / 100), 1)
 
@@ -44,7 +44,7 @@ def choose_leavers(
     with the last names: ``h10`` goes before ``h9``.
 
     The choice is the best there is where no instance keeps copies, and where there are up to 2,000
-    choices; else whoever is cheapest goes first, then whoever is cheapest beside it, and so on.
+    choices; else the cheapest instance goes first, then the cheapest beside it, and so on.
 
     Args:
         burdens: every instance, those that leave already included.
@@ -94,7 +94,7 @@ class _Leaving:
         return made
 
     def more(self, name: str) -> tuple[int, int]:
-        """What is to be copied and handed over besides when this one leaves too."""
+        """The state to be copied and handed over besides when this one leaves too."""
         burden = self.burdens[name]
         left = {task: self.keepers[task] - (task in burden.keeps) for task in burden.runs}
         copied = sum(size for task, size in burden.runs.items() if not left[task])

@@ -1,8 +1,8 @@
-"""What a scale-down will do, worked out before anybody is told: pure.
+"""Plans a scale-down before any instance is marked: pure.
 
 The moves come from the assignor itself, asked what it would do with these instances marked and
 every budget wide open: the budgets decide when a task moves, hardly ever where to. What happens
-meanwhile (somebody joins, a task is late) may still change a destination.
+meanwhile (a member joins, a task is late) may still change a destination.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamlet.types import TaskId
 #: What a worker with nothing else to do restores, bytes of changelog per second:
 #: ``python -m bench restore`` gave 186,000 keys of 110 bytes on one of two cores.
 RESTORE_BYTES_PER_S = 20_000_000
-#: What it takes besides: until copying begins and everybody has left, and for each hand-over.
+#: What it takes besides: until copying begins and all have left, and for each hand-over.
 AROUND_S = 2.0
 HANDOVER_S = 0.25
 
@@ -55,7 +55,7 @@ class TaskMove:
 
 @attrs.frozen
 class ScaleDownPlan:
-    """Who leaves, who stays, what moves; ``stateless`` counts tasks that move without state."""
+    """The instances that leave and stay, and the moves; ``stateless``: moves without state."""
 
     leaving: tuple[InstanceInfo, ...]
     staying: tuple[InstanceInfo, ...]
@@ -85,7 +85,7 @@ def burdens(state: GroupState, sizes: Mapping[TaskId, int]) -> dict[str, Burden]
 
 def make_plan(
     state: GroupState,
-    everybody: Sequence[InstanceInfo],
+    all_instances: Sequence[InstanceInfo],
     sizes: Mapping[TaskId, int],
     *,
     share: float = 1.0,
@@ -95,13 +95,13 @@ def make_plan(
 
     Args:
         state: the group as it is, marks included.
-        everybody: its instances.
+        all_instances: its instances.
         sizes: bytes of each stateful task's changelogs.
         share: of its time a worker that runs tasks may spend on copies (``restore.max.share``).
         assignor: the application's own, if it has one.
     """
     leaving = {member.instance for member in state.members if member.leaving is not None}
-    names = _names(everybody)
+    names = _names(all_instances)
     running = {task: owner for task, owner in owners(state).items() if owner.instance in leaving}
     stateful = {info.task for info in state.tasks if info.stateful}
     targets = _targets(assignor(attrs.evolve(state, rules=_unbounded(state.rules))).members)
@@ -110,8 +110,8 @@ def make_plan(
         for task in sorted(running.keys() & stateful)
     ]
     return ScaleDownPlan(
-        tuple(one for one in everybody if one.key in leaving),
-        tuple(one for one in everybody if one.key not in leaving),
+        tuple(one for one in all_instances if one.key in leaving),
+        tuple(one for one in all_instances if one.key not in leaving),
         tuple(moves),
         len(running.keys() - stateful),
         estimate_s(moves, share),
@@ -119,9 +119,9 @@ def make_plan(
 
 
 def estimate_s(moves: Sequence[TaskMove], share: float) -> float:
-    """How long the moves take: members copy beside each other, each one task after another.
+    """The estimated duration of the moves: members copy in parallel, each one task after another.
 
-    The rates are those of a test machine: what is told is no promise.
+    The rates are those of a test machine: the estimate is no promise.
     """
     if not moves:
         return 0.0
@@ -134,10 +134,10 @@ def estimate_s(moves: Sequence[TaskMove], share: float) -> float:
     return AROUND_S + max(copied[to] / rate + handed[to] * HANDOVER_S for to in handed)
 
 
-def _names(everybody: Sequence[InstanceInfo]) -> dict[str, str]:
+def _names(all_instances: Sequence[InstanceInfo]) -> dict[str, str]:
     return {
         member_id: name
-        for instance in everybody
+        for instance in all_instances
         for member_id, name in zip(instance.member_ids, instance.members, strict=True)
     }
 

@@ -1,7 +1,7 @@
-"""A live group as a leader would find it if everybody joined again now; pure.
+"""A live group as a leader would find it if all members joined again now; pure.
 
-What members say of themselves is as old as the last rebalance: here they have done since what they
-were told then. A plan for what comes next starts from it.
+The members' descriptions are as old as the last rebalance: here they have carried out since what
+they were assigned then. A plan for what comes next starts from it.
 """
 
 from __future__ import annotations
@@ -70,29 +70,29 @@ def present(
 
 
 def _copies(member: MemberSnapshot, state: MemberState, generation: int) -> dict[TaskId, Copy]:
-    """What the member has now, as it would say it."""
-    told = member.assigned
-    given_up = told.release.keys() | told.revoke
+    """The copies of the member as it would describe them now."""
+    assigned = member.assigned
+    given_up = assigned.release.keys() | assigned.revoke
     copies = {
         task: attrs.evolve(copy, role=Role.DORMANT, generation=-1, ready=False)
         for task, copy in state.copies.items()
         if copy.role not in (Role.ACTIVE, Role.PENDING) or task in given_up
     }
-    for task in told.standby:
+    for task in assigned.standby:
         before = state.copies.get(task)
         behind = before is not None and before.role is Role.STANDBY and not before.ready
         copies[task] = Copy(Role.STANDBY, ready=not behind, lag=before.lag if before else 0)
-    for task in told.learner:
+    for task in assigned.learner:
         before = state.copies.get(task)
         ready = before is not None and before.role is Role.LEARNER and before.ready
         copies[task] = Copy(Role.LEARNER, ready=ready, lag=before.lag if before else None)
-    for task in told.active | told.pending.keys():
+    for task in assigned.active | assigned.pending.keys():
         copies[task] = Copy(Role.ACTIVE, generation)
     return copies
 
 
 def owners(state: GroupState) -> dict[TaskId, MemberState]:
-    """Who runs each task."""
+    """The member that runs each task."""
     return {
         task: member
         for member in state.members

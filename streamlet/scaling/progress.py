@@ -1,4 +1,4 @@
-"""How far a scale-down is, from what the group and its members say: pure.
+"""The progress of a scale-down, from the reports of the group and its members: pure.
 
 Members say in the control topic what they do; a member that says nothing yet is taken at what it
 was assigned. A task is on its way through these stages: ``queued``, ``learning``, ``ready``,
@@ -70,7 +70,7 @@ class Progress:
 
     @property
     def done(self) -> bool:
-        """True if nobody is leaving any more."""
+        """True if no instance is leaving any more."""
         return not self.leaving
 
     @property
@@ -80,7 +80,7 @@ class Progress:
 
 
 def progress(plan: ScaleDownPlan, group: GroupSnapshot, view: ControlView) -> Progress:
-    """How far the plan is.
+    """Compute the progress of the plan.
 
     Args:
         plan: what was planned.
@@ -88,11 +88,11 @@ def progress(plan: ScaleDownPlan, group: GroupSnapshot, view: ControlView) -> Pr
         view: the control topic.
     """
     going = {one.key for one in plan.leaving}
-    said, told = _said(view, going), _told(group, going)
+    reported, assigned = _reported(view, going), _assigned(group, going)
     steps = []
     for move in plan.moves:
         nothing: _Found = (move.target, QUEUED, None)
-        steps.append(_step(move, said.get(move.task) or told.get(move.task) or nothing))
+        steps.append(_step(move, reported.get(move.task) or assigned.get(move.task) or nothing))
     left = departed(plan.leaving, group, view)
     return Progress(
         tuple(steps),
@@ -105,8 +105,8 @@ def progress(plan: ScaleDownPlan, group: GroupSnapshot, view: ControlView) -> Pr
 _Found: TypeAlias = tuple[str | None, str, TaskProgress | None]
 
 
-def _said(view: ControlView, going: Set[str]) -> dict[TaskId, _Found]:
-    """What stayers say of tasks; where several have a task, the furthest counts."""
+def _reported(view: ControlView, going: Set[str]) -> dict[TaskId, _Found]:
+    """The stayers' reports on tasks; where several have a task, the furthest counts."""
     found = [
         (_ORDER.index(stage), member.member, task)
         for member in view.progress.values()
@@ -118,8 +118,8 @@ def _said(view: ControlView, going: Set[str]) -> dict[TaskId, _Found]:
     return {TaskId.parse(task.task): (name, _ORDER[stage], task) for stage, name, task in found}
 
 
-def _told(group: GroupSnapshot, going: Set[str]) -> dict[TaskId, _Found]:
-    """What stayers were assigned, likewise."""
+def _assigned(group: GroupSnapshot, going: Set[str]) -> dict[TaskId, _Found]:
+    """The stayers' assignments, likewise."""
     stages = {Role.LEARNER: "learning", Role.PENDING: "ordered", Role.ACTIVE: ACTIVE}
     return {
         task: (member.name, stage, None)

@@ -22,7 +22,7 @@ _LOOK_S = 0.5
 
 @attrs.frozen
 class Replacement:
-    """Who comes and who goes. ``join_timeout_ms``: how long the new ones are waited for."""
+    """The old and the new instances. ``join_timeout_ms``: how long the new ones are waited for."""
 
     old: tuple[str, ...]
     new: tuple[str, ...]
@@ -68,10 +68,10 @@ class Replacement:
                 )
 
     def _to_come(self, situation: Situation) -> list[str]:
-        find(situation.everybody, self.old)
-        missing = lacking(self.new, situation.everybody)
+        find(situation.all_instances, self.old)
+        missing = lacking(self.new, situation.all_instances)
         if not missing:
-            new = find(situation.everybody, self.new)
+            new = find(situation.all_instances, self.new)
             going = [one.name for one in new if one.key in situation.marks]
             if going:
                 raise RefusedError(f"{', '.join(going)} is to leave itself; nothing was marked")
@@ -86,7 +86,7 @@ class Replacement:
     def checked(
         self, cluster: ApplicationInspector, plan: ScaleDownPlan, follower: ApplicationFollower
     ) -> ReplaceResult:
-        """What came of it, once nothing moves any more."""
+        """The result, once nothing moves any more."""
         calm = follower.until_calm(())
         found = _status(cluster, check=True)
         running = _actives(found)
@@ -105,7 +105,7 @@ class Replacement:
     def given_up(
         self, cluster: ApplicationInspector, plan: ScaleDownPlan, lost: SuccessorLostError
     ) -> ReplaceResult:
-        """What came of it where a new instance was lost: the old ones stay."""
+        """The result where a new instance was lost: the old ones stay."""
         ours = [one for one in plan.leaving if {one.name, one.key} & {*self.old}]
         kept = [one for one in ours if one.key in lost.there]
         if kept:
@@ -119,7 +119,7 @@ class Replacement:
 
 @attrs.frozen
 class ReplaceResult:
-    """How a swap ended.
+    """The result of a swap.
 
     ``tasks`` that each new instance runs, and what a check found wrong. ``problem``: why the new
     ones did not take over; then ``tasks`` are those of all instances.
@@ -136,7 +136,7 @@ class ReplaceResult:
 
     @classmethod
     def of(cls, wanted: Replacement, plan: ScaleDownPlan, *, done: bool) -> ReplaceResult:
-        """What became of a plan."""
+        """Make the result of a plan."""
         moves = tuple(move.as_dict() for move in plan.moves)
         return cls(wanted.old, wanted.new, moves, round(plan.estimate_s, 1), done)
 
@@ -167,7 +167,7 @@ def _status(cluster: ApplicationInspector, *, check: bool) -> dict[str, Any]:
 
 
 def _actives(document: dict[str, Any]) -> dict[str, int]:
-    """How many tasks each instance runs."""
+    """The number of tasks that each instance runs."""
     return {
         one["name"]: sum(
             task["role"] in ("active", "pending")

@@ -1,7 +1,7 @@
 """Scaling an application down: plan, mark, follow; and taking marks back.
 
 Marks are all that is done here. The members read them, hand their tasks over and leave by
-themselves, so nothing depends on whoever wrote the marks from then on.
+themselves, so nothing depends on the command that wrote the marks from then on.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from streamlet.errors import (
 from streamlet.scaling.cluster import ApplicationInspector, Situation
 from streamlet.scaling.plan import ScaleDownPlan, burdens, make_plan
 from streamlet.scaling.present import InstanceInfo
-from streamlet.scaling.selection import by_percent, check_percent, check_somebody_stays, find
+from streamlet.scaling.selection import by_percent, check_percent, check_some_stay, find
 from streamlet.scaling.turn import our_turn
 from streamlet.types import TaskId
 
 
 @attrs.frozen
 class ScaleDownRequest:
-    """What is asked for.
+    """The request of a command.
 
     ``timeout_ms``: None is as each instance's ``scale.down.timeout.ms`` says, ``math.inf`` none.
     ``successors`` are the instances without which those named are to stay.
@@ -55,7 +55,7 @@ class ScaleDownRequest:
 
 @attrs.frozen
 class ScaleDownResult:
-    """How a command ended; ``done``: everybody who was to leave has left."""
+    """The result of a command; ``done``: all that were to leave have left."""
 
     leaving: tuple[str, ...]
     staying: tuple[str, ...]
@@ -65,7 +65,7 @@ class ScaleDownResult:
 
     @classmethod
     def of(cls, plan: ScaleDownPlan, *, done: bool) -> ScaleDownResult:
-        """What became of a plan."""
+        """Make the result of a plan."""
         return cls(
             leaving=tuple(one.name for one in plan.leaving),
             staying=tuple(one.name for one in plan.staying),
@@ -95,28 +95,29 @@ class ScaleDown:
     _sizes: Mapping[TaskId, int] = attrs.field(init=False, factory=dict)
 
     def plan(self) -> ScaleDownPlan:
-        """Who would leave and what would move; nothing is marked.
+        """Plan who leaves and what moves; nothing is marked.
 
         Raises:
             NotFoundError: no such application or instance, or it is not running.
-            RefusedError: nobody would stay, or another scale-down is under way.
+            RefusedError: no instance would stay, or another scale-down is under way.
             TimedOutError: the group goes on rebalancing.
             BrokerError: the broker does not answer, or refuses.
         """
         self.wanted.check()
         situation = self.cluster.situation()
-        find(situation.everybody, self.wanted.names)
+        find(situation.all_instances, self.wanted.names)
         self._sizes = self.cluster.sizes(situation)
         return self._plan(situation)
 
     def mark(self, plan: ScaleDownPlan) -> ScaleDownPlan:
         """Mark those that are to leave; the plan as it is now.
 
-        Whoever is marked already stays marked as it is, unless there is another time limit. If the
-        group changed since the plan was made so that others would leave, nothing is marked.
+        An instance that is marked already stays marked as it is, unless there is another time
+        limit. If the group changed since the plan was made so that others would leave, nothing is
+        marked.
 
         Raises:
-            RefusedError: the group changed, another command is at it, or we were told to stop.
+            RefusedError: the group changed, another command is at it, or we were stopped.
             BrokerError: the broker does not answer, or refuses.
             DeliveryError: the marks were not taken.
         """
@@ -124,7 +125,7 @@ class ScaleDown:
         if not plan.leaving:
             return plan
         if cluster.stopped.is_set():
-            raise RefusedError("stopped before anybody was marked")
+            raise RefusedError("stopped before an instance was marked")
         with our_turn(cluster.control, cluster.clock, "scale-down", cluster.stopped):
             situation = cluster.situation()
             now = self._plan(situation)
@@ -140,10 +141,10 @@ class ScaleDown:
 
     def _mark(self, situation: Situation, leaving: Sequence[InstanceInfo]) -> None:
         """Write marks; in our turn. Of marks that are there only what was asked for changes."""
-        wanted, everybody = self.wanted, situation.everybody
+        wanted, all_instances = self.wanted, situation.all_instances
         now_ms = self.cluster.clock.wall_ms()
-        named = find(everybody, wanted.names)
-        successors = tuple(one.key for one in find(everybody, wanted.successors))
+        named = find(all_instances, wanted.names)
+        successors = tuple(one.key for one in find(all_instances, wanted.successors))
         marks = []
         for one in leaving:
             before = situation.marks.get(one.key)
@@ -161,16 +162,16 @@ class ScaleDown:
 
     def _plan(self, situation: Situation) -> ScaleDownPlan:
         leaving = self._chosen(situation)
-        check_somebody_stays(situation.everybody, leaving, asked_twice=self.wanted.asked_twice)
+        check_some_stay(situation.all_instances, leaving, asked_twice=self.wanted.asked_twice)
         return plan_for(self.cluster, situation, leaving, self._sizes)
 
     def _chosen(self, situation: Situation) -> Collection[str]:
         if self.wanted.percent is None:
-            named = find(situation.everybody, self.wanted.names)
+            named = find(situation.all_instances, self.wanted.names)
             return {*situation.marks, *(one.key for one in named)}
         state = self.cluster.state(situation, {})
         return by_percent(
-            situation.everybody,
+            situation.all_instances,
             burdens(state, self._sizes),
             self.wanted.percent,
             situation.marks.keys(),
@@ -188,7 +189,7 @@ def plan_for(
     marks = {key: situation.marks.get(key, Mark(key, now_ms)) for key in leaving}
     return make_plan(
         cluster.state(situation, marks),
-        situation.everybody,
+        situation.all_instances,
         sizes,
         share=cluster.application.settings.restore_max_share,
         assignor=cluster.application.assignor,
@@ -209,17 +210,17 @@ def cancel(
         DeliveryError: the topic did not take it.
     """
     # Before anything is written: a broker may make a topic for whatever name is written to.
-    find(cluster.situation().everybody, names)
+    find(cluster.situation().all_instances, names)
     with our_turn(cluster.control, cluster.clock, "cancelling a scale-down", cluster.stopped):
         situation = cluster.situation()
-        meant = find(situation.everybody, names) if names else situation.everybody
+        meant = find(situation.all_instances, names) if names else situation.all_instances
         back = tuple(one for one in meant if one.key in situation.marks)
         cluster.control.remove(*(place_of(situation.marks[one.key]) for one in back))
         cluster.control.flush()
     left = situation.marks.keys() - {one.key for one in back}
     result = ScaleDownResult(
-        tuple(one.name for one in situation.everybody if one.key in left),
-        tuple(one.name for one in situation.everybody if one.key not in left),
+        tuple(one.name for one in situation.all_instances if one.key in left),
+        tuple(one.name for one in situation.all_instances if one.key not in left),
         (),
         0.0,
         not back,

@@ -1,7 +1,7 @@
-"""Whom a command means, and whether it may be done: pure.
+"""Resolves the instances that a command names, and checks whether it may be done: pure.
 
-Nothing is marked before everything here has been said; so a name that nobody bears, or a percentage
-that cannot be, marks nobody.
+Nothing is marked before everything here has been said; so an unknown name, or a percentage
+that cannot be, marks no instance.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ def check_percent(percent: float) -> float:
     return percent
 
 
-def find(everybody: Sequence[InstanceInfo], names: Iterable[str]) -> tuple[InstanceInfo, ...]:
+def find(all_instances: Sequence[InstanceInfo], names: Iterable[str]) -> tuple[InstanceInfo, ...]:
     """The instances of these names, each once; a process id serves as a name.
 
     Raises:
-        NotFoundError: a name that nobody bears.
+        NotFoundError: a name that no instance bears.
         RefusedError: a name that several bear.
     """
     found: dict[str, InstanceInfo] = {}
     unknown: list[str] = []
     for name in dict.fromkeys(names):
-        alike = [one for one in everybody if name in (one.name, one.key)]
+        alike = [one for one in all_instances if name in (one.name, one.key)]
         if len(alike) > 1:
             raise RefusedError(
                 f"{len(alike)} instances are called {name}; say which one by its process id: "
@@ -47,7 +47,7 @@ def find(everybody: Sequence[InstanceInfo], names: Iterable[str]) -> tuple[Insta
         else:
             unknown.append(name)
     if unknown:
-        there = ", ".join(in_order(one.name for one in everybody)) or "none"
+        there = ", ".join(in_order(one.name for one in all_instances)) or "none"
         raise NotFoundError(
             f"no instance is called {' or '.join(name or repr('') for name in unknown)}; "
             f"those that run are: {there}. Nothing was changed"
@@ -56,7 +56,7 @@ def find(everybody: Sequence[InstanceInfo], names: Iterable[str]) -> tuple[Insta
 
 
 def by_percent(
-    everybody: Sequence[InstanceInfo],
+    all_instances: Sequence[InstanceInfo],
     burdens: Mapping[str, Burden],
     percent: float,
     marked: Collection[str],
@@ -64,37 +64,37 @@ def by_percent(
     """Process ids of all that are to leave so that ``percent`` of the instances stay.
 
     Those that bear a mark count as instances that are there and leave. So the same command given
-    again marks nobody; and as the share would be one of what is left by then, another share has
-    to wait until they are gone.
+    again marks no instance; and as the share would be one of what is left by then, another share
+    has to wait until they are gone.
 
     Raises:
         RefusedError: some are leaving already and more would have to.
     """
-    by_name = {_sort_name(one): burdens.get(one.key, Burden()) for one in everybody}
-    keys = {_sort_name(one): one.key for one in everybody}
-    going = [_sort_name(one) for one in everybody if one.key in marked]
+    by_name = {_sort_name(one): burdens.get(one.key, Burden()) for one in all_instances}
+    keys = {_sort_name(one): one.key for one in all_instances}
+    going = [_sort_name(one) for one in all_instances if one.key in marked]
     chosen = [keys[name] for name in choose_leavers(by_name, percent, going)]
     if going and len(chosen) > len(going):
-        names = in_order(one.name for one in everybody if one.key in marked)
+        names = in_order(one.name for one in all_instances if one.key in marked)
         raise RefusedError(
             f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} leaving already: "
-            f"{percent:g} % would be of {len(everybody)} instances. Wait until they have left, "
+            f"{percent:g} % would be of {len(all_instances)} instances. Wait until they have left, "
             "cancel, or say by --name who leaves besides"
         )
     return chosen
 
 
-def check_somebody_stays(
-    everybody: Sequence[InstanceInfo], leaving: Collection[str], *, asked_twice: bool
+def check_some_stay(
+    all_instances: Sequence[InstanceInfo], leaving: Collection[str], *, asked_twice: bool
 ) -> None:
-    """Look whether anybody would be left.
+    """Check that some instance would stay.
 
     Raises:
-        RefusedError: nobody would, and that was asked for only once.
+        RefusedError: none would, and that was asked for only once.
     """
-    if not asked_twice and all(one.key in leaving for one in everybody):
+    if not asked_twice and all(one.key in leaving for one in all_instances):
         raise RefusedError(
-            f"all {len(everybody)} instances would leave and nobody would go on; nothing was "
+            f"all {len(all_instances)} instances would leave and none would go on; nothing was "
             "marked. If that is what you want, ask twice: --yes --yes"
         )
 

@@ -1,7 +1,7 @@
-"""How much state each task has, as far as it can be told from outside; pure.
+"""The sizes of tasks' states, as far as they can be seen from outside; pure.
 
 A command given only the application's id knows no topology. But every commit names the changelogs
-of its task, and who committed; so it can be told which changelogs belong to which subtopology.
+of its task, and its owner; so it is known which changelogs belong to which subtopology.
 """
 
 from __future__ import annotations

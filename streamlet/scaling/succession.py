@@ -56,21 +56,21 @@ class Succession:
         Raises:
             SuccessorLostError: a new instance has been gone for longer than it is waited for.
         """
-        everybody = instances(group)
-        missing = lacking(self.new, everybody)
+        all_instances = instances(group)
+        missing = lacking(self.new, all_instances)
         if missing != self._missing:
-            self._changed(missing, _of(everybody, self.old))
+            self._changed(missing, _of(all_instances, self.old))
         if missing:
-            self._check_time(missing, everybody)
+            self._check_time(missing, all_instances)
             return
-        keys = frozenset(one.key for one in _of(everybody, self.new))
+        keys = frozenset(one.key for one in _of(all_instances, self.new))
         if self._keys and keys != self._keys:
-            self._mark_again(_of(everybody, self.old))
+            self._mark_again(_of(all_instances, self.old))
         self._keys = keys
 
     def _changed(self, missing: list[str], old: Sequence[InstanceInfo]) -> None:
         if missing:
-            stay = ", ".join(one.name for one in old) or "nobody"
+            stay = ", ".join(one.name for one in old) or "none"
             self.note(f"{are(missing)} gone; {stay} keeps what it has until all are back")
         else:
             self.note(f"{are(self._missing)} back")
@@ -78,11 +78,11 @@ class Succession:
             self._since_ms = self.cluster.clock.now_ms()
         self._missing = missing
 
-    def _check_time(self, missing: list[str], everybody: Sequence[InstanceInfo]) -> None:
+    def _check_time(self, missing: list[str], all_instances: Sequence[InstanceInfo]) -> None:
         now_ms = self.cluster.clock.now_ms()
         late = self.until_ms is not None and now_ms > self.until_ms
         if late or now_ms - self._since_ms > self.patience_ms:
-            there = frozenset(one.key for one in everybody)
+            there = frozenset(one.key for one in all_instances)
             raise SuccessorLostError(f"{are(missing)} gone and did not come back in time", there)
 
     def _mark_again(self, old: Sequence[InstanceInfo]) -> None:
@@ -93,9 +93,9 @@ class Succession:
             command.mark(command.plan())
 
 
-def lacking(names: Sequence[str], everybody: Sequence[InstanceInfo]) -> list[str]:
+def lacking(names: Sequence[str], all_instances: Sequence[InstanceInfo]) -> list[str]:
     """Those of the names that none of the instances bears."""
-    there = {name for one in everybody for name in (one.name, one.key)}
+    there = {name for one in all_instances for name in (one.name, one.key)}
     return in_order({*names} - there)
 
 
@@ -104,5 +104,5 @@ def are(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
-def _of(everybody: Sequence[InstanceInfo], names: Sequence[str]) -> list[InstanceInfo]:
-    return [one for one in everybody if one.name in names or one.key in names]
+def _of(all_instances: Sequence[InstanceInfo], names: Sequence[str]) -> list[InstanceInfo]:
+    return [one for one in all_instances if one.name in names or one.key in names]

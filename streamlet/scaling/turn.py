@@ -37,7 +37,7 @@ def our_turn(
     What the block queued and could not deliver is not delivered any more when it has ended.
 
     Raises:
-        RefusedError: others took too long, or we were told to stop.
+        RefusedError: others took too long, or we were stopped.
         BrokerError: the control topic cannot be read.
         DeliveryError: it cannot be written.
     """

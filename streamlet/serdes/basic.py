@@ -47,7 +47,7 @@ def integer() -> Serde[int]:
     """Eight bytes, big-endian, two's complement. Kafka: LongSerde.
 
     Range scans compare bytes, and in this format every negative number sorts behind every positive
-    one. It is kept because Java reads and writes the same topics; whoever scans over negative keys
+    one. It is kept because Java reads and writes the same topics; a scan over negative keys
     needs two scans. Numbers beyond 64 bits are an error.
     """
 

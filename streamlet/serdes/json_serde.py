@@ -214,7 +214,7 @@ def _is_frozen(part: kinds.Type) -> bool:
 
 
 def accepted_types(of: Any) -> frozenset[type]:
-    """The exact types of values that may be written as ``of``; empty if that cannot be told.
+    """The exact types of values that may be written as ``of``; empty if they are not known.
 
     A subclass is not accepted: it would come back as its base.
     """

@@ -44,7 +44,7 @@ class Serde(Generic[T]):
     ``exact`` is the Python type that ``decode`` always returns if two values of that type are equal
     exactly when their bytes are equal (str, int and bytes only): such a value can stand for its
     bytes as a key of a dict. ``immutable`` means that a value cannot change in place, so that
-    nobody needs to copy it. ``accepts`` are the only types that ``encode`` takes; empty means any.
+    no copy is needed. ``accepts`` are the only types that ``encode`` takes; empty means any.
     ``shortest`` are the fewest bytes that ``decode`` takes; None where they are not known.
 
     ``encode_all`` and ``decode_all`` are the fast way for a whole column without None. They may

@@ -174,7 +174,7 @@ class AggregateRows:
 
 
 def outputs_of(folds: Sequence[Fold], rows: pa.RecordBatch) -> Iterator[Output]:
-    """What is written of aggregates.
+    """The outputs written of aggregates.
 
     Raises:
         StateError: a number has outgrown Spark SQL.

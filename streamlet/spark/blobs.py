@@ -51,7 +51,7 @@ def blob(rows: pa.RecordBatch, first: int | None = None) -> bytes:
 
 
 def rows_of(packed: bytes) -> pa.RecordBatch:
-    """What was packed, without a copy."""
+    """The packed rows, without a copy."""
     return pa.ipc.open_stream(pa.py_buffer(packed)).read_next_batch()
 
 

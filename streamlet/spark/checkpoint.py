@@ -2,7 +2,8 @@
 
 Tasks find their state by groups that follow from the topology and the partition counts. If either
 changes, a task would find nothing, or keys would be looked for in another task, and counting would
-begin anew without a word. Nor can a task go on with what Spark SQL aggregated, or the other way.
+start again without a message. Nor can a task go on with what Spark SQL aggregated, or the other
+way.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _FILE = "streamlet.json"
 def described(
     topology: Topology, laid_out: SparkPlan, aggregations: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """What must stay as it is while a checkpoint lives; ``aggregations`` are Spark SQL's."""
+    """The facts that must stay while a checkpoint lives; ``aggregations`` are Spark SQL's."""
     return {
         "application": topology.application,
         "subtopologies": {str(part.id): part.hash.hex() for part in topology.subtopologies},
@@ -36,7 +37,7 @@ def described(
 
 
 def begun(spark: SparkSession, checkpoint: str) -> Aggregations | None:
-    """Who does the aggregations in a checkpoint; None if it is a new one."""
+    """The engine of the aggregations in a checkpoint; None if it is a new one."""
     was = _read(spark, checkpoint)
     return None if was is None else "sql" if was.get("aggregations") else "tasks"
 

@@ -1,4 +1,4 @@
-"""What runs in front of Spark's aggregation: the tasks up to it, and partial aggregates of a range.
+"""The tasks in front of Spark's aggregation, and the partial aggregates of a range.
 
 The tasks are those of a native run with an operator in the aggregation's place that adds records up
 and lets nothing through. What they write to a repartition topic is processed at once, or not even
@@ -125,7 +125,7 @@ class Folder:
         return task
 
     def _moved(self, output: Output) -> PartitionBatch:
-        """What was written to a repartition topic as its reader takes it."""
+        """The records of a repartition topic, as its reader takes them."""
         first = self._inside.get(output.topic, 0)
         self._inside[output.topic] = first + len(output.keys)
         offsets = range(first, first + len(output.keys))

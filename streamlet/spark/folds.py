@@ -47,8 +47,8 @@ class Slot:
     of: Function | None = None
 
     @property
-    def told(self) -> str:
-        """What it is."""
+    def text(self) -> str:
+        """The slot as text."""
         return self.kind if self.of is None else f"{self.kind} {self.values.__name__}"
 
     @property
@@ -71,9 +71,9 @@ class Fold:
     sinks: tuple[SinkNode, ...]
 
     @property
-    def told(self) -> str:
-        """What it is, in a line; a checkpoint keeps it."""
-        kinds = [one.told for one in self]
+    def text(self) -> str:
+        """The aggregation in a line; a checkpoint keeps it."""
+        kinds = [one.text for one in self]
         if self.names is None:
             return kinds[0]
         return ", ".join(f"{name}: {kind}" for name, kind in zip(self.names, kinds, strict=True))
@@ -161,7 +161,7 @@ def _slot(node: ProcessorNode, one: Aggregation, made: MadeOf) -> Slot:
 
 
 def _sinks(part: Subtopology, node: ProcessorNode, key: Serde[Any]) -> tuple[SinkNode, ...]:
-    """What writes its results, and nothing may be between that sees every update."""
+    """The sinks of its results, if nothing between sees every update."""
     found: list[SinkNode] = []
     waiting = list(part.children(node.name))
     while waiting:
@@ -199,7 +199,7 @@ class Storeless:
     application = ""
 
     def store(self, name: str) -> None:
-        """There is none."""
+        """Raise: there is no store."""
 
     def dropped(self, operator: str, count: int) -> None:
-        """Nothing runs."""
+        """Do nothing: no task runs."""

@@ -52,7 +52,7 @@ def start_jvm(settings: Mapping[str, str]) -> None:
 
 
 def is_noise(line: bytes) -> bool:
-    """True if nobody misses this line."""
+    """True if the line is noise."""
     return _NOISE.match(line) is not None
 
 

@@ -36,7 +36,7 @@ class Latest:
                 held[place] = record
 
     def outputs(self) -> list[Output]:
-        """What is left, in the order of its records."""
+        """The outputs that are left, in the order of their records."""
         left = []
         for topic, held in self._topics.items():
             values, timestamps, partitions, headers = map(list, zip(*held.values(), strict=True))

@@ -49,7 +49,7 @@ class QueryMetrics:
         self._state.set(one.state_bytes)
 
     def registry(self) -> CollectorRegistry:
-        """What is exposed."""
+        """The registry that is exposed."""
         return self._registry
 
     def alive(self) -> dict[str, Any]:

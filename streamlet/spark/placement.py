@@ -1,4 +1,4 @@
-"""Which number goes where: Kafka's partition of a key, Spark's shuffle partition of a group.
+"""The numbers that place records: Kafka's partition of a key, Spark's shuffle partition.
 
 Spark groups by an int and hashes it, and hashes of small numbers are as uneven as dice: partitions
 0 and 1 of a topic land on the same one of two shuffle partitions. So every task gets a number whose
@@ -44,7 +44,7 @@ def groups(count: int) -> list[int]:
 
 
 def shuffle_partitions(tasks: int, cores: int) -> int:
-    """How many shuffle partitions a stage of so many tasks should have.
+    """The number of shuffle partitions that a stage of so many tasks should have.
 
     No more than there are cores, for each costs time in every batch, and no more than it takes to
     give none more tasks than another must have anyway.
@@ -55,7 +55,7 @@ def shuffle_partitions(tasks: int, cores: int) -> int:
 
 
 def spark_hash(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What Spark's ``hash()`` makes of ints: murmur3 of 32 bits, signed."""
+    """Spark's ``hash()`` of ints: murmur3 of 32 bits, signed."""
     import numpy as np
 
     low = np.uint64(0xFFFFFFFF)
@@ -78,7 +78,7 @@ def spark_hash(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @lru_cache(_KEYS_REMEMBERED)
 def key_hash(key: bytes) -> int:
-    """What Java's default partitioner makes of a key: murmur2, made positive.
+    """The hash of a key by Java's default partitioner: murmur2, made positive.
 
     Remembered, because it takes Python some microseconds and a batch has its keys many times.
     """

@@ -84,7 +84,7 @@ class SparkPlan:
         if where.partition >= count:
             raise StateError(
                 f"{where.topic} had {count} partitions when the query was planned and now has a "
-                f"partition {where.partition}: the query must begin anew, with a new checkpoint"
+                f"partition {where.partition}: the query must start again, with a new checkpoint"
             )
 
 

@@ -32,7 +32,7 @@ Aggregations = Literal["sql", "tasks"]
 
 @attrs.frozen
 class QueryRequest:
-    """What is to come out, and how."""
+    """The requested output, and how it is made."""
 
     output: OutputKind = "updates"
     aggregations: Aggregations | None = None
@@ -60,12 +60,12 @@ class Prepared:
 
     @property
     def aggregations(self) -> dict[str, str]:
-        """What Spark SQL aggregates, by operator."""
-        return {fold.node.name: fold.told for fold in self.folds}
+        """The aggregations of Spark SQL, by operator."""
+        return {fold.node.name: fold.text for fold in self.folds}
 
     @property
-    def told(self) -> str:
-        """Who does the aggregations, in a line."""
+    def text(self) -> str:
+        """The engine of the aggregations, in a line."""
         name = self.topology.application
         if not self.folds:
             return f"{name}: Spark SQL aggregates nothing, all is done by tasks: {self.reason}"
@@ -75,7 +75,7 @@ class Prepared:
 
 @attrs.frozen
 class Where:
-    """What was said about Kafka beside the application's settings."""
+    """The Kafka settings given beside the application's own."""
 
     bootstrap_servers: str | None = None
     settings: Settings | None = None

@@ -25,7 +25,7 @@ from streamlet.types import TaskId
 _PackedRow = Row(*Packed._fields)
 
 #: Runners of this worker process by query and stage; it outlives the processors, which Spark makes
-#: anew for every batch.
+#: again for every batch.
 _RUNNERS: dict[tuple[str, int], tuple[SparkPlan, Runner]] = {}
 
 #: A test run has many queries, and a worker serves all of them.
@@ -34,7 +34,7 @@ _QUERIES_KEPT = 8
 
 @attrs.frozen
 class Options:
-    """How a stage runs beside what it runs."""
+    """The options of a stage beside its topology."""
 
     limits: SegmentLimits = attrs.field(factory=SegmentLimits)
     #: Write only the last record per topic and key of a batch.
@@ -73,7 +73,7 @@ class StageProcessor(StatefulProcessor):
             yield _PackedRow(*row) if task is not None else _PackedRow(*self._readdressed(row))
 
     def close(self) -> None:
-        """Nothing to free: stores outlive the batch."""
+        """Do nothing: stores outlive the batch."""
 
     def _run(self, task: TaskId, rows: list[Packed]) -> Iterator[Packed]:
         sender = Sender(self._plan, self._stage + 1, str(task))

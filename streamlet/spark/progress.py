@@ -1,4 +1,4 @@
-"""How a query gets on, in our words: of each micro-batch what was read, how long, what is left."""
+"""The progress of a query, per micro-batch: what was read, how long, what is left."""
 
 from __future__ import annotations
 

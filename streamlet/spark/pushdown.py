@@ -125,7 +125,7 @@ class _Typed:
 
 @attrs.frozen(eq=False)
 class _Reader:
-    """How a column of bytes is read: when that is sure, as a whole, and by name."""
+    """The way to read a column of bytes: as a whole, and by name."""
 
     valid: SqlColumn
     whole: _Typed | None

@@ -61,7 +61,7 @@ class PythonKafka(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``format()`` is given."""
+        """The name given to ``format()``."""
         return FORMAT
 
     def schema(self) -> str:
@@ -83,7 +83,7 @@ class PythonKafka(DataSource):
 
 @attrs.frozen
 class Clients:
-    """How to reach Kafka: librdkafka's settings for each kind of client."""
+    """The settings to reach Kafka: librdkafka's, for each kind of client."""
 
     bootstrap_servers: str
     consumer: Mapping[str, Any] = attrs.field(factory=dict)
@@ -148,7 +148,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last: Ends | None = None
 
     def initialOffset(self) -> Ends:
-        """Where a query without a checkpoint begins."""
+        """The offsets at which a query without a checkpoint begins."""
         first, last = self._ask("start"), self._ask("end")
         return {
             topic: {
@@ -159,7 +159,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What one micro-batch reads at most."""
+        """The limit of one micro-batch."""
         most = self._given.get("most")
         return ReadAllAvailable() if most is None else ReadMaxRows(int(most))
 
@@ -173,7 +173,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._ask("end")
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What comes from now on is not read."""
+        """Fix the ends: later records are not read."""
         self._last = self._ask("end")
 
     def partitions(self, start: Ends, end: Ends) -> Sequence[Range]:

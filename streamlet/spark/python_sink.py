@@ -44,7 +44,7 @@ class Writer(DataSourceStreamArrowWriter):
         """All is delivered already."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """What was delivered stays, and comes again."""
+        """Do nothing: what was delivered stays, and comes again."""
 
 
 class BatchWriter(DataSourceArrowWriter):

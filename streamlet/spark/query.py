@@ -53,7 +53,7 @@ def to_dataframe(
     connector: Connector | None = None,
     options: Options | None = None,
 ) -> DataFrame:
-    """What an application writes to its topics, as a DataFrame for any query.
+    """The outputs of an application, as a DataFrame for any query.
 
     The tasks, operators and stores are those of a native run; Spark keeps their state. Rows have
     ``key``, ``value``, ``topic``, ``partition`` (null: the key decides), ``timestamp`` (ms since
@@ -154,7 +154,7 @@ def start(
     frame = _frame(ready, spark, None, max_records_per_batch, output, None, _sunk(ready))
     now = checkpoints.described(ready.topology, ready.plan, ready.aggregations)
     checkpoints.check(spark, str(checkpoint), now, ready.reason)
-    told(ready.told)
+    told(ready.text)
     writer = _sink(frame, ready).option("checkpointLocation", str(checkpoint))
     if name is not None:
         writer = writer.queryName(name)
@@ -163,7 +163,7 @@ def start(
 
 
 def _sunk(ready: Prepared) -> tuple[str, ...] | None:
-    """What Java's sink needs to be told of each record: every column costs time for every record.
+    """The columns that Java's sink needs of each record: every column costs time for every record.
 
     None for our own sink, which takes rows packed. Headers only dead letters have, partitions only
     what a partitioner of the user's writes.
@@ -210,7 +210,7 @@ def _frame(
     options: Options | None,
     columns: tuple[str, ...] | None,
 ) -> DataFrame:
-    """What is written, as rows with these columns; None: packed, from and for our own client."""
+    """The outputs as rows with these columns; None: packed, from and for our own client."""
     from streamlet.spark.aggregate_rows import partial_schema
     from streamlet.spark.processor import Options
 

@@ -1,4 +1,4 @@
-"""How far a micro-batch reads, when it may not read all there is, and reading just so far."""
+"""The ranges of micro-batches that may not read all there is, and reading just so far."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Ends = dict[str, dict[str, int]]
 def capped(
     start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]], most: int | None
 ) -> Ends:
-    """Where to stop: at the ends, or so that about ``most`` offsets lie before it.
+    """The ends to stop at: so that about ``most`` offsets lie before them.
 
     Each partition gets a share by what is left in it, and one with anything left at least one.
     Never before ``start``, though a topic may have been cut or created again: then nothing is read.
@@ -60,7 +60,7 @@ class Readable(Protocol):
 def in_range(
     source: Readable, where: TopicPartition, begin: int, end: int
 ) -> Iterator[PartitionBatch]:
-    """What lies before ``end``; the last offsets may be no records but holes or markers.
+    """The records before ``end``; the last offsets may be no records but holes or markers.
 
     No more is asked for than there may be: at the end of the log that would be waited for.
 

@@ -1,4 +1,4 @@
-"""How an application gets to Spark's workers: by name, ``module:attribute``, never as an object.
+"""The reference of an application for Spark's workers: ``module:attribute``, never an object.
 
 Operators are closures over the user's functions, and what a pickler makes of their globals is not
 what a module has. So every process imports the module for itself.
@@ -18,7 +18,7 @@ from streamlet.topology.graph import Topology
 
 
 class Application(Protocol):
-    """What is asked of a ``streamlet.App``."""
+    """The part of ``streamlet.App`` that Spark uses."""
 
     name: str
     policy: ErrorPolicy

@@ -35,7 +35,7 @@ _MARK_BYTES = 12
 
 
 class TaskHeader(msgspec.Struct, array_like=True, frozen=True):
-    """What Spark keeps of a task beside its segments."""
+    """Spark's record of a task beside its segments."""
 
     task: str
     layout: bytes  # the subtopology's hash
@@ -51,7 +51,7 @@ class KeptState(Medium, Protocol):
     """A task's state in Spark, as of the last batch that counts."""
 
     def head(self) -> bytes | None:
-        """What ``set_head`` was given last; None before the first batch."""
+        """The header that ``set_head`` was given last; None before the first batch."""
         ...
 
     def set_head(self, head: bytes) -> None:

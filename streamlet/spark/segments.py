@@ -18,7 +18,7 @@ from streamlet.state.backing import Columns
 
 
 class Medium(Protocol):
-    """Where segments are kept; all that is done in one batch counts, or nothing."""
+    """The medium of segments; all that is done in one batch counts, or nothing."""
 
     def get(self, number: int) -> bytes:
         """A segment that was put."""
@@ -34,7 +34,7 @@ class Medium(Protocol):
 
 
 class Extent(msgspec.Struct, array_like=True, frozen=True):
-    """Which segments there are: ``start`` to ``end`` (exclusive), and how much is in them."""
+    """The extent of segments: ``start`` to ``end`` (exclusive), and how much is in them."""
 
     start: int = 0
     end: int = 0
@@ -45,7 +45,7 @@ class Extent(msgspec.Struct, array_like=True, frozen=True):
 
 @attrs.frozen
 class SegmentLimits:
-    """When to draw a new picture, and how large its pieces are, bytes."""
+    """The limits at which a new picture is drawn, and the size of its pieces, bytes."""
 
     #: Changes may take as much as the picture, and always this much.
     change_bytes: int = 1 << 20

@@ -106,7 +106,7 @@ def stop(spark: SparkSession) -> None:
     spark.stop()
     process = getattr(gateway, "proc", None)
     if gateway is None or process is None:
-        return  # Spark Connect, or a JVM that somebody else started
+        return  # Spark Connect, or a JVM that another program started
     gateway.shutdown()
     process.stdin.close()  # what the JVM takes for its parent's end
     process.wait()
@@ -115,7 +115,7 @@ def stop(spark: SparkSession) -> None:
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """What the JVM inherits when it starts: which Java, which Python, and where modules lie."""
+    """The environment of the JVM at its start: which Java, which Python, where modules lie."""
     own = set(sysconfig.get_paths().values())  # these come with the Python itself
     path = [os.path.abspath(entry) for entry in sys.path if entry not in own]
     given = {

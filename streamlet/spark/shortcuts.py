@@ -37,7 +37,7 @@ def shortcuts(topology: Topology, folds: Sequence[Fold]) -> Mapping[str, int]:
 
 
 def _topics(fold: Fold) -> tuple[str, ...]:
-    """What it reads, if it is all that follows on a source."""
+    """The topics it reads, if it is all that follows on a source."""
     (parent,) = fold.node.parents
     source = fold.part.node(parent)
     alone = fold.part.children(parent) == (fold.node.name,)

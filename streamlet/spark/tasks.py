@@ -1,4 +1,4 @@
-"""What runs in ``mapInArrow``: stateless tasks, packing in front of the stages, unpacking behind.
+"""The functions of ``mapInArrow``: stateless tasks, packing before stages, unpacking behind.
 
 Spark hands an operator the rows of one of its partitions. A stateless task is made for each topic
 and partition among them, and forgotten at the end. What travels to the workers is a ``SparkPlan``:
@@ -95,7 +95,7 @@ class Packer:
         return self._plan.readers[topic] in self._plan.mapped
 
     def mapped(self, raw: PartitionBatch) -> Iterator[Packed]:
-        """What its stateless task writes.
+        """The output of its stateless task.
 
         Raises:
             ProcessingError: a record failed under the policy ``fail``.

@@ -67,7 +67,7 @@ def packed_source(
     """The same by our own client: rows of ``packing.PACKED_SCHEMA``, on their way to the tasks.
 
     Or rows of partial aggregates, where ``aggregates`` is their schema. How many records they were
-    made of, Spark is told as an observed metric.
+    made of, Spark gets as an observed metric.
     """
     from pyspark.sql import functions as f
 
@@ -88,7 +88,7 @@ def packed_source(
 def _reads(
     topology: Topology, counts: Mapping[str, int], reset: str, max_records: int | None
 ) -> Iterator[tuple[dict[str, dict[str, int]], int | None]]:
-    """Where to begin, and how much of it a micro-batch may read: tables, then streams."""
+    """The start of each read, and the limit of a micro-batch: tables, then streams."""
     tables = {
         spec.source_topic
         for part in topology.subtopologies
@@ -109,7 +109,7 @@ def _union(frames: Iterable[DataFrame]) -> DataFrame:
 def _starts(
     topology: Topology, chosen: Iterable[str], counts: Mapping[str, int], reset: str
 ) -> dict[str, dict[str, int]]:
-    """Where to begin each partition without a checkpoint, as the connector wants it said."""
+    """The start of each partition without a checkpoint, in the connector's form."""
     resets = {
         topic: node.reset or reset
         for part in topology.subtopologies

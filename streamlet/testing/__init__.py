@@ -1,4 +1,4 @@
-"""What an application's tests need: a real broker, and pieces that need none.
+"""The test kit of an application: a real broker, and pieces that need none.
 
 Names are loaded when they are first used: pytest imports this package for the fixtures' sake in
 every run, and must not load (or fail to load) a Kafka client for that. To add a name, add its

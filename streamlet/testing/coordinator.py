@@ -1,8 +1,8 @@
 """A group coordinator in memory that answers as Apache Kafka's does.
 
-Sans-IO: it is handed requests and told the time, and says what to answer to whom. Requests have
-ids because some answers come later, and some never: a JoinGroup is parked until everybody joined,
-and a second one of the same member takes the place of the first. It speaks the messages of
+Sans-IO: it is handed requests and the time, and returns the answers and their receivers. Requests
+have ids because some answers come later, and some never: a JoinGroup is parked until all have
+joined, and a second one of the same member takes the place of the first. It speaks the messages of
 ``streamlet.group.messages``; what it answers is checked against a real broker by a contract test.
 
 Not imitated: groups of other kinds (consumer, share), the coordinator's log beyond what a restart
@@ -91,7 +91,7 @@ class FakeCoordinator:
         Args:
             rules: broker settings.
             topics: partition counts, for commits to topics that do not exist; None: all exist.
-            hold: asked, with the group's name, when everybody has joined: True keeps the join
+            hold: asked, with the group's name, when all have joined: True keeps the join
                 phase open until ``release`` or the rebalance timeout.
         """
         self.rules = rules or BrokerRules()
@@ -139,7 +139,7 @@ class FakeCoordinator:
         return self._drain()
 
     def next_deadline(self) -> int | None:
-        """When ``tick`` has something to do next, None if nothing is scheduled."""
+        """The time at which ``tick`` has something to do next, None if nothing is scheduled."""
         return self._timers.next_ms()
 
     def release(self, group: str, now_ms: int) -> Answers:
@@ -264,7 +264,7 @@ class FakeCoordinator:
         return f"{prefix}-{self._ids}"
 
     def held(self, group: str) -> bool:
-        """What ``hold`` says."""
+        """The answer of ``hold``."""
         return self._hold is not None and self._hold(group)
 
     def store(self, group: ClassicGroup) -> bool:
@@ -298,7 +298,7 @@ class FakeCoordinator:
         return self._groups[name]
 
     def _group_for(self, commit: OffsetCommit) -> ClassicGroup | None:
-        """Somebody who is no member founds an empty group with the first commit."""
+        """The group of a request; a commit without a member founds an empty one."""
         if commit.generation < 0:
             return self._group(commit.group)
         return self._groups.get(commit.group)

@@ -1,4 +1,4 @@
-"""What a group inside the fake coordinator is made of, and what it asks of the coordinator.
+"""The parts of a group inside the fake coordinator, and its requests to the coordinator.
 
 Values and one Protocol; the behaviour is in ``coordinator_group``.
 """
@@ -40,7 +40,7 @@ UNSTABLE_OFFSET_COMMIT = 88
 
 
 class GroupPhase(enum.StrEnum):
-    """What a group can be in, named as ``DescribeGroups`` names it."""
+    """The states of a group, named as ``DescribeGroups`` names them."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -82,12 +82,12 @@ class CoordinatorMember:
         return not self.is_new and not (self.join_request is None and self.sync_request is None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it said of itself under the chosen protocol."""
+        """The metadata it sent under the chosen protocol."""
         return dict(self.protocols).get(protocol or "", b"")
 
 
 class Desk(Protocol):
-    """What the coordinator does for its groups. A timer's key is a kind and a member id."""
+    """The services of the coordinator for its groups. A timer's key is a kind and a member id."""
 
     rules: BrokerRules
 
@@ -104,11 +104,11 @@ class Desk(Protocol):
         ...
 
     def new_id(self, prefix: str) -> str:
-        """A member id nobody had before."""
+        """A new member id."""
         ...
 
     def held(self, group: str) -> bool:
-        """A simulation wants the join phase to stay open though everybody joined."""
+        """A simulation wants the join phase to stay open though all have joined."""
         ...
 
     def store(self, group: ClassicGroup) -> bool:
@@ -117,7 +117,7 @@ class Desk(Protocol):
 
 
 class Timers:
-    """What is to happen when, one entry per key; times are ms."""
+    """The scheduled events, one entry per key; times are ms."""
 
     def __init__(self) -> None:
         #: The number of each key's live entry; a heap entry with another number is stale.
@@ -136,7 +136,7 @@ class Timers:
         self._live.pop((group, key), None)
 
     def next_ms(self) -> int | None:
-        """When the earliest entry is due."""
+        """The time at which the earliest entry is due."""
         while self._heap and self._live.get(self._heap[0][2]) != self._heap[0][1]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None

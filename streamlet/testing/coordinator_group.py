@@ -3,7 +3,7 @@
 It knows no clock and sends nothing: time, timers and answers go through ``Desk``, which the
 coordinator implements. The states, and what moves the group between them::
 
-            first join                 everybody joined, or time is up
+            first join                 all have joined, or time is up
     EMPTY ────────────▶ PREPARING ─────────────────────────────────▶ COMPLETING
       ▲                    ▲  ▲                                           │ the leader's
       │ nobody joined      │  └── new member, changed metadata, leave ────┤ SyncGroup
@@ -58,7 +58,7 @@ class ClassicGroup:
     pending: set[str] = attrs.field(factory=set)  # got an id, have not joined with it
     unsynced: set[str] = attrs.field(factory=set)  # joined, have not sent SyncGroup
     initial: bool = False  # inside the rebalance that leaves EMPTY
-    grown: bool = False  # somebody came during the initial delay
+    grown: bool = False  # a member came during the initial delay
 
     # -- JoinGroup -----------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class ClassicGroup:
     def _supports(self, request: JoinGroup) -> bool:
         if self.state is GroupPhase.EMPTY:
             return bool(request.protocol_type and request.protocols)
-        # With nobody left but ids handed out, any name is one that all members have.
+        # With no members left but ids handed out, any name is one that all members have.
         common = self.roster.common_protocols()
         return request.protocol_type == self.protocol_type and (
             not len(self.roster) or any(name in common for name, _ in request.protocols)
@@ -171,7 +171,7 @@ class ClassicGroup:
         self.keep_alive(member)
         self._update(member, request, request_id)
         if self.state is GroupPhase.STABLE and self.protocol == self.roster.vote():
-            # Nobody else is told, and the metadata stored for it changes all the same.
+            # No other member hears of it, and the metadata stored for it changes all the same.
             self.desk.store(self)
             leads = self.roster.leader == new_id
             self._answer_join(
@@ -341,7 +341,7 @@ class ClassicGroup:
         return REBALANCE_IN_PROGRESS if self.state is GroupPhase.PREPARING else OK
 
     def leave(self, request: LeaveGroup) -> int:
-        """Take the member out; a static id without a member id removes whoever holds it."""
+        """Take the member out; a static id without a member id removes its holder."""
         member_id = request.member_id
         if not member_id:
             holder = self.roster.static_member(request.instance_id)

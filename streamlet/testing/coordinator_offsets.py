@@ -83,7 +83,7 @@ def _check(request: OffsetCommit, group: ClassicGroup | None) -> int:
     if group is None:
         return GROUP_ID_NOT_FOUND
     if request.generation < 0 and group.state is GroupPhase.EMPTY:
-        return OK  # somebody who is no member; welcome while there are none
+        return OK  # not a member; welcome while there are none
     if request.generation < 0 and not request.member_id and request.instance_id is None:
         return UNKNOWN_MEMBER_ID
     error = group.roster.check(request.member_id, request.instance_id)

@@ -60,13 +60,13 @@ class Roster:
         return member
 
     def static_member(self, instance_id: str | None) -> CoordinatorMember | None:
-        """Who holds this static id."""
+        """The member that holds this static id."""
         if instance_id is None:
             return None
         return next((m for m in self if m.instance_id == instance_id), None)
 
     def check(self, member_id: str, instance_id: str | None) -> int:
-        """The code for somebody who claims to be this member; a static id fences older holders."""
+        """The code for a client that claims to be this member; a static id fences older holders."""
         if instance_id is not None:
             holder = self.static_member(instance_id)
             if holder is None:
@@ -76,7 +76,7 @@ class Roster:
         return OK if member_id in self.members else UNKNOWN_MEMBER_ID
 
     def elect(self) -> bool:
-        """Keep the leader if it joined, else take one who did; False if nobody did."""
+        """Keep the leader if it joined, else take one that did; False if none did."""
         leader = self.members.get(self.leader or "")
         if leader is None or leader.join_request is None:
             joined = [m.member_id for m in self if m.join_request is not None]

@@ -60,7 +60,7 @@ class FakeCluster:
         return number, future
 
     def forget(self, number: int) -> None:
-        """Nobody waits for this answer any more."""
+        """Drop an answer that is not awaited any more."""
         with self._lock:
             self._waiting.pop(number, None)
 
@@ -100,7 +100,7 @@ class FakeTransport:
         return future
 
     def send(self, request: Request, connection: Connection, timeout_ms: int) -> Future[Answer]:
-        """Send; timeouts are left to whoever waits."""
+        """Send; timeouts are left to the caller."""
         number, future = self._cluster.send(request, self._client)
         self._sent[connection][number] = future
         return future

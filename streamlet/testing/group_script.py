@@ -20,7 +20,7 @@ the script says. A script is text, one step a line, ``#`` begins a comment::
 Metadata are words, ``*900000`` is that many bytes, ``p:a,q:b`` are two protocols, ``type=…`` and
 ``session=…`` override. The generation of a request is the last one its client got; ``gen=`` is
 relative to it, ``gen=none`` means -1. ``as=C`` uses the member id of C, ``as=nobody`` none,
-``as=stranger`` one that nobody ever had; ``bare`` leaves the static id out.
+``as=stranger`` an unknown one; ``bare`` leaves the static id out.
 """
 
 from __future__ import annotations

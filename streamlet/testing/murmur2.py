@@ -1,4 +1,4 @@
-"""Which partition Java's default partitioner gives a key: murmur2 as Kafka computes it."""
+"""Java's default partitioner: murmur2 as Kafka computes it."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ class MemorySource:
         self._paused -= set(partitions)
 
     def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where each is: behind gaps too, once there is no record before the end."""
+        """The position of each: behind gaps too, once there is no record before the end."""
         return {partition: self._positions[partition] for partition in partitions}
 
     def known_end(self, partition: TopicPartition) -> int | None:
@@ -210,7 +210,7 @@ class MemorySource:
         return self._log.end(partition)
 
     def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
-        """What is there, an equal share of each partition's first; returns at once."""
+        """Take what is there, an equal share of each partition's first; returns at once."""
         open_ = [p for p in self._positions if p not in self._paused]
         batches: list[PartitionBatch] = []
         left = max_records
@@ -270,7 +270,7 @@ class MemorySink:
         self._failure: str | None = None
 
     def fail(self, reason: str | None) -> None:
-        """Let every ``flush`` fail for this reason, and deliver nothing, until told None."""
+        """Let every ``flush`` fail for this reason, and deliver nothing, until given None."""
         self._failure = reason
 
     def send(
@@ -306,7 +306,7 @@ class MemorySink:
             self._log.append(partition, [record.key], [record.value], times, [record.headers])
 
     def flush(self, timeout_ms: int) -> None:
-        """Deliver everything, or raise what ``fail`` was told."""
+        """Deliver everything, or raise what ``fail`` was given."""
         if self._failure is not None:
             self._queue.clear()
             raise DeliveryError(self._failure)
@@ -402,4 +402,4 @@ class MemoryAdmin:
             self._log.raise_start(partition, offset)
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing: there is nothing to free."""

@@ -1,4 +1,4 @@
-"""Which application a command is about, and the settings to reach its brokers with."""
+"""The application that a command is about, and the settings to reach its brokers with."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def settings_of(common: Common, app: str | None) -> Settings:
 
 
 def state_root(common: Common, app: str | None, state_dir: Path | None) -> Path:
-    """Where state lies: as given, as APP has it where that is a program, or by the settings.
+    """The folder of state: as given, as APP has it where that is a program, or by the settings.
 
     Raises:
         AppNotFoundError: ``module:attribute`` leads to no application.

@@ -15,7 +15,7 @@ from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
 
 _POLL_S = 0.5
-#: Exit statuses of a broker that was told to end, by us or by ``broker stop`` elsewhere.
+#: Exit statuses of a broker that was ended, by us or by ``broker stop`` elsewhere.
 _STOPPED = (0, 143)
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port for clients; 0: any free one.")]

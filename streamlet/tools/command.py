@@ -43,7 +43,7 @@ DEFAULT_BOOTSTRAP_SERVERS = "localhost:9092"
 
 
 class LogLevel(StrEnum):
-    """How much is logged."""
+    """The levels of logging."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -53,7 +53,7 @@ class LogLevel(StrEnum):
 
 @attrs.frozen
 class Common:
-    """What the options of every command say.
+    """The options of every command.
 
     ``given_servers`` is None when neither option, variable nor setting names a broker, so that an
     application's own address can go before the default.
@@ -69,7 +69,7 @@ class Common:
         return self.given_servers or DEFAULT_BOOTSTRAP_SERVERS
 
     def client_config(self, kind: ClientKind = "admin") -> dict[str, Any]:
-        """What a client takes of the settings: security, and what begins with ``admin.`` or so.
+        """The properties of a client: security, and those that begin with ``admin.`` or so.
 
         Raises:
             ConfigError: a setting that is none of streamlet's.
@@ -224,7 +224,7 @@ def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, 
         servers = check_servers(options["bootstrap_servers"] or settings.get("bootstrap.servers"))
         function(common=Common(servers, settings, output), **own)
     except BrokenPipeError as error:
-        # Whoever read our output has gone; Python would complain once more while it shuts down.
+        # The reader of our output has gone; Python would complain once more while it shuts down.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from error
     except (StreamletError, KeyboardInterrupt) as error:

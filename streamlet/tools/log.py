@@ -24,7 +24,7 @@ class JsonLines(logging.Formatter):
 
 
 def is_json() -> bool:
-    """True if the log is JSON lines, so that a worker process can be told to do the same."""
+    """True if the log is JSON lines, so that a worker process can do the same."""
     return any(isinstance(h.formatter, JsonLines) for h in logging.getLogger().handlers)
 
 

@@ -67,7 +67,7 @@ def _paragraphs(run: Callable[..., None]) -> str:
 
 
 def _variables(words: tuple[str, ...]) -> str:
-    """How the environment variables are called that stand for a command's options."""
+    """The environment variables that stand for a command's options."""
     prefix = "_".join(("STREAMLET", *words)).replace("-", "_").upper()
     return (
         f"Environment variables stand for options: {prefix}_SOME_NAME for --some-name, "
@@ -112,7 +112,7 @@ def main() -> None:
 def _tell_usage(ended: SystemExit) -> None:
     """With ``--json``, the document for words that led to no command, which are typer's to refuse.
 
-    People were told already.
+    The message was shown already.
     """
     describe = getattr(ended.__context__, "format_message", None)
     if describe is not None and ("--json" in sys.argv or os.environ.get("STREAMLET_JSON")):

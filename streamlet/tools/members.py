@@ -75,7 +75,7 @@ def remove(
 def _said(removal: Removal) -> str:
     if removal.ok:
         return f"removed: {removal.instance_id}"
-    hint = " (nobody in the group has this id)" if removal.error == "UNKNOWN_MEMBER_ID" else ""
+    hint = " (no member of the group has this id)" if removal.error == "UNKNOWN_MEMBER_ID" else ""
     return f"not removed: {removal.instance_id}: {removal.error}{hint}"
 
 

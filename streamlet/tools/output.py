@@ -1,4 +1,4 @@
-"""What a command says, and where.
+"""The output of a command, and its streams.
 
 With ``--json`` standard output carries exactly one JSON document (one per line under ``--watch``)
 and nothing else; without it, standard output is for people. Notes, progress and errors go to
@@ -118,7 +118,7 @@ def _console(to: TextIO) -> Console:
 
 
 def exit_code_of(error: BaseException) -> int:
-    """What a command ends with: our errors know it, Ctrl-C is 130, the rest is 1."""
+    """The exit code of a command: our errors know it, Ctrl-C is 130, the rest is 1."""
     if isinstance(error, StreamletError):
         return error.exit_code
     return 130 if isinstance(error, KeyboardInterrupt) else 1

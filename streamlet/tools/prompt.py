@@ -1,4 +1,4 @@
-"""Questions to whoever is at the keyboard."""
+"""Questions to the user at the keyboard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOOK_S = 0.2
 
 
 def can_ask(output: CommandOutput) -> bool:
-    """True if there is somebody to answer."""
+    """True if there is a terminal to answer at."""
     return not output.as_json and sys.stdin.isatty()
 
 
@@ -28,11 +28,11 @@ def confirm(output: CommandOutput, questions: Sequence[str], nothing: str) -> No
     ``nothing`` says what is left undone otherwise: "nothing was deleted".
 
     Raises:
-        RefusedError: an answer is no, or there is nobody to ask.
+        RefusedError: an answer is no, or there is no terminal to ask at.
         KeyboardInterrupt: Ctrl-C, or SIGTERM: nothing is under way that could end gracefully.
     """
     if not can_ask(output):
-        raise RefusedError(f"nobody to ask, and {nothing}; give --yes to go on")
+        raise RefusedError(f"no terminal to ask at, and {nothing}; give --yes to go on")
     if not all(_confirmed(question, nothing) for question in questions):
         raise RefusedError(nothing)
 

@@ -38,7 +38,7 @@ def replace(
     """Swap hosts: new instances take over from old ones, which then leave.
 
     Start the new ones with streamlet run --name, before or after this command. It
-    marks nobody before all of them have joined, waits until the old ones have
+    marks no instance before all of them have joined, waits until the old ones have
     left, and checks the group.
 
     When a new instance is lost meanwhile, the old ones keep their tasks until it is

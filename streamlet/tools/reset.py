@@ -1,4 +1,4 @@
-"""``streamlet reset``: an application that is stopped begins anew."""
+"""``streamlet reset``: lets a stopped application start again from scratch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def reset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Let an application begin anew: no state, and its topics from the start.
+    """Reset an application: no state, and its topics from the start.
 
     All its instances have to be stopped. Sets the committed positions of the
     topics it reads, deletes its changelogs and repartition topics and makes them

@@ -17,21 +17,21 @@ from streamlet.tools.settings import key_values
 
 
 class Engine(StrEnum):
-    """What runs the tasks."""
+    """The engine that runs the tasks."""
 
     NATIVE = "native"
     SPARK = "spark"
 
 
 class Written(StrEnum):
-    """What is written."""
+    """The outputs that are written."""
 
     UPDATES = "updates"
     LATEST = "latest"
 
 
 class Aggregations(StrEnum):
-    """What does the aggregations."""
+    """The engine of the aggregations."""
 
     SQL = "sql"
     TASKS = "tasks"
@@ -233,7 +233,7 @@ def _check_engine(engine: Engine, native: dict[str, Any], spark: dict[str, Any])
 
 
 def _orders(app: str, name: str | None, processes: int, overrides: list[str]) -> dict[str, Any]:
-    """What each worker process is told: where the app is, and what was given over its settings."""
+    """The first order of each worker process: the app, and what was given over its settings."""
     if processes > 0 and app.startswith("__main__"):
         raise ConfigError(["an app defined in __main__ runs with --processes 0 only"])
     return {

@@ -90,7 +90,7 @@ class Measures:
 
     @property
     def endpoint(self) -> tuple[str, int] | None:
-        """Where metrics are served."""
+        """The address of the metrics."""
         return None if self.exposition is None else self.exposition.address
 
     def take(self, member: int, snapshot: Snapshot) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from streamlet.tools.run_progress import RunProgress
 
 #: How long the workers' graceful stop may take beside the three session time-outs that its last
-#: commit, the delivery of that and the farewell may take while the broker is away, ms.
+#: commit, the delivery of that and leaving the group may take while the broker is away, ms.
 STOP_MS = 90_000
 
 
@@ -37,7 +37,7 @@ def run_native(
 
     Args:
         common: the options of every command.
-        orders: what workers are told: where the application is, its overrides, names, how many.
+        orders: the workers' first order: where the application is, its overrides, names, how many.
         metrics: port and host to serve metrics on.
         drain_on_sigterm: whether a first SIGTERM means what SIGUSR1 means.
         limit_ms: how long to wait for a broker at the start; None is as long as it takes.

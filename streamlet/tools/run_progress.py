@@ -1,4 +1,4 @@
-"""What ``streamlet run`` shows: its workers' states, restoring, and the summary at the end."""
+"""The output of ``streamlet run``: its workers' states, restoring, and the summary at the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Member:
 class RunProgress:
     """Turns workers' events into lines on standard error, and into the answer at the end.
 
-    ``record`` is told what others on this host may know of the instance (``InstanceRecord.say``).
+    ``record`` gets what others on this host may know of the instance (``InstanceRecord.say``).
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class RunProgress:
                 pass  # what it means for the instance, the supervisor logs
             case unknown:
                 raise AssertionError(f"a worker reported {unknown!r}")
-        # Whoever reports runs, and from then on a signal reaches us as it should.
+        # A worker that reports runs, and from then on a signal reaches us as it should.
         tasks = sum(len(member.tasks) for member in self._members.values())
         self._record(drains=1, leaving_since_ms=self.leaving_since_ms or 0, tasks=tasks)
 

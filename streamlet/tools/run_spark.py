@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class SparkOptions:
-    """What the command line says of a run on Spark."""
+    """The options of a run on Spark."""
 
     #: Folder or URL; None: below ``state.dir``.
     checkpoint: str | None = None
@@ -49,17 +49,17 @@ def run_on_spark(
     from streamlet.spark.metrics import QueryMetrics
 
     checkpoint = options.checkpoint or str(settings.state_dir / app.name / "spark")
-    told = Told(output, QueryMetrics(app.name))
-    with _held(checkpoint), _served(told, options):
+    report = SparkReport(output, QueryMetrics(app.name))
+    with _held(checkpoint), _served(report, options):
         try:
-            _query(told, reference, app, settings, options, checkpoint)
+            _query(report, reference, app, settings, options, checkpoint)
         except Py4JError as error:
             raise StreamletError(f"Spark's JVM failed: {str(error).splitlines()[0]}") from error
-    told.ended(app.name, checkpoint)
+    report.ended(app.name, checkpoint)
 
 
 @attrs.define
-class Told:
+class SparkReport:
     """Batches as lines on standard error and as metrics, and their sum as the answer."""
 
     output: CommandOutput
@@ -69,7 +69,7 @@ class Told:
     lag: int = 0
 
     def batch(self, one: BatchProgress) -> None:
-        """Tell of one batch."""
+        """Report one batch."""
         self.batches += 1
         self.records += one.records
         self.lag = one.lag
@@ -110,7 +110,7 @@ def _size(count: int) -> str:
 
 
 def _query(
-    told: Told,
+    report: SparkReport,
     reference: str,
     app: App,
     settings: Settings,
@@ -121,9 +121,9 @@ def _query(
     from streamlet.runtime.signals import GracefulStop
     from streamlet.spark.progress import follow
 
-    told.output.note(f"starting Spark on {options.master}")
+    report.output.note(f"starting Spark on {options.master}")
     with ExitStack() as stack:
-        jars = _jars(told.output, app)
+        jars = _jars(report.output, app)
         session = on_spark.session(reference, master=options.master, jars=jars)
         stack.callback(on_spark.stop, session)
         # Behind the session, which takes Ctrl-C for itself. One that breaks into a call of Java
@@ -137,12 +137,12 @@ def _query(
             settings=settings,
             output=options.output,
             aggregations=options.aggregations,
-            told=told.output.note,
+            told=report.output.note,
         )
         stack.callback(query.stop)
-        told.metrics.running = True
-        told.output.note(f"query runs; checkpoint {checkpoint}")
-        follow(query, told.batch, keep_going=_until_asked(stop, told.output, query))
+        report.metrics.running = True
+        report.output.note(f"query runs; checkpoint {checkpoint}")
+        follow(query, report.batch, keep_going=_until_asked(stop, report.output, query))
 
 
 def _jars(output: CommandOutput, app: App) -> list[Path]:
@@ -177,13 +177,13 @@ def _until_asked(stop: Any, output: CommandOutput, query: Any) -> Callable[[], b
     return keep_going
 
 
-def _served(told: Told, options: SparkOptions) -> AbstractContextManager[Any]:
+def _served(report: SparkReport, options: SparkOptions) -> AbstractContextManager[Any]:
     from streamlet.runtime.metrics.server import MetricsServer
 
     if options.metrics_port is None:
         return nullcontext()
-    server = MetricsServer(told.metrics, options.metrics_port, options.metrics_host)
-    told.output.note(f"metrics on {server.url}/metrics")
+    server = MetricsServer(report.metrics, options.metrics_port, options.metrics_host)
+    report.output.note(f"metrics on {server.url}/metrics")
     return server
 
 

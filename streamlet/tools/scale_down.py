@@ -24,9 +24,10 @@ Timeout = Annotated[
     ),
 ]
 Yes = Annotated[
-    int, typer.Option("--yes", "-y", count=True, help="Do not ask. Twice: also if nobody stays.")
+    int,
+    typer.Option("--yes", "-y", count=True, help="Do not ask. Twice: also if no instance stays."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and mark nobody.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and mark no instance.")]
 
 
 @command("scale-down")

@@ -1,4 +1,4 @@
-"""What ``scale-down`` and ``replace`` ask and show: the plan, then every task on its way."""
+"""The questions and views of ``scale-down`` and ``replace``: the plan, then every moving task."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LINES_AROUND = 3
 
 
 class Asking:
-    """Shows the plan and asks, unless told not to; ``yes`` counts how often that was said."""
+    """Shows the plan and asks, unless ``--yes`` was given; ``yes`` counts how often."""
 
     def __init__(self, common: Common, name: str, yes: int) -> None:
         self._output = common.output
@@ -45,7 +45,7 @@ class Asking:
         """Show the plan; True to go on.
 
         Raises:
-            RefusedError: the answer is no, or there is nobody to ask.
+            RefusedError: the answer is no, or there is no terminal to ask at.
             KeyboardInterrupt: Ctrl-C, or SIGTERM.
         """
         from streamlet.scaling.scale_down import ScaleDownResult
@@ -57,7 +57,7 @@ class Asking:
             return True
         questions = ["go on?"]
         if not plan.staying:
-            questions.append("nobody will be left to go on with the work; really?")
+            questions.append("no instance will be left to go on with the work; really?")
         confirm(self._output, questions, "nothing was marked")
         return True
 
@@ -70,7 +70,7 @@ def plan_view(name: str, plan: ScaleDownResult, stateless: int | None) -> Render
     """A plan for people."""
     moves = plan.moves
     if not plan.leaving:
-        return Text(f"{name}: nobody has to leave")
+        return Text(f"{name}: no instance has to leave")
     parts: list[RenderableType] = [
         Text.assemble((name, "bold"), f": {_listed(plan.leaving)} to leave"),
         Text(f"stays: {_listed(plan.staying)}"),
@@ -88,11 +88,11 @@ def plan_view(name: str, plan: ScaleDownResult, stateless: int | None) -> Render
 
 
 def _sum(moves: Sequence[dict[str, Any]], stateless: int | None, estimate_s: float | None) -> str:
-    """``estimate_s`` is None where nobody stays who could take anything over."""
+    """``estimate_s`` is None where no instance stays that could take anything over."""
     stateful = f"{len(moves)} stateful task{'s' * (len(moves) != 1)}"
     others = f", and {stateless} without state" if stateless else ""
     if estimate_s is None:
-        return f"{stateful} to stop{others}: nobody takes them over"
+        return f"{stateful} to stop{others}: no instance takes them over"
     state = size(sum(move["bytes"] for move in moves))
     return f"{stateful} to move, {state} to copy{others}; about {seconds(estimate_s)}"
 
@@ -159,7 +159,7 @@ class ProgressView:
 
 
 def progress_lines(before: Progress | None, now: Progress) -> list[str]:
-    """What has changed, a line each: the stages of tasks, and who has left."""
+    """The changes, a line each: the stages of tasks, and who has left."""
     shown = {step.task: (step.stage, step.target) for step in before.steps} if before else {}
     gone = before.left if before else ()
     lines = [_line(step) for step in now.steps if shown.get(step.task) != (step.stage, step.target)]
@@ -207,19 +207,19 @@ def _eta(step: MoveProgress) -> str | None:
 
 
 def leaving_text(result: ScaleDownResult, *, cancelled: bool) -> str:
-    """How it ended, for people."""
+    """The end of a scale-down, for people."""
     if cancelled:
         left = f"; still leaving: {_listed(result.leaving)}" if result.leaving else ""
         return f"staying: {_listed(result.staying)}{left}"
     if not result.leaving:
-        return "nobody has to leave"
+        return "no instance has to leave"
     if result.done:
         return f"{_listed(result.leaving)} left; staying: {_listed(result.staying)}"
     return f"{_listed(result.leaving)} marked to leave; streamlet status shows how far it is"
 
 
 def replaced_text(result: ReplaceResult) -> str:
-    """How a swap ended, for people."""
+    """The end of a swap, for people."""
     running = [f"  {name} runs {count} tasks" for name, count in result.tasks.items()]
     if result.problem is not None:
         return "\n".join([f"not replaced: {result.problem}", *running])
@@ -237,4 +237,4 @@ def not_finished(unfinished: bool) -> None:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) or "nobody"
+    return ", ".join(names) or "none"

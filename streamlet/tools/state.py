@@ -34,7 +34,7 @@ StateDir = Annotated[
 
 @command("state list")
 def list_(common: Common, app: App = None, state_dir: StateDir = None) -> None:
-    """List the task folders on this machine: what they hold, who has them, since when nobody does.
+    """List the task folders on this machine: content, the process that has each, or its age.
 
     Positions are the changelog offsets that the stores contain everything before.
     """
@@ -70,7 +70,7 @@ def clean(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go only.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Delete state that nobody uses; what a process has open always stays.
+    """Delete unused state; what a process has open always stays.
 
     It is restored from the changelogs if its task comes back to this machine,
     which takes its time. Stores without a changelog are lost. Instances that run
@@ -90,7 +90,7 @@ def clean(
     goes = spare(found, 0 if everything else _delay_ms(common, app, older_than), now_ms)
     if goes and not dry_run:
         _ask(common, goes, now_ms, yes)
-    # What somebody began to use since it was shown stays, too.
+    # State that a process began to use since it was shown stays, too.
     gone = [
         one
         for one in goes

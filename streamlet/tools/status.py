@@ -65,7 +65,7 @@ def status(
 
 @contextlib.contextmanager
 def _opened(common: Common, app: str) -> Iterator[GroupInspector]:
-    """What looks at an application, as long as the block lasts."""
+    """Open the clients that look at an application, as long as the block lasts."""
     from streamlet.app import load_app
     from streamlet.group.inspector import GroupInspector
     from streamlet.group.tasks import rules_from
@@ -94,7 +94,7 @@ class ControlTopicReader:
     _read: bool = False
 
     def __call__(self) -> ControlView:
-        """What it says now."""
+        """The current content of the control topic."""
         if not self._read:
             view = self.topic.read()
             self._read = view != ControlView()  # a topic that is not there is looked for again

@@ -39,16 +39,16 @@ def view(document: dict[str, Any], checked: bool) -> RenderableType:
 
 def _headline(document: dict[str, Any]) -> Text:
     group = document["group"]
-    told = [group["state"]]
+    facts = [group["state"]]
     if group["mode"]:
-        told.append(group["mode"])
+        facts.append(group["mode"])
     if group["generation"] is not None:
-        told.append(f"generation {group['generation']}")
+        facts.append(f"generation {group['generation']}")
     if group["leader"]:
-        told.append(f"led by {group['leader']}")
+        facts.append(f"led by {group['leader']}")
     if group["last_rebalance"]["reason"]:
-        told.append(f"last rebalance: {group['last_rebalance']['reason']}")
-    return Text.assemble((document["application"], "bold"), "  ", ", ".join(told))
+        facts.append(f"last rebalance: {group['last_rebalance']['reason']}")
+    return Text.assemble((document["application"], "bold"), "  ", ", ".join(facts))
 
 
 def _members(instances: list[dict[str, Any]]) -> RenderableType:

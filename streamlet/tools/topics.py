@@ -23,7 +23,7 @@ ValueType = Annotated[str, typer.Option(metavar="T", help=f"Type of the values: 
 
 
 def known_topic(admin: Admin, name: str) -> int:
-    """How many partitions a topic has.
+    """The number of partitions of a topic.
 
     Raises:
         MissingTopicError: there is no such topic; the message names those that are called alike.

@@ -2,8 +2,8 @@
 
 A made-up name ends in the number of a node. When a node is added above, the number changes, the
 store gets another changelog, and what it held would silently be gone. So when a topic that a
-made-up name stands for is not there, but one is left over that differs in the number only, somebody
-has to decide.
+made-up name stands for is not there, but one is left over that differs in the number only, the
+user has to decide.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class MembershipStatus(Protocol):
 
     @property
     def last_heartbeat_ms(self) -> int:
-        """When the last heartbeat known to have arrived was sent."""
+        """The time at which the last heartbeat known to have arrived was sent."""
         ...
 
     @property

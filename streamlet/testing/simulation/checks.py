@@ -1,13 +1,13 @@
-"""What must hold in a simulated group, looked at while it runs.
+"""The rules that must hold in a simulated group, checked while it runs.
 
 A leader's plan is held to the rules U1 to U13 (``assignor.validate``) and made once more from the
 same facts in another order (U8). Members are held to what the hand-over protocol promises:
 
 * S1 committed positions and epochs only go up
-* S2 nobody runs a task beside a member that can still commit it
+* S2 no member runs a task beside a member that can still commit it
 * S3 an active period begins with the state that its committed positions contain
 * U1 once quiet, each task runs in exactly one place
-* U13 nobody keeps a copy open, or a folder locked, that nobody asked for
+* U13 no member keeps a copy open, or a folder locked, that no plan asks for
 """
 
 from __future__ import annotations
@@ -153,9 +153,11 @@ class Checks:
             old_offset, old_epoch = self._committed.get(partition, (0, 0))
             task = task_of(partition)
             if offset < old_offset or metadata.epoch < old_epoch:
-                told = f"{offset} in epoch {metadata.epoch} after {old_offset} in {old_epoch}"
+                where = f"{offset} in epoch {metadata.epoch} after {old_offset} in {old_epoch}"
                 label = self._world.cluster.label(task)
-                self.note("S1", f"{member.name} commits {label} at {told}", (task,), (member.name,))
+                self.note(
+                    "S1", f"{member.name} commits {label} at {where}", (task,), (member.name,)
+                )
             self._committed[partition] = (offset, metadata.epoch)
             self._alone(member, task)
 

@@ -1,7 +1,7 @@
-"""What outlives processes: tasks, instances with their disks, changelogs. No time, no messages.
+"""The state that outlives processes: tasks, instances with their disks, changelogs.
 
 A changelog is two things here. ``end`` and the offsets of copies are what scenarios speak of: how
-far somebody is behind. ``records`` are the few that the simulated owners really wrote, each with
+far a member is behind. ``records`` are the few that the simulated owners really wrote, each with
 the number of its commit, so that every new owner's state can be compared with the committed offset
 it starts from (the state of a task is the count of its inputs).
 """
@@ -91,7 +91,7 @@ class SimulatedCluster:
         return [TaskInfo(s.task, s.stateful, s.weight) for s in self.specs.values()]
 
     def label(self, task: TaskId) -> str:
-        """What the scenario calls a task."""
+        """The scenario's name of a task."""
         spec = self.specs.get(task)
         return str(task) if spec is None else spec.label
 

@@ -1,4 +1,4 @@
-"""What a step of a scenario can make happen, as values; ``scenario`` reads them from JSON."""
+"""The events of a scenario's steps, as values; ``scenario`` reads them from JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class InstanceSpec:
     mode: str | None = None
     learners: bool = True
     version: int = VERSION  # of our bytes that its program knows at most
-    #: Which version of a subtopology its program has, by number; the others are like everybody's.
+    #: Which version of a subtopology its program has, by number; the others are the common ones.
     topology: Mapping[int, str] = attrs.field(factory=dict)
 
     @property
@@ -47,7 +47,7 @@ class InstanceSpec:
 
 @attrs.frozen
 class Held:
-    """What one member has at the start: lag of a learner, offset of a copy on disk."""
+    """The copy one member has at the start: lag of a learner, offset of a copy on disk."""
 
     active: tuple[str, ...] = ()
     standby: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class Drain:
 
 @attrs.frozen
 class DrainPercent:
-    """So many percent of the instances stay, the others are marked as leaving."""
+    """The instances beyond so many percent are marked as leaving."""
 
     percent: float
     timeout_ms: int | None = None
@@ -156,7 +156,7 @@ class Lag:
 
 @attrs.frozen
 class Lose:
-    """The n-th request of a kind that somebody sends from now on never arrives."""
+    """The n-th request of a kind that is sent from now on never arrives."""
 
     sender: str
     request: str
@@ -177,7 +177,7 @@ class CoordinatorRestart:
 
 @attrs.frozen
 class AddTasks:
-    """There are more partitions: more tasks."""
+    """More partitions are created: more tasks."""
 
     tasks: tuple[TaskSpec, ...]
 
@@ -213,7 +213,7 @@ class Step:
 
 @attrs.frozen
 class Expect:
-    """What is to hold in the end; None or empty: not asked."""
+    """The expectations at the end; None or empty: not checked."""
 
     rebalances: int | None = None
     max_rebalances: int | None = None

@@ -1,4 +1,4 @@
-"""Whether what a scenario expects came true, and which instances are outside their band."""
+"""Compares the end of a scenario with what it expects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamlet.testing.simulation.world import World
 
 
 def compare(world: World, expect: Expect, result: Mapping[str, Any]) -> list[Broken]:
-    """What was expected and did not come true, each by the key of the file."""
+    """The expectations that did not come true, each by the key of the file."""
     return _Comparison(world, expect, result).run()
 
 

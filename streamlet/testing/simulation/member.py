@@ -59,14 +59,14 @@ if TYPE_CHECKING:
     from streamlet.testing.simulation.world import World
 
 GROUP = "simulated"
-#: Less than a step lasts: owners take no turns here, so nobody is late with giving up.
+#: Less than a step lasts: owners do not stagger releases here, so none is late with giving up.
 FAREWELL_MS = 250
 
 _Message: TypeAlias = CommitResult | FetchResult | BlockJoinResult | JoinDue
 
 
 def _heartbeat_ms(settings: Settings) -> int:
-    """As set; else rarely, for whoever must know of a rebalance is told (``World``)."""
+    """The interval as set; else a long one, because rebalances are announced (``World``)."""
     if "heartbeat.interval.ms" in settings.given:
         return settings.heartbeat_interval_ms
     return max(min(settings.session_timeout_ms // 4, 2_500), 1)
@@ -192,7 +192,7 @@ class SimMember:
         return {t for t, claim in self.handover.claims.items() if claim.stage in stages}
 
     def state(self) -> MemberState:
-        """What a leader would know of us if we joined now."""
+        """The state of this member as a leader would know it if it joined now."""
         copies = self.handover.view(self._dormant())
         if self.handover.rules.stops_at_joins:
             for task in self.tasks(*OURS):
@@ -263,7 +263,7 @@ class SimMember:
             case Send():
                 self.world.network.send(self, command)
             case Abandon():
-                pass  # an answer that comes all the same finds nobody waiting
+                pass  # an answer that comes all the same is not awaited
             case NeedMetadata():
                 protocols = self.protocol.subscribe(command, self._describe())
                 event = MetadataReady(command.request, self.protocol.protocol_type, protocols)
@@ -310,7 +310,7 @@ class SimMember:
             self.receive(ProgressMade())
 
     def _describe(self) -> dict[TaskId, Copy]:
-        """What the JoinGroup says; an assignment that was not taken up is void from now on."""
+        """The description for the JoinGroup; an assignment not taken up is void from now on."""
         self._slot = None
         claims = self.handover.claims.items()
         self.surrendered = frozenset(t for t, claim in claims if claim.surrendered)

@@ -80,7 +80,7 @@ class Names:
         return found
 
     def targets(self, where: str, value: object) -> dict[str, Any]:
-        """What is said of members and instances, by their names."""
+        """The named members and instances of an event."""
         given = self.reader.mapping(where, value)
         members = self.member_names()
         return {

@@ -68,7 +68,7 @@ class Network:
         self.traffic = 0
 
     def latency(self) -> int:
-        """How long a thread takes to come round, in ms; now and then a user function is slow."""
+        """The time a thread takes to come round, in ms; now and then a user function is slow."""
         slowest = self._spec.delay_ms[1]
         if slowest == 0:
             return 1
@@ -78,7 +78,7 @@ class Network:
         return self._dice.randint(0, slowest if chance < 0.1 else 5)
 
     def spread(self) -> int:
-        """How soon somebody's heartbeat is due, in ms."""
+        """The time until a member's heartbeat is due, in ms."""
         return self._dice.randint(0, 100) if self._spec.delay_ms[1] else 0
 
     def lose(self, lose: Lose, senders: set[str]) -> None:
@@ -102,7 +102,8 @@ class Network:
         if named or self._dice.random() < self._spec.loss:
             self._lose(sender, send, forever=named)
             return
-        # Without an id a static join cannot be told from its own double: the second fences it.
+        # Without an id a static join cannot be distinguished from its own double: the second fences
+        # it.
         nameless = isinstance(send.request, JoinGroup) and not send.request.member_id
         doubled = not nameless and self._dice.random() < self._spec.duplicate
         self._depart(_Flight(sender, send))

@@ -1,4 +1,4 @@
-"""What a simulated worker holds: active periods, and the commit under way."""
+"""Active periods of a simulated worker, and the commit under way."""
 
 from __future__ import annotations
 

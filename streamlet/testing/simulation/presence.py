@@ -1,4 +1,4 @@
-"""Whether steps speak of instances that can be there at that point.
+"""Checks that steps name instances that can be there at that point.
 
 A drained instance leaves when it is done, so from then on it may be there or not.
 """

@@ -1,8 +1,8 @@
 """Clusters, churn and faults made up from a seed; a history that breaks a rule is a scenario file.
 
 Each history is a scenario that grows a step at a time: what may happen next depends on who is
-there. It ends with everybody awake and a ``settle``. So a failing one can be played again, and made
-shorter, by the same code that plays any file.
+there. It ends with all members awake and a ``settle``. So a failing one can be played again, and
+made shorter, by the same code that plays any file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHORTENING = 60
 
 @attrs.frozen
 class RandomRun:
-    """What came of a run: counts, and the first history that failed."""
+    """The result of a run: counts, and the first history that failed."""
 
     seed: int
     steps: int
@@ -46,7 +46,7 @@ class RandomRun:
         return self.scenario is None
 
     def as_json(self) -> Json:
-        """As data."""
+        """The result as data."""
         return attrs.asdict(self)
 
 
@@ -125,7 +125,7 @@ class History:
         return not self.simulation.world.checks.broken
 
     def _most_rounds(self) -> int:
-        """What the plan's own bound allows, and more where settings or the network slow it down."""
+        """The plan's own bound of rounds, and more where settings or the network slow it down."""
         config = self.head["config"]
         tasks = self.simulation.world.cluster.specs.values()
         stateful = sum(spec.stateful for spec in tasks)
@@ -221,7 +221,7 @@ class History:
         return config
 
     def _start(self, tasks: Json, names: list[str]) -> Json:
-        """Who is there already; most tasks run somewhere, some copies lie about."""
+        """The start: most tasks run somewhere, some copies lie about."""
         dice = self.dice
         start: Json = {name: {"active": []} for name in names}
         for label, task in tasks.items():
@@ -371,5 +371,5 @@ def _breaks(scenario: Json, rule: str, assignor: Assignor) -> bool:
     try:
         result = Simulation(parse_scenario(scenario), assignor=assignor).run()
     except ScenarioError:
-        return False  # a step speaks of somebody who is no longer there
+        return False  # a step names a member that is no longer there
     return any(broken["rule"] == rule for broken in result["violations"])

@@ -49,7 +49,7 @@ class ProblemCollector:
         return {}
 
     def keys(self, where: str, value: Mapping[str, object], known: Iterable[str]) -> None:
-        """Note keys nobody knows; ``check`` and ``x-…`` are free."""
+        """Note unknown keys; ``check`` and ``x-…`` are free."""
         names = list(known)
         for key in value:
             if key in names or key == "check" or key.startswith("x-"):

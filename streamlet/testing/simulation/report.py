@@ -1,4 +1,4 @@
-"""What a simulation has to tell: its rounds as data, the end, and both as a table for people."""
+"""The report of a simulation: its rounds as data, the end, and both as a table for people."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _follow_up(planned: Planned | None, now_ms: int) -> str | int | None:
 
 
 def final_of(world: World) -> dict[str, Any]:
-    """What each member ends with; crashed ones are left out."""
+    """The final tasks of each member; crashed ones are left out."""
     names = world.cluster.labels
     found: dict[str, Any] = {}
     for instance in world.cluster.instances.values():

@@ -90,7 +90,7 @@ class Simulation:
         paused = any(member.paused for member in self.world.members)
         if self.world.members and not paused and self.world.quiet():
             plan, everything = self.recorder.last_plan, self.world.cluster.specs
-            # Before the first round nobody has given out what ``start`` leaves out.
+            # Before the first round no leader has given out what ``start`` leaves out.
             self.world.checks.at_rest(everything if plan is None else plan.unassigned)
 
     def result(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Simulation:
             case ev.Join(names):
                 for name in names:
                     if any(member.worker.stopping for member in world.of(name)):
-                        world.kill(name, remove=True)  # it was told to leave and takes its time
+                        world.kill(name, remove=True)  # it was ordered to leave and takes its time
                     if not world.of(name):
                         world.start_instance(name)
             case ev.Leave(names):
@@ -185,7 +185,7 @@ class Simulation:
         return [member for name in names for member in self.world.of(name)]
 
     def _rejoin(self, reason: str) -> bool:
-        """Have somebody call a rebalance, the leader if there is one."""
+        """Have a member call a rebalance, the leader if there is one."""
         able = [member for member in self.world.members if not member.paused]
         leader = self.world.leader()
         caller = leader if leader in able else next(iter(able), None)
@@ -209,7 +209,7 @@ class Simulation:
         else:
             names = [name for name in event.instances if name in staying]
             if len(names) == len(staying) and not self._asked_to_drain_all:
-                self._asked_to_drain_all = True  # refused once: nobody would be left
+                self._asked_to_drain_all = True  # refused once: no instance would be left
                 return
         timeout = self.scenario.settings.scale_down_timeout_ms
         timeout = timeout if event.timeout_ms is None else event.timeout_ms
@@ -223,7 +223,7 @@ class Simulation:
             member.when_awake(member.set_leaving)()
 
     def _burden(self, name: str) -> Burden:
-        """How much state would have to move if the instance left."""
+        """The state that would have to move if the instance left."""
         cluster = self.world.cluster
         tasks = {task for member in self.world.of(name) for task in member.tasks(*OURS)}
         return Burden({task: cluster.logs[task].end for task in tasks if cluster.is_stateful(task)})
@@ -298,7 +298,7 @@ class Simulation:
         return learners
 
     def _is_fixpoint(self, plan: Plan) -> bool:
-        """True if everybody would be told what it does already, and nothing is to follow."""
+        """True if each member would be assigned what it does already, and nothing is to follow."""
         if plan.follow_up_ms is not None or plan.unassigned:
             return plan.follow_up_ms is None and bool(plan.unassigned)
         for member in self.world.members:
@@ -315,7 +315,7 @@ class Simulation:
         return True
 
     def _check_band(self, plan: Plan) -> None:
-        """What a settled plan cannot bring into the band it must say so."""
+        """A settled plan must report what it cannot bring into the band."""
         instances = self.world.cluster.instances.values()
         known = {i.spec.name for i in instances if i.process_id in plan.out_of_band}
         for name, text in out_of_band(self.world).items():

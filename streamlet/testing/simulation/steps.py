@@ -19,7 +19,7 @@ _REQUESTS = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit"
 
 
 def program_of(reader: ProblemCollector, field: str) -> Callable[[str, Any], Any]:
-    """How a field of ``PROGRAM`` is read."""
+    """The reader of a field of ``PROGRAM``."""
 
     def read_topology(where: str, value: object) -> dict[int, str]:
         found: dict[int, str] = {}

@@ -81,7 +81,7 @@ class SimWorker:
         return [task for task, period in self.periods.items() if period.running]
 
     def due_ms(self) -> int | None:
-        """When to come round again by itself."""
+        """The time at which to come round again."""
         if self._commit is not None and self._commit.sent:
             return None
         if self._commit is not None or self._unit is not None:
@@ -188,7 +188,7 @@ class SimWorker:
         self._retry_at_ms = self._world.now_ms
 
     def _reclaim(self, period: Period, positions: Positions) -> None:
-        """Go on with a task that was held open, or begin with it anew (F4)."""
+        """Go on with a task that was held open, or start it again (F4)."""
         committed = {input_of(period.task): period.committed}
         if positions.are(committed, period.by, period.epoch):
             period.epoch, period.number, period.claimed = period.epoch + 1, 0, False
@@ -326,7 +326,7 @@ class SimWorker:
         return parts
 
     def stray_flush(self) -> None:
-        """What was in the producer's queue when the process was stopped goes out after all."""
+        """Send what was in the producer's queue when the process was stopped."""
         for task, period in self.periods.items():
             if period.running and period.claimed and self._world.cluster.is_stateful(task):
                 number = StateNumber(period.epoch, period.number + 1)
@@ -377,7 +377,7 @@ class SimWorker:
     # -- answers -------------------------------------------------------------------------------
 
     def on_commit(self, result: CommitResult) -> None:
-        """What became of the commit under way."""
+        """Take the outcome of the commit under way."""
         commit = self._commit
         if commit is None or result.token != self._token or not commit.sent:
             return
@@ -412,7 +412,7 @@ class SimWorker:
         return wanted.token
 
     def on_fetch(self, result: FetchResult) -> None:
-        """What was read of committed positions."""
+        """Take the committed positions that were read."""
         found = result.outcome is FetchOutcome.FETCHED
         period = self._openings.pop(result.token, None)
         if period is not None and self.periods.get(period.task) is period:

@@ -32,7 +32,7 @@ from streamlet.testing.simulation.network import Network
 from streamlet.testing.simulation.scenario import Scenario
 from streamlet.types import TaskId
 
-#: How long the coordinator is kept from ending a join phase because somebody has yet to join.
+#: How long the coordinator is kept from ending a join phase because a member has yet to join.
 HOLD_MS = 1_000
 
 #: How long input comes in after a step began; then a long wait costs little.
@@ -46,13 +46,13 @@ _TOO_MANY = 100_000
 
 
 class Reasons:
-    """Why the next rebalance comes, for people."""
+    """The reasons of the next rebalance, for people."""
 
     def __init__(self) -> None:
         self._noted: dict[str, None] = {}
 
     def note(self, name: str, reason: str) -> None:
-        """Somebody gave a reason; that there is a rebalance is none."""
+        """Note a reason; that there is a rebalance is none."""
         if reason != "rebalance in progress":
             self._noted[f"{name}: {reason}"] = None
 
@@ -64,7 +64,7 @@ class Reasons:
 
 @attrs.frozen(eq=False)
 class Planned:
-    """What a leader was given, what it answered, and what is wrong with that."""
+    """The input and the answer of a leader, and the faults of the answer."""
 
     leader: SimMember
     state: GroupState
@@ -121,7 +121,7 @@ class World:
         self._prompted = False
 
     def subtopologies_of(self, spec: InstanceSpec) -> tuple[bytes, ...]:
-        """What an instance's program says of each subtopology."""
+        """The subtopologies of an instance's program, as it describes them."""
         return tuple(
             short_hash(f"{number} {spec.topology[number]}".encode())
             if number in spec.topology
@@ -184,7 +184,7 @@ class World:
             self.network.deliver(self.coordinator.release(GROUP, self.now_ms))
 
     def _prompt(self) -> None:
-        """Let everybody learn of a rebalance soon: a heartbeat may be due at any moment.
+        """Let all members learn of a rebalance soon: a heartbeat may be due at any moment.
 
         So a scenario does not use up clock on waiting for heartbeats.
         """
@@ -211,7 +211,7 @@ class World:
             return group is None
         joined = set(group.members)
         if joined - {member.machine.member_id for member in self.members}:
-            return False  # the coordinator has yet to notice that somebody is gone
+            return False  # the coordinator has yet to notice that a member is gone
         return all(
             m.machine.member_id in joined and m.machine.generation == group.generation
             for m in self.members
@@ -230,7 +230,7 @@ class World:
             return False
         view = self.coordinator.view(group)
         if view is None or not view.members:
-            return False  # it becomes Empty, and whoever comes next begins anew
+            return False  # it becomes Empty, and the next member starts a new one
         joined = view.joined
         self._held = any(
             not member.paused and not member.worker.stopping
@@ -277,14 +277,14 @@ class World:
                 self._take_out(member)
 
     def _take_out(self, member: SimMember) -> None:
-        """Remove every id the process has, told or not, and with it what is parked for it."""
+        """Remove every id the process has, known or not, and with it what is parked for it."""
         view = self.coordinator.view(GROUP)
         known = set() if view is None else {*view.members, *view.pending}
         static = member.config.instance_id
         ids = [member_id for member_id, owner in self.by_id.items() if owner is member]
         leaving = [member_id for member_id in ids if member_id in known]
         if static is not None:
-            leaving = [""]  # whoever holds the static id: the process may not know its id yet
+            leaving = [""]  # the holder of the static id: the process may not know its id yet
         for member_id in leaving:
             request = LeaveGroup(GROUP, member_id, static, "crashed")
             key = ("crash", member.uid, member_id)
@@ -321,12 +321,12 @@ class World:
         self.by_id[member_id] = member
 
     def name_of(self, member_id: str) -> str:
-        """What the scenario calls a member."""
+        """The scenario's name of a member."""
         member = self.by_id.get(member_id)
         return member_id if member is None else member.name
 
     def names_of(self, member_ids: Iterable[str]) -> list[str]:
-        """What the scenario calls members."""
+        """The scenario's names of members."""
         return [self.name_of(member_id) for member_id in member_ids]
 
     def leader(self) -> SimMember | None:
@@ -357,13 +357,13 @@ class World:
         return plan
 
     def would_plan(self) -> Plan:
-        """What a leader would answer if everybody joined now."""
+        """The answer of a leader if all members joined now."""
         leader = self.leader() or self.members[0]
         states = tuple(m.state() for m in self.members if not m.paused and m.machine.member_id)
         view = self.coordinator.view(GROUP)
         now = 0 if view is None else view.generation
         last = self.planned.get((now, leader.machine.member_id))
-        if last is not None:  # it went by what members told it, which older ones cannot tell all of
+        if last is not None:  # it went by the descriptions, which are incomplete from older members
             rules = last.state.rules
         else:
             eager = any(member.mode == "eager" for member in self.members)

@@ -46,7 +46,7 @@ def test_one_leaves_by_name_then_all_do(make_cluster: Callable[..., Cluster], mo
             assert targets == {None}
 
         app = App(cluster.name, bootstrap_servers=cluster.servers)
-        with pytest.raises(RefusedError, match="nobody would go on"):
+        with pytest.raises(RefusedError, match="none would go on"):
             app.scale_down(names=["a", "c"])
         assert Marks(cluster).names() == set()
         all_gone = app.scale_down(names=["a", "c"], even_all=True)

@@ -57,7 +57,7 @@ def test_what_cannot_be_marks_nobody(make_cluster: Callable[..., Cluster]) -> No
 SWAP = ("--old", "a", "--new", "c")
 REFUSED = (
     (("--name", "z", "--name", "a", "--yes"), 3, "no instance is called z"),
-    (("--name", "a", "--name", "b", "--yes"), 5, "nobody would go on"),
+    (("--name", "a", "--name", "b", "--yes"), 5, "none would go on"),
     (("--percent", "0", "--yes"), 2, "above 0 and up to 100"),
     (("--percent", "101", "--yes"), 2, "above 0 and up to 100"),
     (("--percent", "NaN", "--yes"), 2, "above 0 and up to 100"),

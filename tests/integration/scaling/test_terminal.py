@@ -45,7 +45,7 @@ def test_somebody_is_asked_sees_the_progress_and_may_stop_watching(
     with scale_down("--name", "a", "--name", "b") as terminal:
         terminal.await_text("go on? [y/N]:")
         terminal.type("y\n")
-        terminal.await_text("nobody will be left to go on with the work; really? [y/N]:")
+        terminal.await_text("no instance will be left to go on with the work; really? [y/N]:")
         terminal.type("\n")
         assert terminal.end() == 5, terminal.text
         assert_left_tidy(terminal)

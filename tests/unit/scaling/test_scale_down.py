@@ -70,7 +70,7 @@ def test_who_is_told_to_stop_before_the_marks_are_written_writes_none(scene: Sce
     command = ScaleDown(scene.cluster(), ScaleDownRequest(60))
     plan = command.plan()
     scene.stopped.set()
-    with pytest.raises(RefusedError, match="stopped before anybody was marked"):
+    with pytest.raises(RefusedError, match="stopped before an instance was marked"):
         command.mark(plan)
     scene.stopped.clear()
     assert scene.marks() == {}

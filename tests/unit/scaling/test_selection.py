@@ -9,7 +9,7 @@ from streamlet.scaling.leavers import Burden
 from streamlet.scaling.present import InstanceInfo
 from streamlet.scaling.replace import Replacement
 from streamlet.scaling.scale_down import ScaleDownRequest
-from streamlet.scaling.selection import by_percent, check_somebody_stays, find
+from streamlet.scaling.selection import by_percent, check_some_stay, find
 from streamlet.types import TaskId
 
 
@@ -59,10 +59,10 @@ def test_a_smaller_percentage_waits_until_those_on_their_way_are_gone() -> None:
 
 def test_not_all_may_leave_unless_asked_for_twice() -> None:
     everybody = [one.key for one in THREE]
-    with pytest.raises(RefusedError, match="nobody would go on"):
-        check_somebody_stays(THREE, everybody, asked_twice=False)
-    check_somebody_stays(THREE, everybody, asked_twice=True)
-    check_somebody_stays(THREE, everybody[1:], asked_twice=False)
+    with pytest.raises(RefusedError, match="none would go on"):
+        check_some_stay(THREE, everybody, asked_twice=False)
+    check_some_stay(THREE, everybody, asked_twice=True)
+    check_some_stay(THREE, everybody[1:], asked_twice=False)
 
 
 @pytest.mark.parametrize("percent", [0, -1, 100.5, float("nan"), float("inf")])

@@ -68,8 +68,8 @@ def test_a_plan_says_who_goes_what_moves_and_how_long() -> None:
 def test_where_nobody_stays_nothing_is_copied() -> None:
     alone = ScaleDownResult.of(attrs.evolve(PLAN, staying=()), done=False)
     assert shown(plan_view("flights", alone, PLAN.stateless))[1:3] == [
-        "stays: nobody",
-        "2 stateful tasks to stop, and 2 without state: nobody takes them over",
+        "stays: none",
+        "2 stateful tasks to stop, and 2 without state: no instance takes them over",
     ]
 
 
@@ -84,8 +84,8 @@ def test_of_many_moves_some_are_shown() -> None:
 
 def test_nobody_has_to_leave() -> None:
     nobody = ScaleDownResult((), ("h1",), (), 0.0, True)
-    assert shown(plan_view("flights", nobody, 0)) == ["flights: nobody has to leave"]
-    assert leaving_text(nobody, cancelled=False) == "nobody has to leave"
+    assert shown(plan_view("flights", nobody, 0)) == ["flights: no instance has to leave"]
+    assert leaving_text(nobody, cancelled=False) == "no instance has to leave"
 
 
 def test_how_it_ended_is_said_in_a_line() -> None:
