@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,76 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("streamlet", "tests", "examples", "bench", "docs")
-MOST_FUNCTION_LINES = 70
-MOST_FILE_LINES = 600
+#: Lines of a file and of a function at most.
+MOST_FILE_LINES = 400
+MOST_FUNCTION_LINES = 55
+
+#: Longer ones from before these bounds, with bounds of their own: shrink them, never raise one.
+LONG_FILES = {
+    "streamlet/app.py": 590,
+    "streamlet/assembly.py": 440,
+    "streamlet/consumer.py": 450,
+    "streamlet/dsl/stream.py": 480,
+    "streamlet/group/handover.py": 580,
+    "streamlet/group/member.py": 430,
+    "streamlet/group/transport.py": 520,
+    "streamlet/runtime/activation.py": 480,
+    "streamlet/runtime/changelog_reader.py": 490,
+    "streamlet/runtime/commit.py": 580,
+    "streamlet/runtime/instance.py": 410,
+    "streamlet/runtime/metrics/table.py": 470,
+    "streamlet/runtime/state_updater.py": 510,
+    "streamlet/runtime/stream_thread.py": 590,
+    "streamlet/runtime/task.py": 480,
+    "streamlet/runtime/task_manager.py": 500,
+    "streamlet/state/changelog.py": 470,
+    "streamlet/state/rocksdb.py": 430,
+    "streamlet/state/task_state.py": 450,
+    "streamlet/testing/coordinator_group.py": 410,
+    "streamlet/testing/ports.py": 410,
+    "streamlet/testing/simulation/member.py": 420,
+    "streamlet/testing/simulation/worker.py": 440,
+    "tests/integration/chaos/disagreements.py": 420,
+    "tests/integration/test_session.py": 550,
+    "tests/unit/group/test_commits.py": 510,
+    "tests/unit/group/test_handover_rules.py": 600,
+    "tests/unit/group/test_membership.py": 580,
+    "tests/unit/group/test_partitions.py": 430,
+    "tests/unit/group/test_session.py": 440,
+    "tests/unit/group/test_status.py": 520,
+    "tests/unit/group/test_tasks.py": 600,
+    "tests/unit/group/test_type_migration.py": 460,
+    "tests/unit/reset/test_reset.py": 480,
+    "tests/unit/runtime/test_changelog_reader.py": 570,
+    "tests/unit/runtime/test_state_updater.py": 420,
+    "tests/unit/state/test_task_state.py": 460,
+    "tests/unit/test_config.py": 420,
+    "tests/unit/test_consumer.py": 520,
+}
+LONG_FUNCTIONS = {
+    "streamlet/assembly.py:open_worker": 70,
+    "streamlet/assembly.py:_session": 56,
+    "streamlet/consumer.py:__init__": 64,
+    "streamlet/running.py:run": 67,
+    "streamlet/runtime/activation.py:__init__": 58,
+    "streamlet/runtime/stream_thread.py:__init__": 70,
+    "streamlet/spark/query.py:to_dataframe": 57,
+    "streamlet/spark/query.py:start": 63,
+    "streamlet/testing/simulation/member.py:__init__": 63,
+    "streamlet/tools/run.py:run": 62,
+    "streamlet/tools/run_native.py:_run": 57,
+    "streamlet/tools/scale_down.py:scale_down": 67,
+    "streamlet/tools/state.py:clean": 59,
+    "tests/integration/scaling/test_terminal.py:test_a_user_is_asked_and_sees_the_progress": 63,
+}
+
+#: A docstring begins with what the thing is or does, not with a question or a person to be guessed.
+RIDDLES = re.compile(
+    r"(What(ever)?|When(ever)?|Who(ever|m|se)?|Whether|Where(ver)?|Why|How|Which|That|As|If|So|And|But|"
+    r"Not|Nor|Neither|Nothing|There|It|Such|(No|Some|Any|Every)body('s)?)\b"
+)
+#: Words that leave the reader to guess the actor: name the leader, the owner, the caller.
+VAGUE = re.compile(r"\b((no|some|any|every)body|whoever|anew)\b", re.IGNORECASE)
 
 #: Foreign package -> files or folders of streamlet/ that may import it.
 ONLY_IN: dict[str, tuple[str, ...]] = {
@@ -105,7 +174,7 @@ def test_no_function_is_too_long() -> None:
         for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                if lines > MOST_FUNCTION_LINES:
+                if lines > LONG_FUNCTIONS.get(f"{place(path)}:{node.name}", MOST_FUNCTION_LINES):
                     long.append(f"{place(path, node.lineno)} {node.name}: {lines} lines")
     assert long == []
 
@@ -113,7 +182,60 @@ def test_no_function_is_too_long() -> None:
 def test_no_file_is_too_long() -> None:
     files = python_files("streamlet", "tests", "examples", "bench")
     lengths = {place(path): len(path.read_text(encoding="utf-8").splitlines()) for path in files}
-    assert {name: n for name, n in lengths.items() if n > MOST_FILE_LINES} == {}
+    most = {name: LONG_FILES.get(name, MOST_FILE_LINES) for name in lengths}
+    assert {name: n for name, n in lengths.items() if n > most[name]} == {}
+
+
+def test_no_bound_is_left_of_a_file_that_is_short_or_gone() -> None:
+    paths = {name: ROOT / name for name in LONG_FILES}
+    lengths = {n: len(p.read_text("utf-8").splitlines()) for n, p in paths.items() if p.exists()}
+    assert [name for name in LONG_FILES if lengths.get(name, 0) <= MOST_FILE_LINES] == []
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for path in python_files("streamlet"):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(place(path, node.lineno))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_no_docstring_begins_with_a_riddle() -> None:
+    found = [
+        f"{place(path, line)} {first}"
+        for path in python_files("streamlet")
+        for line, first in first_lines(parsed(path))
+        if RIDDLES.match(first)
+    ]
+    assert found == []
+
+
+def test_docstrings_and_comments_name_the_actor() -> None:
+    found = [
+        f"{place(path, number)} {line.strip()}"
+        for path in python_files("streamlet")
+        for number, line in prose(path)
+        if VAGUE.search(line)
+    ]
+    assert found == []
+
+
+def first_lines(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The line number and the first line of every docstring."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield node.body[0].lineno, text.splitlines()[0]
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of docstrings, messages and comments of a file, with their numbers."""
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type in (tokenize.COMMENT, tokenize.STRING):
+                yield from enumerate(token.string.splitlines(), token.start[0])
 
 
 def test_only_the_clock_reads_the_time_or_throws_dice() -> None:

@@ -225,7 +225,7 @@ class _Steps:
                     self._move_inside(task, member)
 
     def _is_held(self, task: int, instance: int) -> bool:
-        """Whether another member of the instance reads the task's copy: its owner waits for that.
+        """True if another member of the instance reads the task's copy: its owner waits for that.
 
         They have one folder. Were the reader to take the task over, it would wait for the owner.
         """

@@ -6,7 +6,7 @@ coordinator implements. The states, and what moves the group between them::
             first join                 all have joined, or time is up
     EMPTY ────────────▶ PREPARING ─────────────────────────────────▶ COMPLETING
       ▲                    ▲  ▲                                           │ the leader's
-      │ nobody joined      │  └── new member, changed metadata, leave ────┤ SyncGroup
+      │ none joined        │  └── new member, changed metadata, leave ────┤ SyncGroup
       └────────────────────┘                                              ▼
                            └── the same, or the leader rejoins ──────── STABLE
 

@@ -12,14 +12,14 @@ the script says. A script is text, one step a line, ``#`` begins a comment::
     B join b -> parked                  no answer yet …
     A join a -> ok g2 leads A=a B=b
     B gets ok g2 follows                … here it is
-    A heartbeat | leave                 B commit t/0=5 [gen=-1] [as=nobody]
+    A heartbeat | leave                 B commit t/0=5 [gen=-1] [as=none]
     B fetch t/0 -> ok t/0=5
     wait 1500                           B hangs up (the connection for joins is cut)
     restart                             the coordinator crashes and comes back
 
 Metadata are words, ``*900000`` is that many bytes, ``p:a,q:b`` are two protocols, ``type=…`` and
 ``session=…`` override. The generation of a request is the last one its client got; ``gen=`` is
-relative to it, ``gen=none`` means -1. ``as=C`` uses the member id of C, ``as=nobody`` none,
+relative to it, ``gen=none`` means -1. ``as=C`` uses the member id of C, ``as=none`` none,
 ``as=stranger`` an unknown one; ``bare`` leaves the static id out.
 """
 
@@ -177,7 +177,7 @@ class GroupScript:
         rest = [w for w in words if w.split("=")[0] not in _OPTIONS and w != "bare"]
         client = self._client(name)
         instance = None if "bare" in words else client.instance_id
-        member = {"nobody": "", "stranger": "stranger-1"}.get(options.get("as", ""))
+        member = {"none": "", "stranger": "stranger-1"}.get(options.get("as", ""))
         if member is None:
             member = self._client(options.get("as", name)).member_id
         shift = options.get("gen", "0")

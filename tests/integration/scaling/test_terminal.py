@@ -16,7 +16,7 @@ from tests.terminals import CTRL_C, CTRL_D, HIDE, SHOW, Terminal
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
 
-def test_somebody_is_asked_sees_the_progress_and_may_stop_watching(
+def test_a_user_is_asked_and_sees_the_progress(
     make_cluster: Callable[..., Cluster],
 ) -> None:
     """Learners never say that they are ready: only a deadline moves anything."""
