@@ -36,7 +36,7 @@ def check_takes(
 
 
 def takes(call: str, function: Callable[..., Any], *arguments: str, context: bool = False) -> int:
-    """How many of the arguments a function wants: all of them, or all but the first.
+    """The number of arguments a function takes: all of them, or all but the first.
 
     ``context`` as of ``check_takes``; it is not counted.
 

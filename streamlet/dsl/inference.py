@@ -16,7 +16,7 @@ from typing import Any, Final, get_args, get_origin
 
 from streamlet.dsl.record_context import ContextFunction
 
-#: Stands for a type that cannot be told.
+#: Stands for a type that is not known.
 UNKNOWN: Final[Any] = type("Unknown", (), {"__repr__": lambda self: "unknown"})()
 
 _LOADS = {"LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK"}

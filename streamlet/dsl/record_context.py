@@ -25,7 +25,7 @@ Function = Callable[..., Any]
 
 
 class RecordContext:
-    """Where the record of a call comes from, its timestamp and its headers.
+    """The origin of the record of a call, its timestamp and its headers.
 
     It describes the record during the call only: the next call has the same object. Made by
     operators, for functions given by ``with_context``.

@@ -124,8 +124,8 @@ class KStream(Generic[K, V]):
         made = plain(function, self._value.of)
         count = takes("map_values()", made, "key", "value", context=True)
         node = self._below("KSTREAM-MAPVALUES-", applied(made, lambda f: MapValues(f, count)))
-        told = self._told(function, count)
-        return KStream(node, self._key, Kind.told(value, told, "map_values()", "value"))
+        inferred = self._result_type(function, count)
+        return KStream(node, self._key, Kind.of_result(value, inferred, "map_values()", "value"))
 
     def flat_map(
         self,
@@ -171,8 +171,10 @@ class KStream(Generic[K, V]):
         node = self._below(
             "KSTREAM-FLATMAPVALUES-", applied(function, lambda f: FlatMapValues(f, count))
         )
-        told = element_type(result_type(function, *(self._key.of, self._value.of)[-count:]))
-        return KStream(node, self._key, Kind.told(value, told, "flat_map_values()", "value"))
+        inferred = element_type(result_type(function, *(self._key.of, self._value.of)[-count:]))
+        return KStream(
+            node, self._key, Kind.of_result(value, inferred, "flat_map_values()", "value")
+        )
 
     def select_key(
         self, function: Callable[[K, V], K2], *, key: SerdeLike[K2] = None
@@ -443,7 +445,7 @@ class KStream(Generic[K, V]):
         made = plain(function, self._value.of)
         check_takes(call, made, "key", "value", context=True)
         node = self._below("KSTREAM-KEY-SELECT-", applied(made, SelectKey), rekeyed=True)
-        told = self._told(function, 2)
+        inferred = self._result_type(function, 2)
         # The values go on object for object, so a reader below still counts as one of the table's.
         node = attrs.evolve(node, uses=self._node.uses)
         return node, Kind.of_result(key, inferred, call, "key"), self._value

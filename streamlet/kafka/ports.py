@@ -23,7 +23,7 @@ class PartitionBatch:
 
     ``offsets`` is a ``range`` whenever the offsets are contiguous, else a list.
     ``timestamps`` are milliseconds since the epoch. ``headers`` is None where no record has
-    any, or where nobody asked for them.
+    any, or where they were not asked for.
     """
 
     topic: str

@@ -70,5 +70,5 @@ def reason_headers(
 
 
 def has_reason(headers: Headers | None) -> bool:
-    """Whether these are the headers of a dead letter."""
+    """True if these are the headers of a dead letter."""
     return any(name.startswith(_REASON) for name, _ in headers or ())

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 
 from streamlet.runtime.restore_job import RestoreProgress
-from streamlet.runtime.task import Output as TaskOutput
-from streamlet.tools.output import Output
+from streamlet.runtime.task import Output
+from streamlet.tools.output import CommandOutput
 from streamlet.tools.worker_events import restoring_event
 from streamlet.types import TaskId
 
@@ -148,4 +148,4 @@ class LocalObserver:
         self.progress.event(0, restoring_event(progress))
 
     def produced(self, outputs: list[Output]) -> None:
-        """Outputs are shown by whoever reads the topics."""
+        """Ignore outputs: readers of the topics show them."""

@@ -525,7 +525,7 @@ def test_an_event_before_start_and_a_second_start_are_named_errors():
         machine.handle(Tick(), 0)
     assert machine.state is MembershipState.NEW
     machine.handle(StartMembership(), 0)
-    with pytest.raises(IllegalEventError, match="Start in state preparing"):
+    with pytest.raises(IllegalEventError, match="StartMembership in state preparing"):
         machine.handle(StartMembership(), 0)
     assert machine.state is MembershipState.PREPARING
 

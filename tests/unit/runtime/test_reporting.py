@@ -142,7 +142,7 @@ def test_a_handover_can_be_followed_from_both_ends() -> None:
     bench.rules.running(A, 0)
     bench.rules.claimed(A, 0)
     bench.assigned(2, release={A: "other"}, pending={B: "other"})
-    token = next(d.token for d in bench.rules.take() if type(d).__name__ == "AskHold")
+    token = next(d.token for d in bench.rules.take() if type(d).__name__ == "BlockJoin")
     stages = {task.task: (task.role, task.stage) for task in (bench.look() or bench.said[0]).tasks}
     assert stages == {"0_0": ("active", "running"), "0_1": ("pending", "waiting")}
     bench.rules.hold(token, True, 0)

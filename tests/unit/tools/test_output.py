@@ -14,8 +14,9 @@ from tests.terminals import Terminal
 PATH = "/var/lib/" + "/".join(f"folder-{number}" for number in range(20))
 
 PROGRAM = f"""
-from streamlet.tools.output import Output, table
-Output(as_json=False).answer({{}}, table("BROKER", "DATA", rows=[("localhost:9092", {PATH!r})]))
+from streamlet.tools.output import CommandOutput, table
+CommandOutput(as_json=False).answer({{}},
+    table("BROKER", "DATA", rows=[("localhost:9092", {PATH!r})]))
 """
 
 

@@ -14,13 +14,13 @@ from tests.unit.tools.test_state_command import make
 #: Has Ctrl-C come after Python's last look for signals, right before it waits for a key.
 _LATE = """
 import ctypes
-from streamlet.tools.output import Output
+from streamlet.tools.output import CommandOutput
 from streamlet.tools.prompt import confirm
 
 hook = ctypes.c_void_p.in_dll(ctypes.pythonapi, "PyOS_InputHook")
 hook.value = ctypes.cast(ctypes.pythonapi.PyErr_SetInterrupt, ctypes.c_void_p).value
 try:
-    confirm(Output(False), ["go on?"], "nothing was done")
+    confirm(CommandOutput(False), ["go on?"], "nothing was done")
 except KeyboardInterrupt as error:
     print(f"broken off, {error}")
 """
