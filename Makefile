@@ -33,9 +33,10 @@ demo-spark: $(VENV)/.setup-spark
 
 # Side by side: most of a broker test is waiting for time-outs. See tests/conftest.py for the order.
 # Not more than processors: each brings brokers and JVMs of its own, and what starves is no test.
+# Tests start the package in hundreds of processes; without bytecode each would compile it again.
 WORKERS ?= 2
 test: $(VENV)/.setup-all
-	@$(BIN)/python -m pytest -ra --durations=15 -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(TESTS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -ra --durations=15 -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(TESTS)
 
 # ROOM=assignor tests one room: tests/unit/assignor and the suites that are listed for it here.
 # Suites of several rooms (chaos, learners, modes, static) are in none: see docs/CONTRIBUTING.md.
