@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
-import attrs
-
 
 class TopicPartition(NamedTuple):
     """One partition of one topic."""
@@ -20,8 +18,7 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-@attrs.frozen(order=True, slots=True)
-class TaskId:
+class TaskId(NamedTuple):
     """Unit of work and of assignment: one partition of one subtopology, printed ``0_3``."""
 
     subtopology: int
