@@ -267,4 +267,6 @@ def printed(value: object) -> str:
     """A default as one would write it in a properties file."""
     if isinstance(value, bool):
         return str(value).lower()
-    return "none" if value is None or value == () else str(value)
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)

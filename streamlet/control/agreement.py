@@ -13,6 +13,7 @@ from streamlet.config import Settings
 from streamlet.config.sources import printed
 from streamlet.control.values import MemberKey
 from streamlet.control.view import ControlView
+from streamlet.errors import ConfigError
 
 PLANNING = (
     "num.standby.replicas",
@@ -34,6 +35,20 @@ def planning_settings(settings: Settings) -> tuple[tuple[str, str], ...]:
     """Those settings that are not the default, in order."""
     default = Settings()
     return tuple((key, printed(settings[key])) for key in PLANNING if settings[key] != default[key])
+
+
+def settings_of(view: ControlView, leader: MemberKey) -> Settings | None:
+    """The settings that a leader plans by, as it reported them; None where it did not.
+
+    Those of a later version that this one does not know count as not reported.
+    """
+    said = view.progress.get(leader)
+    if said is None or said.plans_by is None:
+        return None
+    try:
+        return Settings.load(dict(said.plans_by))
+    except ConfigError:
+        return None
 
 
 def disagreement(view: ControlView, us: MemberKey, members: Iterable[MemberKey]) -> str:

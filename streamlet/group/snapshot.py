@@ -207,7 +207,7 @@ def last_round(group: GroupSnapshot, rules: Rules, now_ms: int) -> tuple[GroupSt
         members=member_states(group),
         generation=newest.generation,
         now_ms=now_ms if newest.made_ms is None else newest.made_ms,
-        rules=_rules(group, rules),
+        rules=rules_in(group, rules),
     )
     plan = Plan(
         {m.described.member_id: _member_plan(m.assigned) for m in group.members},
@@ -217,7 +217,8 @@ def last_round(group: GroupSnapshot, rules: Rules, now_ms: int) -> tuple[GroupSt
     return state, plan
 
 
-def _rules(group: GroupSnapshot, rules: Rules) -> Rules:
+def rules_in(group: GroupSnapshot, rules: Rules) -> Rules:
+    """Rules with the values that a leader takes from the subscriptions of the members."""
     imbalance = newest_imbalance(m.reported for m in group.members)
     return attrs.evolve(
         rules,

@@ -17,8 +17,9 @@ from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, Leaving, Rules
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
+from streamlet.control.agreement import settings_of
 from streamlet.control.topic import ControlTopic
-from streamlet.control.values import Mark
+from streamlet.control.values import Mark, MemberKey
 from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError
 from streamlet.group.commit_metadata import CommitMetadata
@@ -132,8 +133,17 @@ class ApplicationInspector:
     def state(self, situation: Situation, marks: Mapping[str, Mark]) -> GroupState:
         """The assignor's input if exactly these were marked."""
         leaving = {key: Leaving(m.since_ms, m.deadline_ms) for key, m in marks.items()}
-        now_ms = self.clock.wall_ms()
-        return present(situation.group, self.application.rules, now_ms, leaving)
+        now_ms, progress = self.clock.wall_ms(), situation.view.progress
+        return present(situation.group, self._rules(situation), now_ms, leaving, progress)
+
+    def _rules(self, situation: Situation) -> Rules:
+        """The rules of the group's leader; the command's own where the leader reports none."""
+        leader = situation.group.leader
+        if leader is None:
+            return self.application.rules
+        key = MemberKey(leader.reported.instance, leader.reported.member)
+        found = settings_of(situation.view, key)
+        return self.application.rules if found is None else rules_from(found, learners=True)
 
     def sizes(self, situation: Situation) -> dict[TaskId, int]:
         """Bytes of each stateful task's changelogs on the brokers' disks.

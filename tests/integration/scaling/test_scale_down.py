@@ -142,3 +142,23 @@ def test_half_of_eight_stay_after_all_then_are_out_in_time_though_learners_are_s
         after = await_periods(cluster, {one.name for one in four})
         assert_moved_once(before, after, [one.name for one in leavers])
         assert_nothing_lost(cluster, four, load)
+
+
+def test_tasks_go_where_the_plan_says_though_earlier_owners_have_copies_too(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """What the third instance got from the second goes back, though the first has a copy, too."""
+    cluster = make_cluster("counting", partitions=6)
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        three: list[Instance] = []
+        for number in (1, 2, 3):
+            three.append(cluster.instance(f"h{number}", 0).start())
+            await_band(cluster, three)
+        found = scale_down(cluster, "--name", "h3", "--yes", "--wait")
+        assert found.code == 0, found
+        assert_left_well(three[2:], three[:2])
+        planned = {move["task"]: move["to"].removesuffix("-0") for move in found.document["moves"]}
+        assert len(planned) >= 2
+        after = await_periods(cluster, {"h1", "h2"})
+        assert {str(task): after[task].owner for task in after if str(task) in planned} == planned
+        assert_nothing_lost(cluster, three[:2], load)

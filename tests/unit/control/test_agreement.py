@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamlet.config import Settings
-from streamlet.control.agreement import PLANNING, disagreement, planning_settings
+from streamlet.control.agreement import PLANNING, disagreement, planning_settings, settings_of
 from streamlet.control.records import decode, encode_key, encode_value, place_of
 from streamlet.control.values import MemberKey, MemberProgress
 from streamlet.control.view import ControlView
@@ -37,6 +37,24 @@ def test_members_that_differ_are_named_with_what_they_have() -> None:
     assert found == "num.standby.replicas is the default here, 1 at b-0, c-0"
     found = disagreement(view(a=STANDBY, b=(), c=STANDBY), A, everybody)
     assert found == "num.standby.replicas is 1 here, the default at b-0"
+
+
+def test_the_settings_that_a_leader_plans_by_can_be_read_back() -> None:
+    given = Settings.load(
+        {
+            "num.standby.replicas": 2,
+            "rack.aware.assignment.tags": ("zone", "rack"),
+            "learner.partial.rebalance": False,
+            "scheduled.rebalance.max.delay.ms": "5s",
+        }
+    )
+    found = settings_of(view(a=planning_settings(given)), A)
+    assert found is not None
+    assert [found[key] for key in PLANNING] == [given[key] for key in PLANNING]
+    assert settings_of(view(a=()), A) == Settings.load()
+    assert settings_of(view(a=None), A) is None
+    assert settings_of(view(), A) is None
+    assert settings_of(view(a=(("a.setting.to.come", "1"),)), A) is None
 
 
 def test_who_is_not_in_the_group_or_says_nothing_counts_for_nothing() -> None:

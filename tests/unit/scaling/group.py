@@ -23,6 +23,7 @@ def member(
     number: int = 0,
     copies: dict[str, Copy] | None = None,
     key: str = "",
+    imbalance: float | None = None,
     **told: Any,
 ) -> MemberDescription:
     """A member ``h1-0`` with member id ``id-h1-0`` of instance ``process-h1``."""
@@ -36,6 +37,7 @@ def member(
         {TaskId.parse(text): copy for text, copy in (copies or {}).items()},
         joined_generation=3,
         stateful=frozenset({0}),
+        imbalance=imbalance,
     )
     signature = {"leader": "id-h1-0", "generation": 7} if name == "h1" and number == 0 else {}
     assignment = Assignment(**{"active": ids(active), **signature, **told})

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from streamlet.assignor.values import Copy, Leaving, Role, Rules
+from streamlet.control.values import MemberProgress, TaskProgress
 from streamlet.group.snapshot import GroupSnapshot
 from streamlet.scaling.leavers import Burden
 from streamlet.scaling.plan import (
@@ -98,6 +99,57 @@ def test_a_task_handed_over_since_belongs_to_its_new_owner() -> None:
         "0_1": "id-h2-0",
         "0_2": "id-h2-0",
     }
+
+
+def test_a_task_goes_back_to_the_member_that_gave_it_up_last() -> None:
+    """The group knows the lag of older copies, and none of those that were the task until then."""
+    first, second = TaskId(0, 0), TaskId(0, 1)
+    active, old = Copy(Role.ACTIVE), Copy(Role.DORMANT, lag=9)
+    live = group(
+        member(
+            "h1",
+            "0_2",
+            copies={"0_0": active, "0_1": old, "0_2": active},
+            release={first: "id-h3-0"},
+        ),
+        member(
+            "h2",
+            "0_3",
+            copies={"0_0": old, "0_1": active, "0_3": active},
+            release={second: "id-h3-0"},
+        ),
+        member("h3", pending={first: "id-h1-0", second: "id-h2-0"}),
+    )
+    assert {m.task: m.target for m in plan(live, "h3").moves} == {first: "h1-0", second: "h2-0"}
+
+
+def test_copies_count_as_their_members_report_them() -> None:
+    live = group(
+        member("h1", "0_1", copies={"0_0": Copy(Role.STANDBY, lag=9)}, standby=ids("0_0")),
+        member("h2", "0_2", standby=ids("0_0")),
+    )
+
+    def copies(**reports: TaskProgress) -> list[Copy]:
+        said = [
+            MemberProgress(f"process-{name}", 0, f"{name}-0", "", 0, tasks=(report,))
+            for name, report in reports.items()
+        ]
+        state = present(live, Rules(), NOW_MS, {}, {one.key: one for one in said})
+        return [m.copies[TaskId(0, 0)] for m in state.members]
+
+    unreported = [Copy(Role.STANDBY, lag=9), Copy(Role.STANDBY, ready=True, lag=0)]
+    assert copies() == unreported
+    assert copies(
+        h1=TaskProgress("0_0", "standby", "ready", lag=1),
+        h2=TaskProgress("0_0", "standby", "learning", lag=7),
+    ) == [Copy(Role.STANDBY, ready=True, lag=1), Copy(Role.STANDBY, lag=7)]
+    assert copies(h1=TaskProgress("0_0", "active", "running", lag=3)) == unreported
+
+
+def test_the_band_is_the_one_that_the_members_say() -> None:
+    live = group(member("h1", "0_0", imbalance=0.7), member("h2", "0_1"))
+    state = present(live, Rules(imbalance=0.1, standbys=2), NOW_MS, {})
+    assert state.rules == Rules(imbalance=0.7, standbys=2)
 
 
 def test_all_may_leave_and_then_nobody_gets_anything() -> None:
