@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pkgutil
 import re
 import tokenize
 from collections.abc import Iterator
@@ -296,6 +297,17 @@ def test_the_links_at_the_root_lead_into_the_package(name: str) -> None:
     assert link.is_symlink()
     assert link.resolve() == ROOT / "streamlet" / name
     assert (link / "__init__.py").is_file()
+
+
+def test_the_api_reference_shows_names_that_exist() -> None:
+    missing = []
+    for page in (ROOT / "docs" / "reference").glob("*.md"):
+        for name in re.findall(r"^::: (\S+)", page.read_text(encoding="utf-8"), re.M):
+            try:
+                pkgutil.resolve_name(name)
+            except AttributeError:
+                missing.append(f"{place(page)} {name}")
+    assert missing == []
 
 
 def test_every_todo_names_an_issue() -> None:
