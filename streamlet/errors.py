@@ -196,6 +196,12 @@ class StateLockedError(StateError):
     """A task folder is held by a live process."""
 
 
+class StateFolderError(StateError):
+    """The state folder of an instance cannot be made or written."""
+
+    exit_code = 2
+
+
 class StateMismatchError(StateError):
     """Local state of another topology, or of a later streamlet; only a person can decide."""
 

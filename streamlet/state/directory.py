@@ -13,6 +13,7 @@ system must be a local one.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -25,7 +26,7 @@ from typing import Self
 
 import attrs
 
-from streamlet.errors import StateError, StateLockedError
+from streamlet.errors import StateError, StateFolderError, StateLockedError
 from streamlet.state.meta import TaskMeta
 from streamlet.state.rocksdb import CLIENT_FILE, read_meta, wipe_folder
 from streamlet.types import TaskId
@@ -35,6 +36,8 @@ DATABASE = "db"
 _TASK_LOCK = "task.lock"
 #: Between a task and something unique, in the name of a folder that is no task's any more.
 _ASIDE = ".aside-"
+#: A wrong folder is not the reason for these.
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 #: Name of the file in an application's folder that its instance holds.
 INSTANCE_LOCK = "instance.lock"
 
@@ -53,8 +56,8 @@ class FolderLock:
 
     def __init__(self, file: Path, what: str) -> None:
         self.folder = file.parent
+        _make(self.folder)
         with _naming(file):
-            self.folder.mkdir(parents=True, exist_ok=True)
             self._fd = _locked(file, what)
             #: What the file says, the holder's pid among it.
             self.fields: dict[str, str | int] = _fields(self._fd)
@@ -152,7 +155,8 @@ class StateDirectory:
 
         Raises:
             StateLockedError: another live instance of the application uses the same ``state.dir``.
-            StateError: the folder cannot be used.
+            StateFolderError: the folder cannot be made or written.
+            StateError: the disk is full.
         """
         try:
             lock = FolderLock(self.path / INSTANCE_LOCK, "state.dir")
@@ -160,6 +164,13 @@ class StateDirectory:
             raise StateLockedError(
                 f"{error}; give each instance a --state-dir of its own"
             ) from None
+        except StateError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _DISK_FULL:
+                raise
+            raise StateFolderError(
+                f"{error}; name a folder that this user can write by --state-dir, or by the "
+                "setting state.dir"
+            ) from error
         if not lock.fields.get("process_id"):
             lock.set(process_id=uuid.uuid4().hex)
         return str(lock.fields["process_id"]), lock
@@ -318,6 +329,21 @@ def _fields(fd: int) -> dict[str, str | int]:
     except ValueError:
         return {}  # new, or its holder died while writing it
     return fields if isinstance(fields, dict) else {}
+
+
+def _make(folder: Path) -> None:
+    """Make a folder with those above it.
+
+    Raises:
+        StateError: naming the folder, and the one in which the next cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or error
+        there = next(path for path in folder.parents if os.path.exists(path))
+        where = f"in {there}" if there.is_dir() else f"{there} is a file"
+        raise StateError(f"cannot make the folder {folder}: {reason} ({where})") from error
 
 
 @contextmanager

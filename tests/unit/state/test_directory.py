@@ -1,5 +1,6 @@
 """Who holds which part of the state folder, and what is said to the one who comes second."""
 
+import errno
 import gc
 import os
 import signal
@@ -9,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from streamlet.errors import StateError, StateLockedError, TaskCorruptedError
-from streamlet.state.directory import DATABASE, StateDirectory
+from streamlet.errors import StateError, StateFolderError, StateLockedError, TaskCorruptedError
+from streamlet.state.directory import DATABASE, INSTANCE_LOCK, StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId
 from tests.unit.state.support import Spec, changelog
@@ -147,10 +148,34 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path / "file", "app")
     with pytest.raises(StateError, match=r"file/app/0_3.*Not a directory"):
         directory.lock_task(T)
-    with pytest.raises(StateError, match=r"file/app.*Not a directory"):
+    advice = r"name a folder that this user can write by --state-dir"
+    with pytest.raises(
+        StateFolderError,
+        match=rf"cannot make the folder {tmp_path}/file/app: Not a directory "
+        rf"\({tmp_path}/file is a file\); {advice}",
+    ) as refused:
         directory.lock_instance()
+    assert refused.value.exit_code == 2
+    (tmp_path / "other" / "app" / INSTANCE_LOCK).mkdir(parents=True)
+    with pytest.raises(StateFolderError, match=rf"other/app/{INSTANCE_LOCK}: Is a dir.*; {advice}"):
+        StateDirectory(tmp_path / "other", "app").lock_instance()
     with pytest.raises(StateError, match=r"file/x/db: Not a directory"):
         TaskState.open(tmp_path / "file" / "x", [Spec("s")], 1 << 20)
+
+
+def test_a_full_disk_is_no_reason_for_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    message = (
+        rf"cannot make the folder {tmp_path}/a/app: No space left on device \(in {tmp_path}\)$"
+    )
+    with pytest.raises(StateError, match=message) as failed:
+        StateDirectory(tmp_path / "a", "app").lock_instance()
+    assert failed.value.exit_code == 1
 
 
 def test_a_damaged_dormant_task_says_so(directory: StateDirectory) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -31,6 +32,19 @@ def test_an_option_of_the_other_engine_is_refused(engine: str, option: str, othe
     name = option.partition("=")[0]
     said = f"{name} means nothing to --engine {engine}; it is one of --engine {other}"
     assert said in result.stderr
+
+
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_a_state_folder_that_cannot_be_made_is_named(tmp_path: Path, processes: str) -> None:
+    """Before a broker is asked for: there is none."""
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "state"
+    words = ["run", "examples.wordcount:app", "--state-dir", str(folder), "--processes", processes]
+    result = CliRunner().invoke(build(), [*words, "--bootstrap-servers", "127.0.0.1:1"])
+    assert result.exit_code == 2
+    said = f"cannot make the folder {folder}/wordcount: Not a directory ({tmp_path}/file is a file)"
+    assert said in result.stderr
+    assert "--state-dir, or by the setting state.dir" in result.stderr
 
 
 def test_without_pyspark_the_extra_is_named() -> None:
