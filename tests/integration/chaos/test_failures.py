@@ -177,7 +177,7 @@ def test_a_changelog_made_anew_is_found_and_filled_from_the_state(
     instance.start()  # makes the topic anew
     cluster.await_settled()
     assert instance.stop() == 0, instance.log()
-    assert f"topic {changelog} was made anew" in instance.log()
+    assert f"topic {changelog} was created again" in instance.log()
     load.send(1_000)
     true = load.finish()
     other = cluster.instance("b").start()  # on an empty folder

@@ -36,7 +36,9 @@ def counting(name: str) -> App:
     events = app.stream(f"{name}-in", key=str, value=int)
     counts = events.group_by_key().count(store="counts")
     counts.to_stream().to(f"{name}-counts")
-    groups = events.group_by(lambda key, number: key[-1], key=str).count(store="groups")
+    groups = events.group_by(lambda key, number: key[-1], key=str, value=int).aggregate(
+        lambda: 0, lambda key, number, count: count + 1, value=int, store="groups"
+    )
     groups.to_stream().to(f"{name}-groups")
     return app
 
@@ -88,7 +90,9 @@ def retyped(name: str) -> App:
     events = app.stream(f"{name}-in", key=str, value=int)
     last = events.group_by_key().aggregate(str, lambda k, n, text: str(n), store="counts")
     last.to_stream().map_values(int).to(f"{name}-counts")
-    groups = events.group_by(lambda key, number: key[-1], key=str).count(store="groups")
+    groups = events.group_by(lambda key, number: key[-1], key=str, value=int).aggregate(
+        lambda: 0, lambda key, number, count: count + 1, value=int, store="groups"
+    )
     groups.to_stream().to(f"{name}-groups")
     return app
 
@@ -99,7 +103,9 @@ def regrouped(name: str) -> App:
     events = app.stream(f"{name}-in", key=str, value=int)
     counts = events.group_by_key().count(store="counts")
     counts.to_stream().to(f"{name}-counts")
-    groups = events.group_by(lambda key, number: key[-1], key=str).count(store="groups")
+    groups = events.group_by(lambda key, number: key[-1], key=str, value=int).aggregate(
+        lambda: 0, lambda key, number, count: count + 1, value=int, store="groups"
+    )
     groups.to_stream().filter(lambda key, number: number > 0).to(f"{name}-groups")
     return app
 
@@ -110,7 +116,9 @@ def renamed(name: str) -> App:
     events = app.stream(f"{name}-in", key=str, value=int)
     counts = events.group_by_key().count(store="counts2")
     counts.to_stream().to(f"{name}-counts")
-    groups = events.group_by(lambda key, number: key[-1], key=str).count(store="groups")
+    groups = events.group_by(lambda key, number: key[-1], key=str, value=int).aggregate(
+        lambda: 0, lambda key, number, count: count + 1, value=int, store="groups"
+    )
     groups.to_stream().to(f"{name}-groups")
     return app
 
@@ -157,7 +165,9 @@ def in_front(name: str) -> App:
     events = app.stream(f"{name}-in", key=str, value=int)
     counts = events.group_by_key().count(store="counts")
     counts.to_stream().to(f"{name}-counts")
-    groups = events.group_by(lambda key, number: key[-1], key=str).count(store="groups")
+    groups = events.group_by(lambda key, number: key[-1], key=str, value=int).aggregate(
+        lambda: 0, lambda key, number, count: count + 1, value=int, store="groups"
+    )
     groups.to_stream().to(f"{name}-groups")
     return app
 

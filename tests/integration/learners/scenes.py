@@ -33,9 +33,9 @@ class Stage:
 
 LEARNING = Stage("learning", False, "SetCopies(learner=frozenset({")
 READY = Stage("ready", False, "rejoining: a learner is ready")
-ORDERED = Stage("ordered", True, "AskHold(")
+ORDERED = Stage("ordered", True, "BlockJoin(")
 STOPPED = Stage("stopped", True, "CommitLast(")
-RELEASED = Stage("released", True, "EndHold(")
+RELEASED = Stage("released", True, "UnblockJoin(")
 ACTIVATING = Stage("activating", False, "positions=Positions(")
 STAGES = (LEARNING, READY, ORDERED, STOPPED, RELEASED, ACTIVATING)
 

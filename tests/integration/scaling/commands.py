@@ -21,6 +21,10 @@ from streamlet.tools.main import build
 from streamlet.types import TaskId
 from tests.integration.chaos.support import ROOT, Cluster, Instance, wait_for
 
+#: What a command says of a task whose learner has not taken over yet. One that has little to read
+#: is ready before the first look.
+ON_THE_WAY = (": queued", ": learning", ": ready")
+
 
 @attrs.frozen
 class Answer:
@@ -73,10 +77,13 @@ def scale_down(cluster: Cluster, *words: str) -> Answer:
 def await_words(process: subprocess.Popen[str], *words: str) -> None:
     """Wait until a command has told people one of these."""
     assert process.stderr is not None
+    told = ""
     for line in process.stderr:
+        told += line
         if any(word in line for word in words):
             return
-    raise AssertionError(f"it never says {words}")
+    found = answer(process)
+    raise AssertionError(f"it never says {words}: {told}{found}")
 
 
 def look(cluster: Cluster) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from streamlet.testing import KafkaBroker
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
 from tests.integration.scaling.commands import (
+    ON_THE_WAY,
     Answer,
     answer,
     assert_left_well,
@@ -132,7 +133,7 @@ def test_half_of_eight_stay_after_all_then_are_out_in_time_though_learners_are_s
 
         words = ("--percent", "50", "--timeout", "20s", "--yes")
         killed = begin(cluster, "scale-down", cluster.name, *words)
-        await_words(killed, ": queued", ": learning")
+        await_words(killed, *ON_THE_WAY)
         killed.kill()
         answer(killed)
         again = scale_down(cluster, "--percent", "50", "--dry-run")

@@ -10,6 +10,7 @@ from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
 from tests.integration.learners.scenes import assert_exact_in_the_end, await_owners
 from tests.integration.scaling.commands import (
+    ON_THE_WAY,
     answer,
     assert_left_well,
     await_words,
@@ -59,7 +60,7 @@ def test_a_watching_scale_down_says_that_its_mark_is_gone(
         marks = Marks(cluster)
         words = ("scale-down", cluster.name, "--name", "b", "--yes", "--json", "--wait")
         process = begin(cluster, *words)
-        await_words(process, ": queued", ": learning")
+        await_words(process, *ON_THE_WAY)
         marks.await_leaving(b, True)
         withdraw(cluster, b)
         found = answer(process)
@@ -80,7 +81,7 @@ def test_an_old_host_stays_when_the_new_one_is_lost_and_the_command_says_who_has
         new, marks = cluster.instance("new").start(), Marks(cluster)
         wait_for(lambda: marks.of(new) is not None, lambda: f"it joins\n{new.log()}")
         process = begin(cluster, *swap(cluster, "--join-timeout", "5s"))
-        await_words(process, ": learning")
+        await_words(process, *ON_THE_WAY)
         new.kill()
         found = answer(process)
         assert found.code == 4, (found, cluster.logs())
@@ -104,7 +105,7 @@ def test_a_swap_goes_on_when_the_new_host_is_back_though_the_command_was_killed(
         cluster.await_running()
         new = cluster.instance("new").start()
         process = begin(cluster, *swap(cluster))
-        await_words(process, ": learning")
+        await_words(process, *ON_THE_WAY)
         new.kill()
         await_words(process, "new is gone")
         process.kill()
