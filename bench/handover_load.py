@@ -19,7 +19,7 @@ import time
 
 from bench.load import fast_producer, flushed
 from bench.span import say
-from streamlet.testing.murmur2 import partition_of
+from streamlet.kafka.murmur2 import partition_of
 
 BEAT_MS = 10
 _TIME = struct.Struct(">q")

@@ -19,9 +19,9 @@ from bench import apps
 from bench.span import Span, say
 from streamlet.assembly import open_worker
 from streamlet.local import MemberIdentity
+from streamlet.runtime.outputs import Output
 from streamlet.runtime.outside import WorkerCounters
 from streamlet.runtime.restore_job import RestoreProgress
-from streamlet.runtime.task import Output
 from streamlet.types import TaskId
 
 _SAY_EVERY_S = 0.02

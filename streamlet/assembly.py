@@ -43,6 +43,7 @@ from streamlet.runtime.cleanup import Cleanup
 from streamlet.runtime.commit import LOOK_MS, AtLeastOnceCommit
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.dormant import dormant_copies
+from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
@@ -404,6 +405,9 @@ def _activation(
         admin=admin,
         settings=settings,
         counts=catalog.counts,
+        edges=EdgePlan(
+            topology, catalog.counts, catalog.topic_ids, exact=settings.repartition_exact
+        ),
         limits=catalog.limits.by_topic,
         policy=policy,
         clock=clock,

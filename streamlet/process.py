@@ -28,8 +28,8 @@ from streamlet.errors import StreamletError
 from streamlet.local import MemberIdentity
 from streamlet.runtime.background import lower_priority
 from streamlet.runtime.metrics.values import Snapshot
+from streamlet.runtime.outputs import Output
 from streamlet.runtime.restore_job import RestoreProgress
-from streamlet.runtime.task import Output
 from streamlet.starting import BrokerWait, StartStoppedError
 from streamlet.tools.log import set_up_logging
 from streamlet.tools.worker_events import ended_event, leaving_event, restoring_event

@@ -31,11 +31,11 @@ from streamlet.local import (
 )
 from streamlet.runtime.listeners import Listeners
 from streamlet.runtime.metrics.server import ANY_HOST, serving
+from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.signals import GracefulStop
 from streamlet.runtime.stream_thread import StreamThread
-from streamlet.runtime.task import Output
 from streamlet.starting import BrokerWait, StartStoppedError
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.instances import InstanceRecord

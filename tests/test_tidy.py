@@ -87,6 +87,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "kafka/broker_loss.py",
         "kafka/codes.py",
         "kafka/metadata.py",
+        "kafka/partitioner.py",
         "kafka/sink.py",
         "kafka/source.py",
     ),

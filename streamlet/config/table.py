@@ -215,6 +215,13 @@ class Settings:
         "What holds when something crashes. An application refuses `exactly_once` in this version; "
         "a `streamlet.Consumer` with it reads committed records only.",
     )
+    repartition_exact: bool = _row(
+        "processing",
+        boolean(),
+        False,
+        "Whether state behind repartition topics counts each record once, whatever crashes. The "
+        "records there bear a prefix for that; every instance must run a version that reads it.",
+    )
     commit_interval_ms: int = _row(
         "processing",
         duration(),

@@ -28,7 +28,7 @@ Make = Callable[[TaskContext], Operator]
 class Repartition:
     """A topic to send a stream through, so that records of one key meet in one task.
 
-    ``counted``: its reader asks only whether a record has a value.
+    ``counted``: its reader asks only whether a record has a value. ``plain``: others read it too.
     """
 
     prefix: str
@@ -38,6 +38,7 @@ class Repartition:
     partitions: int | None = None
     keep_null_keys: bool = False
     counted: bool = False
+    plain: bool = False
 
 
 class Builder:
@@ -149,7 +150,7 @@ class Builder:
             return PassOn() if how.keep_null_keys else DropNullKeys(filter_, context)
 
         self.graph.add_repartition(
-            InternalTopic(topic, "repartition", how.partitions, named=how.named)
+            InternalTopic(topic, "repartition", how.partitions, named=how.named, plain=how.plain)
         )
         self.graph.add_processor(ProcessorNode(filter_, (parent,), keep))
         values = how.value, how.value

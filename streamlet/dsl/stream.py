@@ -230,11 +230,12 @@ class KStream(Generic[K, V]):
         partitions: int | None = None,
         key: SerdeLike[K] = None,
         value: SerdeLike[V] = None,
+        plain: bool = False,
     ) -> KStream[K, V]:
         """The stream sent through a topic of its own, partitioned by its present key.
 
         Without ``partitions`` it gets as many as what it is used with, or as it came from. A
-        ``name`` keeps the topic when the topology changes above it.
+        ``name`` keeps the topic when the topology changes. ``plain`` keeps values as they are.
 
         - Nulls: kept; a record without a key goes to any partition.
         - Key, timestamp, headers: kept.
@@ -250,6 +251,7 @@ class KStream(Generic[K, V]):
             named=name is not None,
             partitions=partitions,
             keep_null_keys=True,
+            plain=plain,
         )
         return KStream(StreamNode(builder, builder.repartition(self._node.name, how)), *kinds)
 

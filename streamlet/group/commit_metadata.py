@@ -9,7 +9,8 @@ Compact JSON, the same on all input partitions of a task (hand-over rule W1)::
 more than the last delivered changelog offset. With ``release`` it is a mark (W2); nothing else is.
 ``rebuilt`` is there once the task had to go on with other state than that of its last commit, or
 with changelogs that had lost records:
-``{"epoch":7,"whole":true,"from":{"app-counts-changelog":{"0":990}}}``.
+``{"epoch":7,"whole":true,"from":{"app-counts-changelog":{"0":990}}}``. ``input`` is about the one
+partition whose position this is (``group.input_notes``), everything else about the task.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 import attrs
 
 from streamlet.errors import GroupError
+from streamlet.group.input_notes import InputNote
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 #: The broker's ``offset.metadata.max.bytes`` unless it was changed.
@@ -57,6 +59,8 @@ class CommitMetadata:
     state: StateNumber = NO_STATE
     release_to: str | None = None
     rebuilt: Rebuilt | None = None
+    #: Of the one partition; the same commit has another one for another input.
+    note: InputNote = attrs.field(factory=InputNote, eq=False)
 
     @property
     def rebuilding(self) -> bool:
@@ -94,6 +98,8 @@ class CommitMetadata:
             starts = _by_topic(self.rebuilt.starts)
             rebuilt = {"epoch": self.rebuilt.epoch, "whole": self.rebuilt.whole, "from": starts}
             record["rebuilt"] = rebuilt
+        if (note := self.note.as_json()) is not None:
+            record["input"] = note
         if self.release_to is not None:
             record["release"] = {"to": self.release_to}
         text = json.dumps(record, separators=(",", ":"), ensure_ascii=False)
@@ -141,7 +147,13 @@ class CommitMetadata:
             )
         try:
             return _from_record(record)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            OverflowError,
+        ) as error:
             raise CommitMetadataError(
                 f"commit metadata does not fit together: {text[:80]!r}"
             ) from error
@@ -158,6 +170,7 @@ def _from_record(record: dict[str, Any]) -> CommitMetadata:
         StateNumber(_whole(epoch), _whole(number)),
         _text(record["release"]["to"]) if "release" in record else None,
         None if rebuilt is None else _rebuilt_from(rebuilt),
+        InputNote.from_json(record["input"]) if "input" in record else InputNote(),
     )
 
 

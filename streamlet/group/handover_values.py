@@ -10,6 +10,7 @@ import attrs
 
 from streamlet.config import Settings
 from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.input_notes import InputNote
 from streamlet.group.messages import Committed
 from streamlet.types import TaskId, TopicPartition
 
@@ -145,6 +146,12 @@ class Positions:
         offsets = {partition: committed[partition].offset for partition in inputs}
         texts = (committed[partition].metadata for partition in inputs)
         return cls(offsets, tuple(map(CommitMetadata.read, texts)))
+
+    @property
+    def notes(self) -> dict[TopicPartition, InputNote]:
+        """The notes of the commit, by input."""
+        texts = zip(self.offsets, self.metadata, strict=True)
+        return {tp: one.note for tp, one in texts if one is not None}
 
     @property
     def newest(self) -> CommitMetadata | None:

@@ -17,6 +17,7 @@ from streamlet.clock import moment
 from streamlet.control.values import ResetEpoch
 from streamlet.errors import ConfigError
 from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.input_notes import InputNote
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import NewTopic
 from streamlet.topology.names import CHANGELOG_SUFFIX, REPARTITION_SUFFIX
@@ -70,13 +71,15 @@ class ResetPlan:
     """All a reset changes.
 
     ``recreated`` are deleted and created again, ``removed`` only deleted: the topology has no such
-    topics any more. ``unfinished``: an earlier reset was broken off.
+    topics any more. ``incarnation`` is that of the inputs from now on, higher than any before.
+    ``unfinished``: an earlier reset was broken off.
     """
 
     application: str
     start: StartPosition
     epoch: int
     highest_epoch: int
+    incarnation: int
     moves: tuple[PositionReset, ...]
     recreated: tuple[NewTopic, ...]
     removed: tuple[str, ...]
@@ -98,7 +101,8 @@ class ResetPlan:
         The text knows no changelog and no state any more. It carries the epoch on: a process from
         before, that was only asleep, writes with an older one, and no reader believes it.
         """
-        text = CommitMetadata(self.highest_epoch, BY, -1, {}, NO_STATE).to_text()
+        note = InputNote(self.incarnation)
+        text = CommitMetadata(self.highest_epoch, BY, -1, {}, NO_STATE, note=note).to_text()
         between = [topic for topic in self.recreated if topic.name.endswith(REPARTITION_SUFFIX)]
         return {move.partition: (move.after, text) for move in self.moves} | {
             TopicPartition(topic.name, partition): (0, text)
@@ -190,6 +194,12 @@ def merged(wanted: NewTopic, found: NewTopic | None, given: Mapping[str, str]) -
         return wanted
     config = tuple(sorted({**dict(wanted.config), **dict(found.config), **given}.items()))
     return attrs.evolve(wanted, replication=found.replication, config=config)
+
+
+def next_incarnation(committed: Mapping[TopicPartition, Committed]) -> int:
+    """One above the incarnations of all inputs."""
+    found = (CommitMetadata.read(one.metadata) for one in committed.values())
+    return 1 + max((one.note.incarnation for one in found if one is not None), default=0)
 
 
 def highest_epoch(committed: Mapping[TopicPartition, Committed]) -> int:

@@ -43,6 +43,7 @@ from streamlet.reset.plan import (
     internal_names,
     merged,
     named_changelogs,
+    next_incarnation,
 )
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.turn import our_turn
@@ -136,6 +137,7 @@ class Reset:
             start=self.start,
             epoch=view.reset.epoch + (pending is None),
             highest_epoch=highest_epoch(committed),
+            incarnation=next_incarnation(committed),
             moves=self._moves(topics, sources, committed),
             recreated=recreated,
             removed=removed,

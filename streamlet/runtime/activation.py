@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 
 import attrs
 
@@ -36,6 +37,7 @@ from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.decision import Decisions, state_entry
+from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.mismatch import (
     Mismatch,
     copy_may_be_promoted,
@@ -85,6 +87,7 @@ class Activation:
         admin: knows where partitions begin and end.
         settings: the application's.
         counts: partitions of every topic.
+        edges: knows the repartition topics that are exact.
         limits: bytes that a record may have in topics that take less than the producer.
         policy: what becomes of records that fail.
         clock: for retries.
@@ -102,6 +105,7 @@ class Activation:
         admin: Admin,
         settings: Settings,
         counts: Mapping[str, int],
+        edges: EdgePlan,
         limits: Mapping[str, int] | None = None,
         policy: ErrorPolicy,
         clock: Clock,
@@ -127,20 +131,20 @@ class Activation:
             patience_ms=settings.session_timeout_ms,
         )
         self._settings = settings
-        self._counts = dict(counts)
+        self._edges = edges
         self._limits = dict(limits or {})
-        self._policy = policy
+        idle_ms = settings.max_task_idle_ms
+        self._new_task = partial(Task, policy=policy, partition_counts=counts, idle_ms=idle_ms)
         self._clock = clock
         #: Wanted, nothing done yet; with the mark's positions where there is one.
         self._wanted: dict[TaskId, Positions | None] = {}
         #: To be opened here, topic ids missing.
         self._incomplete: dict[TaskId, Target] = {}
-        self._ask_at_ms = self._read_at_ms = 0
+        self._ask_at_ms = self._read_at_ms = self._retry_ms = 0
         #: Waiting for brokers to say what it begins with.
         self._asked: dict[TaskId, _Asked] = {}
         #: To be opened here, once no other process has the folder.
         self._to_open: dict[TaskId, Target] = {}
-        self._retry_ms = 0
         #: Why tasks cannot be opened now, and when each of them is tried again.
         self.problems: dict[TaskId, str] = {}
         self._reopen_at_ms: dict[TaskId, int] = {}
@@ -365,7 +369,7 @@ class Activation:
 
     def _promote(self, copies: StateUpdater, task: TaskId, target: Target) -> None:
         inputs = target.inputs
-        target = attrs.evolve(target, offsets=target.positions())
+        target = target.placed()
         ends = self._targets.restore_ends(task, target)
         lacking = lacks(target)
         known = {} if target.metadata is None else target.metadata.ends
@@ -422,7 +426,7 @@ class Activation:
             )
         inputs = judged.inputs
         try:
-            judged = attrs.evolve(judged, offsets=judged.positions())
+            judged = judged.placed()
         except BrokerError:
             opened.close()
             raise
@@ -456,20 +460,15 @@ class Activation:
         active.contained = contained
         active.epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
         active.committed = target.positions()
+        active.notes = self._edges.notes(target, active.committed, self._clock.wall_ms())
         active.rebuilt = target.rebuilt_in(active.epoch)
         for tp in sorted(target.rewrite):
             state.write_all_again(active.stores_by_changelog[tp])
         self._decisions.over(opened.task)
         active.ends = {tp: target.ends[tp] for tp in active.changelogs}
-        active.processor = Task(
-            opened.task,
-            active.subtopology,
-            state,
-            active.committed,
-            policy=self._policy,
-            partition_counts=self._counts,
-            idle_ms=self._settings.max_task_idle_ms,
-        )
+        edges = self._edges.of_task(active.subtopology, active.notes, target.topic_ids or {})
+        parts = (opened.task, active.subtopology, state, active.committed)
+        active.processor = self._new_task(*parts, edges=edges)
         return active
 
     def _recovered(self, task: TaskId) -> None:

@@ -14,10 +14,13 @@ as a dormant copy.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 import attrs
 
 from streamlet.group.commit_metadata import CommitMetadata, Rebuilt
+from streamlet.group.input_notes import InputNote
+from streamlet.runtime.edges.writer import EdgeWriter
 from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.task import Task
 from streamlet.state.freshness import Freshness
@@ -55,6 +58,7 @@ class ActiveTask:
         by: member id under which that was committed.
         claimed: whether the claim was accepted.
         committed: input offsets of the last accepted commit.
+        notes: of each input, as of that commit.
         ends: end of each changelog partition as of our last flush.
         written: last number of this period written to each changelog topic.
         rebuilt: what commits tell of changelogs that had lost records.
@@ -72,6 +76,7 @@ class ActiveTask:
     by: str = ""
     claimed: bool = False
     committed: dict[TopicPartition, int] = attrs.field(factory=dict)
+    notes: dict[TopicPartition, InputNote] = attrs.field(factory=dict)
     ends: dict[TopicPartition, int] = attrs.field(factory=dict)
     written: dict[str, int] = attrs.field(factory=dict)
     rebuilt: Rebuilt | None = None
@@ -143,16 +148,29 @@ class ActiveTask:
         """True if there is something to commit."""
         return self.positions != self.committed or self.state.has_dirty()
 
+    @property
+    def edge_writer(self) -> EdgeWriter | None:
+        """The writer of prefixes of its records; None if they bear none."""
+        edges = None if self.processor is None else self.processor.edges
+        return None if edges is None else edges.writer
+
+    @property
+    def notes_now(self) -> dict[TopicPartition, InputNote]:
+        """The notes that a commit would write now."""
+        edges = None if self.processor is None else self.processor.edges
+        return self.notes if edges is None else edges.notes
+
     def metadata(
         self,
         member_id: str,
         generation: int,
         contained: StateNumber,
         ends: dict[TopicPartition, int],
-        release_to: str | None = None,
-    ) -> str:
-        """The metadata that a commit writes beside the offsets."""
-        return CommitMetadata(
+        release_to: str | None,
+        notes: Mapping[TopicPartition, InputNote],
+    ) -> dict[TopicPartition, str]:
+        """The metadata that a commit writes beside the offset of each input."""
+        plain = CommitMetadata(
             epoch=self.epoch,
             by=member_id,
             generation=generation,
@@ -160,7 +178,10 @@ class ActiveTask:
             state=contained,
             release_to=release_to,
             rebuilt=self.rebuilt,
-        ).to_text()
+        )
+        texts = dict.fromkeys(self.inputs, plain.to_text())
+        noted = {tp: note for tp, note in notes.items() if note != InputNote()}
+        return texts | {tp: attrs.evolve(plain, note=one).to_text() for tp, one in noted.items()}
 
     def check_invariants(self) -> None:
         """Raise AssertionError where the period contradicts itself."""

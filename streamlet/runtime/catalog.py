@@ -43,8 +43,9 @@ class Catalog:
         self._settings = settings
         self._lock = threading.Lock()
         self._tasks: tuple[TaskInfo, ...] = ()
-        #: Partitions by topic.
+        #: Partitions by topic; ids of the topics that are read.
         self.counts: dict[str, int] = {}
+        self.topic_ids: dict[str, str] = {}
         self._next_look_ms: int | None = None
         #: What topics that are written take less than the producer.
         self.limits = NO_LIMITS
@@ -67,6 +68,7 @@ class Catalog:
             counts = {name: info.partitions for name, info in self._admin.topics().items()}
             self._take({**counts, **self._known})
             self._tell_refused(error)
+        self.topic_ids = self._admin.topic_ids(sorted(self.inputs))
         if self._known is None:  # else the instance has said so
             self._tell_unapplied()
 

@@ -36,12 +36,11 @@ from streamlet.group.commands import CommitOutcome
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource
 from streamlet.runtime.active import ActiveTask, TaskStage
 from streamlet.runtime.opening import blamed
+from streamlet.runtime.task_commit import TaskCommit, claim_of, local_positions, times_of
 from streamlet.runtime.zombie_writes import foreign_keys
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import encode_column
 from streamlet.state.entries import CommitEntry, entry_last
-from streamlet.state.freshness import Freshness
-from streamlet.state.task_state import Drained
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -85,28 +84,6 @@ class CommitGroup(Protocol):
     def alive(self) -> bool:
         """True if a heartbeat was answered within the session timeout; if not, one is tried now."""
         ...
-
-
-@attrs.define(eq=False)
-class TaskCommit:
-    """One task's share of a commit. ``drained`` is None in a claim."""
-
-    active: ActiveTask
-    number: int
-    offsets: dict[TopicPartition, int]
-    contained: StateNumber
-    drained: Drained | None = None
-    #: Member id that the task is released to: the commit is a mark.
-    release_to: str | None = None
-    ends: dict[TopicPartition, int] = attrs.field(factory=dict)
-    #: Wall-clock time of those ends; with ``look`` also those of its tables' topics are read.
-    ends_ms: int = 0
-    look: bool = False
-    table_ends: dict[TopicPartition, int] = attrs.field(factory=dict)
-    #: Up to where each changelog is known to hold nothing but ours, and how many records we sent
-    #: behind that.
-    checked: dict[TopicPartition, int] = attrs.field(factory=dict)
-    sent: dict[TopicPartition, int] = attrs.field(factory=dict)
 
 
 @attrs.frozen(eq=False)
@@ -219,7 +196,7 @@ class AtLeastOnceCommit:
         What they did can only be committed after that. Raises as ``begin``.
         """
         assert not self.under_way, "two commits under way"
-        self._parts = [_claim(active) for active in tasks if not active.claimed]
+        self._parts = [claim_of(active) for active in tasks if not active.claimed]
         if not self._parts:
             return False
         self._delivered, self._hold = True, hold
@@ -320,7 +297,7 @@ class AtLeastOnceCommit:
         if changed and not self._group.alive():
             raise TaskMigratedError("no heartbeat was answered for a session timeout")
         self._delivered = not changed
-        self._parts = [_claim(t) for t in running if not t.claimed]
+        self._parts = [claim_of(t) for t in running if not t.claimed]
         self._unprepared = deque(changed)
 
     def _look_due(self, active: ActiveTask) -> bool:
@@ -367,7 +344,8 @@ class AtLeastOnceCommit:
         with blamed(active.task):
             drained = active.state.drain()
         positions = dict(active.processor.positions)
-        part = TaskCommit(active, number, positions, contained, drained, checked=dict(active.ends))
+        part = TaskCommit(active, number, positions, contained, drained, active.notes_now)
+        part.checked = dict(active.ends)
         part.look = self._look_due(active)
         flushed: dict[TopicPartition, Columns] = {}
         for store, columns in drained.columns.items():
@@ -504,10 +482,10 @@ class AtLeastOnceCommit:
         self._by = member_id
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         for part in self._parts:
-            text = part.active.metadata(
-                member_id, generation, part.contained, part.ends, part.release_to
+            texts = part.active.metadata(
+                member_id, generation, part.contained, part.ends, part.release_to, part.notes
             )
-            offsets |= {tp: (offset, text) for tp, offset in part.offsets.items()}
+            offsets |= {tp: (offset, texts[tp]) for tp, offset in part.offsets.items()}
         self._token += 1
         self._sent = True
         self._group.commit(self._token, offsets, self._hold)
@@ -517,6 +495,9 @@ class AtLeastOnceCommit:
         for part in parts:
             active = part.active
             active.committed = part.offsets
+            active.notes = part.notes
+            if active.edge_writer is not None:
+                active.edge_writer.committed(part.offsets)
             active.contained = part.contained
             active.claimed = True
             active.number = part.number
@@ -543,36 +524,10 @@ def _fences(active: ActiveTask) -> dict[TopicPartition, Columns]:
     return found
 
 
-def _claim(active: ActiveTask) -> TaskCommit:
-    """The first commit of an active period: the offsets it found, under its own epoch."""
-    return TaskCommit(active, 0, dict(active.committed), active.contained, ends=dict(active.ends))
-
-
 def _write(part: TaskCommit) -> None:
     """Put an accepted part into the local store."""
     assert part.drained is not None
-    positions = _local_positions(part)
+    positions = local_positions(part)
     with blamed(part.active.task):
-        times, inputs = _times(part), part.offsets
+        times, inputs = times_of(part), part.offsets
         part.active.state.write(part.drained, part.contained, positions, times, inputs)
-
-
-def _times(part: TaskCommit) -> dict[TopicPartition, int]:
-    """Wall-clock times at which the logs of the stores held nothing behind their positions."""
-    times = dict.fromkeys(part.ends, part.ends_ms)
-    for tp in part.active.tables:
-        fresh = part.active.freshness.setdefault(tp, Freshness())
-        at_ms = fresh.reached(part.offsets[tp], part.ends_ms, part.table_ends.get(tp))
-        if at_ms is not None:
-            times[tp] = at_ms
-    return times
-
-
-def _local_positions(part: TaskCommit) -> dict[TopicPartition, int]:
-    """The position of each changelog in the store: ours at their ends, source topics at commits."""
-    positions = dict(part.ends)
-    for spec in part.active.subtopology.stores:
-        if spec.source_topic is not None:
-            tp = TopicPartition(spec.source_topic, part.active.task.partition)
-            positions[tp] = part.offsets[tp]
-    return positions

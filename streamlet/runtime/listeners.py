@@ -19,9 +19,9 @@ from streamlet.errors import ListenerError, error_text
 from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
+    from streamlet.runtime.outputs import Output
     from streamlet.runtime.outside import Observer
     from streamlet.runtime.restore_job import RestoreProgress
-    from streamlet.runtime.task import Output
 
 log = logging.getLogger(__name__)
 

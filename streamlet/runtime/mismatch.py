@@ -227,6 +227,7 @@ def begun_anew(target: Target) -> Target:
         metadata=None,
         decided=True,
         rewrite=frozenset(target.ends),
+        moved=frozenset(target.offsets),
     )
 
 
@@ -236,7 +237,8 @@ def at_the_end(target: Target) -> Target:
         tp: min(at, target.ranges[tp].end) if tp in target.ranges else at
         for tp, at in target.offsets.items()
     }
-    return attrs.evolve(target, offsets=offsets)
+    moved = frozenset(tp for tp, at in offsets.items() if at != target.offsets[tp])
+    return attrs.evolve(target, offsets=offsets, moved=moved)
 
 
 def continued(
@@ -260,6 +262,7 @@ def continued(
         recorded=chosen.inputs,
         decided=True,
         rewrite=frozenset(target.ends) if chosen is local else frozenset(),
+        moved=frozenset(tp for tp, at in target.offsets.items() if chosen.inputs.get(tp) != at),
     )
 
 

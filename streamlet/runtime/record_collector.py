@@ -8,8 +8,9 @@ import attrs
 
 from streamlet.errors import ProcessingError, RecordRefusedError
 from streamlet.kafka.ports import RecordSink
+from streamlet.runtime.edges.writer import EdgeWriter
+from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy, has_reason, reason_headers
-from streamlet.runtime.task import Output
 
 log = logging.getLogger(__name__)
 
@@ -30,25 +31,28 @@ class RecordCollector:
     skipped: int = 0
     dead_lettered: int = 0
 
-    def send(self, output: Output) -> None:
-        """Queue records in order.
+    def send(self, output: Output, writer: EdgeWriter | None = None) -> None:
+        """Queue records in order, with the prefixes that ``writer`` gives those of exact topics.
 
         Raises:
             ProcessingError: one is refused, under ``fail``.
             DeliveryError: a record queued earlier failed.
         """
         while True:
+            written = output if writer is None else writer.prefixed(output)
             try:
                 self.sink.send(
-                    output.topic,
-                    output.keys,
-                    output.values,
-                    output.timestamps,
-                    output.partitions,
-                    output.headers,
+                    written.topic,
+                    written.keys,
+                    written.values,
+                    written.timestamps,
+                    written.partitions,
+                    written.headers,
                 )
                 return
             except RecordRefusedError as refused:
+                if writer is not None and written is not output:
+                    writer.refused(output, refused.index)
                 self._refused(output, refused)
                 output = output.behind(refused.index)
 

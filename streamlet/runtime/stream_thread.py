@@ -42,6 +42,7 @@ from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.opening import blamed
 from streamlet.runtime.out_of_range import OutOfRange
+from streamlet.runtime.outputs import Output
 from streamlet.runtime.outside import Observer, WorkerCounters, WorkerGroup
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.postponed import PostponedCommit
@@ -51,7 +52,6 @@ from streamlet.runtime.record_collector import RecordCollector
 from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.store_failures import StoreFailures
-from streamlet.runtime.task import Output
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.watchdog import Watchdog
@@ -360,7 +360,8 @@ class StreamThread:
         self.counters.records += len(batch)
         try:
             with blamed(active.task):
-                self._send(active.processor.process(batch, now, self._source.known_end))
+                outputs = active.processor.process(batch, now, self._source.known_end)
+                self._send(active, outputs)
         except ProcessingError as error:
             self._fail(active, error)
         except StateError as error:
@@ -373,7 +374,7 @@ class StreamThread:
         self._waiting = True
         try:
             with blamed(active.task):
-                self._send(active.processor.resume(now, self._end_of_records))
+                self._send(active, active.processor.resume(now, self._end_of_records))
         except ProcessingError as error:
             self._fail(active, error)
         except StateError as error:
@@ -392,9 +393,9 @@ class StreamThread:
             return None
         return 0 if self._source.positions([partition]).get(partition, -1) >= end else end
 
-    def _send(self, outputs: list[Output]) -> None:
+    def _send(self, active: ActiveTask, outputs: list[Output]) -> None:
         for output in outputs:
-            self._sending.send(output)
+            self._sending.send(output, active.edge_writer)
         if outputs:
             self._observer.produced(outputs)
 

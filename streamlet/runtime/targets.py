@@ -15,6 +15,7 @@ from streamlet.clock import Clock
 from streamlet.config import Settings
 from streamlet.group.commit_metadata import CommitMetadata, Rebuilt
 from streamlet.group.handover_values import Positions
+from streamlet.group.input_notes import InputNote
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.runtime.entry_search import search_entries
 from streamlet.runtime.opening import changelogs_of
@@ -54,6 +55,11 @@ class Target:
     #: Changelogs that the first commit writes as a whole, and what later commits then say of that.
     rewrite: frozenset[TopicPartition] = frozenset()
     rebuilt: Rebuilt | None = None
+    #: What the commit notes of each input, and the inputs that do not begin at its position.
+    notes: Mapping[TopicPartition, InputNote] = attrs.field(factory=dict)
+    moved: frozenset[TopicPartition] = frozenset()
+    #: The committed positions where ``offsets`` are by now the first ones to read.
+    committed: Mapping[TopicPartition, int] | None = None
 
     @property
     def inputs(self) -> dict[TopicPartition, int] | None:
@@ -72,6 +78,14 @@ class Target:
     def rebuilt_epoch(self) -> int | None:
         """The epoch before which local copies are outdated; None if there is none."""
         return None if self.metadata is None else self.metadata.rebuilt_epoch
+
+    def placed(self) -> Target:
+        """The same, with ``offsets`` the first ones to read.
+
+        Raises:
+            BrokerError: as ``InputRange.start``.
+        """
+        return attrs.evolve(self, offsets=self.positions(), committed=self.offsets)
 
     def rebuilt_in(self, epoch: int) -> Rebuilt | None:
         """The rewrite that the commits of an active period with this target note."""
@@ -145,6 +159,7 @@ class Targets:
             metadata.state,
             metadata=metadata,
             rebuilt=metadata.rebuilt,
+            notes=positions.notes,
         )
 
     def read(self, tasks: Sequence[TaskId]) -> Future[dict[TaskId, Target]]:
@@ -217,6 +232,7 @@ class Targets:
                 metadata=newest,
                 unmarked=positions.unlike(newest),
                 rebuilt=None if newest is None else newest.rebuilt,
+                notes=positions.notes,
             )
         return self._with_ids(found)
 
@@ -242,6 +258,7 @@ class Targets:
     def _with_ids(self, targets: Mapping[TaskId, Target]) -> dict[TaskId, Target]:
         topics = {
             task: {tp.topic for tp in changelogs_of(self._part(task), task).values()}
+            | {tp.topic for tp in self.inputs(task)}
             for task in targets
         }
         ids = self._admin.topic_ids(sorted(set().union(*topics.values())))

@@ -16,6 +16,8 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.errors import ProcessingError, error_text
 from streamlet.kafka.ports import Headers, PartitionBatch
+from streamlet.runtime.edges.task_edges import TaskEdges
+from streamlet.runtime.outputs import Output
 from streamlet.runtime.partition_group import KnownEnd, PartitionGroup
 from streamlet.runtime.policy import ErrorPolicy, reason_headers
 from streamlet.serdes import ColumnError
@@ -31,73 +33,6 @@ Step: TypeAlias = Callable[[Batch], None]
 
 #: Kafka keeps times as signed 64-bit numbers.
 _TIME_BITS = 63
-
-
-@attrs.define(slots=True)
-class Output:
-    """Encoded records for one topic, in columns; without partitions the key decides (murmur2)."""
-
-    topic: str
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    timestamps: list[int]
-    partitions: list[int] | None = None
-    headers: list[Headers | None] | None = None
-    #: Where runs of these records come from: how many, of which partition, at which offsets.
-    origins: list[tuple[int, TopicPartition, Sequence[int]]] = attrs.field(factory=list)
-    #: Whether the lists are this output's own and may grow.
-    owned: bool = False
-
-    def extend(self, more: Output) -> None:
-        """Append another output of the same shape."""
-        if not self.owned:
-            self.keys, self.values = list(self.keys), list(self.values)
-            self.timestamps = list(self.timestamps)
-            self.partitions = None if self.partitions is None else list(self.partitions)
-            self.headers = None if self.headers is None else list(self.headers)
-            self.owned = True
-        self.keys += more.keys
-        self.values += more.values
-        self.timestamps += more.timestamps
-        self.origins = self.origins + more.origins
-        if self.partitions is not None and more.partitions is not None:
-            self.partitions += more.partitions
-        if self.headers is not None and more.headers is not None:
-            self.headers += more.headers
-
-    def origin(self, index: int) -> tuple[TopicPartition, int]:
-        """Partition and offset of the input record that led to the record at ``index``."""
-        for count, partition, offsets in self.origins:
-            if index < count:
-                return partition, offsets[index]
-            index -= count
-        raise AssertionError(f"no origin for record {index} to {self.topic}")
-
-    def behind(self, index: int) -> Output:
-        """The records behind the one at ``index``."""
-        start = index + 1
-        origins, skip = [], start
-        for count, partition, offsets in self.origins:
-            if skip < count:
-                origins.append((count - skip, partition, offsets[skip:]))
-            skip = max(0, skip - count)
-        return attrs.evolve(
-            self,
-            keys=self.keys[start:],
-            values=self.values[start:],
-            timestamps=self.timestamps[start:],
-            partitions=None if self.partitions is None else self.partitions[start:],
-            headers=None if self.headers is None else self.headers[start:],
-            origins=origins,
-        )
-
-    def same_shape(self, other: Output) -> bool:
-        """True if ``extend`` would keep every column whole."""
-        return (
-            self.topic == other.topic
-            and (self.partitions is None) == (other.partitions is None)
-            and (self.headers is None) == (other.headers is None)
-        )
 
 
 @attrs.define
@@ -121,6 +56,7 @@ class Task:
         policy: what becomes of records that fail.
         partition_counts: of topics written with a partitioner of the user's.
         idle_ms: ``max.task.idle.ms``.
+        edges: filters its inputs from exact repartition topics; None: they are plain.
     """
 
     def __init__(
@@ -133,6 +69,7 @@ class Task:
         policy: ErrorPolicy | None = None,
         partition_counts: Mapping[str, int] | None = None,
         idle_ms: int = 0,
+        edges: TaskEdges | None = None,
     ) -> None:
         self.task = task
         self.application = subtopology.application
@@ -143,6 +80,7 @@ class Task:
         self.stream_time = -1
         #: Offset behind the last processed record of each input partition: what a commit writes.
         self.positions = dict(positions)
+        self.edges = edges
         self._policy = policy or ErrorPolicy()
         self._partition_counts = dict(partition_counts or {})
         self._outputs: list[Output] = []
@@ -181,13 +119,16 @@ class Task:
             ProcessingError: a record failed under the policy ``fail``. The task must then be
                 dropped without a commit: its stores may already hold later records.
         """
+        received = raw.offsets[-1] + 1
+        if self.edges is not None:
+            raw = self.edges.take(raw)
         if self._inputs is None:
             source, forward = self._sources[raw.topic]
             self._run(forward, self._decode(source, raw))
-            self.positions[TopicPartition(raw.topic, raw.partition)] = raw.offsets[-1] + 1
+            self.positions[TopicPartition(raw.topic, raw.partition)] = received
             return self._take_outputs()
         source, _ = self._sources[raw.topic]
-        self._inputs.add(self._decode(source, raw), raw.offsets[-1] + 1)
+        self._inputs.add(self._decode(source, raw), received)
         return self.resume(now_ms, known_end)
 
     def resume(self, now_ms: int, known_end: KnownEnd | None = None) -> list[Output]:
@@ -198,16 +139,23 @@ class Task:
             _, forward = self._sources[batch.topic]
             self._run(forward, batch)
             self.positions[TopicPartition(batch.topic, batch.partition)] = batch.offsets[-1] + 1
-        self.positions |= self._inputs.drained()
+        self._drained(self._inputs)
         return self._take_outputs()
+
+    def _drained(self, inputs: PartitionGroup) -> None:
+        self.positions |= inputs.drained()
+        if self.edges is not None:
+            self.edges.advance(self.positions)
 
     def skip_to(self, partition: TopicPartition, offset: int) -> None:
         """Go on at a later offset of an input partition, once what waits was processed."""
+        if self.edges is not None and offset != self.received[partition]:
+            self.edges.skip(partition, offset)
         if self._inputs is None:
             self.positions[partition] = offset
         else:
             self._inputs.skip_to(partition, offset)
-            self.positions |= self._inputs.drained()
+            self._drained(self._inputs)
 
     @property
     def received(self) -> dict[TopicPartition, int]:
@@ -237,7 +185,7 @@ class Task:
     # Decoding.
 
     def _decode(self, source: SourceNode, raw: PartitionBatch) -> Batch:
-        if self._policy.topic is not None:
+        if self._policy.topic is not None and len(raw):
             self._raws.append(raw)
         try:
             keys = source.key.decode_column(raw.keys)

@@ -18,7 +18,8 @@ import attrs
 import msgspec
 
 from streamlet.errors import StateError
-from streamlet.runtime.task import Output, Task
+from streamlet.runtime.outputs import Output
+from streamlet.runtime.task import Task
 from streamlet.spark.blobs import unpack
 from streamlet.spark.packing import Packed, as_batch
 from streamlet.spark.plan import SparkPlan

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.task import Output, Task
+from streamlet.runtime.outputs import Output
+from streamlet.runtime.task import Task
 from streamlet.spark.packing import Packed, Sender, pack_raw
 from streamlet.spark.plan import SparkPlan
 from streamlet.spark.reference import resolve

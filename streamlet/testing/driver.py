@@ -18,13 +18,14 @@ import attrs
 from streamlet.app import App
 from streamlet.clock import ManualClock
 from streamlet.errors import ConfigError, NotFoundError
+from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import Headers, PartitionBatch
-from streamlet.runtime.task import Output, Task
+from streamlet.runtime.outputs import Output
+from streamlet.runtime.task import Task
 from streamlet.serdes import Serde, SerdeLike
 from streamlet.serdes import serde as serde_of
 from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
-from streamlet.testing.murmur2 import partition_of
 from streamlet.topology.nodes import SourceNode
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition

@@ -18,8 +18,8 @@ import attrs
 
 from streamlet.clock import Clock, ManualClock
 from streamlet.errors import DeliveryError, MissingTopicError, OutOfRangeError
+from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch, TopicInfo
-from streamlet.testing.murmur2 import partition_of
 from streamlet.types import TopicPartition
 
 

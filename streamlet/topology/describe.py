@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamlet.topology.edges import edges_of
 from streamlet.topology.graph import Topology
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from streamlet.topology.subtopologies import Node, Subtopology, serde_name
@@ -28,6 +29,10 @@ def as_json(topology: Topology) -> dict[str, Any]:
         "application": topology.application,
         "source_topics": list(topology.source_topics),
         "subtopologies": [_part_json(topology, part) for part in topology.subtopologies],
+        "repartitions": [
+            {"topic": edge.topic, "exact": edge.exact, "reason": edge.reason}
+            for edge in edges_of(topology)
+        ],
     }
 
 

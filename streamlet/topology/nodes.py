@@ -78,10 +78,11 @@ class InternalTopic:
     """A topic that streamlet makes: ``kind`` is ``repartition`` or ``changelog``.
 
     ``partitions`` None means: as many as the tasks of the subtopology that owns it. ``named`` as in
-    ``StoreSpec``.
+    ``StoreSpec``. Records of a ``plain`` repartition topic never bear a prefix.
     """
 
     name: str
     kind: str
     partitions: int | None = None
     named: bool = True
+    plain: bool = False

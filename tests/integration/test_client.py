@@ -16,8 +16,8 @@ from streamlet.errors import (
     UndeliveredError,
 )
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import NewTopic, PartitionBatch
-from streamlet.testing.murmur2 import partition_of
 from streamlet.types import TopicPartition
 from tests.integration.learners.proxy import LIST_OFFSETS, PRODUCE, Proxy, api
 

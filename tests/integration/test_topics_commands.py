@@ -18,8 +18,8 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
+from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import NewTopic
-from streamlet.testing.murmur2 import partition_of
 from streamlet.tools.main import build
 from streamlet.types import TopicPartition
 

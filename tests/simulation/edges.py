@@ -161,8 +161,14 @@ class Writer:
                 self._bases[source],
             )
             self._previous[edge] = origin
-            self._queues[partition].append(record)
+            self._write(partition, record)
         self.positions[source] += 1
+
+    def committed(self) -> None:
+        """Note that everything written so far was committed."""
+
+    def _write(self, partition: int, record: Envelope) -> None:
+        self._queues[partition].append(record)
 
     def deliver(self, dice: random.Random, faulty: bool) -> Iterator[tuple[int, Envelope]]:
         """The oldest record of some partition, where it reaches the log, perhaps twice.
@@ -234,16 +240,19 @@ class Reader:
 class History:
     """One random history; ``run`` says what is wrong in the end."""
 
+    writer: type[Writer] = Writer
+    reader: type[Reader] = Reader
+
     def __init__(self, seed: int, rules: Rules | None = None) -> None:
         self._dice = random.Random(seed)
         self._rules = rules or Rules()
         self.world = World.random(self._dice)
         self._logs: list[list[Envelope]] = [[] for _ in range(self.world.partitions)]
-        self._readers = [Reader(self._rules) for _ in range(self.world.partitions)]
+        self._readers = [self.reader(self._rules) for _ in range(self.world.partitions)]
         self._committed = [0] * self.world.sources
         self._incarnations = [0] * self.world.sources
         self._epoch = 0
-        self._writer = Writer(self.world, 0, self._incarnations, self._committed)
+        self._writer = self.writer(self.world, 0, self._incarnations, self._committed)
         self._zombies: list[Writer] = []
         #: How often each fault happened.
         self.faults = {"crash": 0, "zombie": 0, "hand-over": 0, "set back": 0, "reader": 0}
@@ -276,6 +285,7 @@ class History:
         elif x < 0.68:
             if self._writer.delivered:
                 self._committed = list(self._writer.positions)
+                self._writer.committed()
         elif x < 0.72:
             self._end_period(calm)
         elif x < 0.76 and self._zombies:
@@ -301,7 +311,7 @@ class History:
         if not calm and self._dice.random() < 0.1:
             self._set_back()
         self._epoch += 1
-        self._writer = Writer(self.world, self._epoch, self._incarnations, self._committed)
+        self._writer = self.writer(self.world, self._epoch, self._incarnations, self._committed)
 
     def _set_back(self) -> None:
         source = self._dice.randrange(self.world.sources)

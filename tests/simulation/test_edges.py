@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from tests.simulation.edge_code import CodeHistory
 from tests.simulation.edges import History, Rules
 
 pytestmark = pytest.mark.simulation
@@ -29,6 +30,14 @@ def test_with_all_rules_nothing_is_lost_or_doubled() -> None:
         faults.update(history.faults)
     print(dict(faults))
     assert all(count >= HISTORIES // 20 for count in faults.values()), faults
+
+
+@pytest.mark.parametrize("ahead", [False, True], ids=["at_once", "read_ahead"])
+def test_the_code_loses_and_doubles_nothing(ahead: bool) -> None:
+    """Prefixes, filter and notes; the second kind of reader has records that wait."""
+    for seed in range(SEED, SEED + HISTORIES // 4):
+        verdict = CodeHistory(seed, Rules(epoch=ahead)).run()
+        assert not verdict, f"EDGE_SEED={seed} EDGE_HISTORIES=4: {verdict}"
 
 
 @pytest.mark.parametrize("rule", ["compare", "chain", "base", "stored", "incarnation"])

@@ -6,7 +6,7 @@ import pytest
 
 from bench.handover_gaps import Arrivals, Move, Silence, Tally, live_moves, percentile, summary
 from bench.handover_load import keys_in_turn
-from streamlet.testing.murmur2 import partition_of
+from streamlet.kafka.murmur2 import partition_of
 
 
 @pytest.mark.parametrize("keys", [96, 100])

@@ -21,7 +21,7 @@ def test_every_test_that_is_named_exists() -> None:
 
 def test_every_file_that_is_named_exists() -> None:
     tests = re.findall(r"`((?:unit|spec|simulation)/[\w/]+\.py)", PAGE)
-    code = re.findall(r"`((?:assignor|group|reset|runtime|state|topology)/\w+)", PAGE)
+    code = re.findall(r"`((?:assignor|group|reset|runtime|state|topology)/[\w/]+)", PAGE)
     missing = [name for name in tests if not (ROOT / "tests" / name).exists()]
     missing += [name for name in code if not (ROOT / "streamlet" / f"{name}.py").exists()]
     assert missing == []

@@ -6,7 +6,7 @@ import pytest
 
 from streamlet.app import App
 from streamlet.running import RunResults
-from streamlet.runtime.task import Output
+from streamlet.runtime.outputs import Output
 from streamlet.types import TaskId
 
 

@@ -209,6 +209,8 @@ def _task(active: ActiveTask, ends: EndOffsets) -> Iterator[Sample]:
     yield _one(_K + "process_total", processor.counters.records, task)
     yield _one(_K + "dropped_records_total", processor.counters.dropped, task)
     yield _one(_K + "skipped_records_total", processor.counters.skipped, task)
+    for kind, count in (processor.edges.dropped if processor.edges else {}).items():
+        yield _one(_K + "repetitions_dropped_total", count, task, kind)
     yield _one(_K + "active_buffered_records", sum(processor.buffered().values()), task)
     yield _one(_K + "dirty_bytes", active.state.dirty_bytes(), task)
     for tp in active.inputs:

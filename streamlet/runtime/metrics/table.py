@@ -336,6 +336,13 @@ _ALL = (
         ("task",),
     ),
     Metric(
+        _K + "repetitions_dropped_total",
+        MetricType.COUNTER,
+        "Records of exact repartition topics that did not count: replay (had been applied), gap "
+        "(comes again behind one that is missing), zombie (of a source since set back)",
+        ("task", "kind"),
+    ),
+    Metric(
         _K + "active_buffered_records",
         MetricType.GAUGE,
         "Records polled that wait for another input partition of the task",
@@ -451,11 +458,7 @@ SPARK: tuple[Metric, ...] = (
         MetricType.HISTOGRAM,
         "What micro-batches took, all of it",
     ),
-    Metric(
-        "streamlet_spark_lag",
-        MetricType.GAUGE,
-        "Records in Kafka behind the last micro-batch",
-    ),
+    Metric("streamlet_spark_lag", MetricType.GAUGE, "Records in Kafka behind the last micro-batch"),
     Metric(
         "streamlet_spark_state_bytes",
         MetricType.GAUGE,

@@ -43,6 +43,28 @@ def counting(name: str) -> App:
     return app
 
 
+def chained(name: str) -> App:
+    """Three subtopologies in a row, a merge and a join, each behind a repartition.
+
+    ``sums`` adds up every count that was ever put out: of a key that came n times, n (n + 1) / 2.
+    """
+    app = App(name)
+    rows = app.table(f"{name}-names", key=str, value=int, store="names")
+    events = app.stream(f"{name}-in", key=str, value=int)
+    counts = events.group_by_key().count(store="counts").to_stream()
+    counts.to(f"{name}-counts")
+    last_digit = counts.group_by(lambda key, count: key[-1], key=str, value=int)
+    sums = last_digit.reduce(lambda one, other: one + other, store="sums").to_stream()
+    sums.group_by(lambda digit, total: "all", key=str, value=int).count(store="updates")
+    even = events.filter(lambda key, number: number % 2 == 0)
+    merged = even.merge(events.filter(lambda key, number: number % 2 == 1))
+    merged.group_by(lambda key, n: key[-2:], key=str, value=int).count(store="merged")
+    by_digit = events.select_key(lambda key, n: f"k{key[-1]}", key=str).repartition(name="digits")
+    met = by_digit.join(rows, lambda n, row: n, value=int)
+    met.group_by_key().count(store="met")
+    return app
+
+
 def joined(name: str) -> App:
     """Counts per key of events that met a row of a table: a task with two inputs."""
     app = App(name)
@@ -175,6 +197,7 @@ def in_front(name: str) -> App:
 SHAPES: dict[str, Callable[[str], App]] = {
     "blocking": blocking,
     "counting": counting,
+    "chained": chained,
     "exiting": exiting,
     "joined": joined,
     "retyped": retyped,

@@ -23,16 +23,17 @@ from streamlet.runtime.activation import Activation
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
+from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.stream_thread import StreamThread
-from streamlet.runtime.task import Output
 from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.testing.coordinator import FakeCoordinator
@@ -206,6 +207,12 @@ class Member:
             admin=admin,
             settings=settings,
             counts=catalog.counts,
+            edges=EdgePlan(
+                group.topology,
+                catalog.counts,
+                catalog.topic_ids,
+                exact=settings.repartition_exact,
+            ),
             policy=ErrorPolicy(),
             clock=CLOCK,
             open_source=lambda: MemorySource(group.log, headers=True),

@@ -23,6 +23,7 @@ from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, TaskStage
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
@@ -117,6 +118,7 @@ class Owner:
             admin=admin,
             settings=Settings.load({"state.mismatch.policy": policy}),
             counts={},
+            edges=EdgePlan(world.topology, {}, {}, exact=False),
             policy=ErrorPolicy(),
             clock=clock,
             open_source=lambda: MemorySource(world.log, headers=True),

@@ -16,10 +16,12 @@ from streamlet.config import Settings
 from streamlet.errors import BrokerError, UnreachableError
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.handover_values import Positions
+from streamlet.group.input_notes import InputNote
 from streamlet.group.messages import Committed
 from streamlet.runtime.activation import ASK_AGAIN_MS, Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader
+from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.opening import OpenTask, open_task
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.state_updater import Promoted, StateUpdater
@@ -79,6 +81,7 @@ class Bench:
         log = MemoryLog()
         log.create("words")
         log.create("app-counts-changelog")
+        self.committed = Committed(0, "")
         self.clock, self.admin = ManualClock(1_000), Away(log)
         self.topology, self.directory = app.topology(), StateDirectory(folder, "app")
         self.activation = Activation(
@@ -90,6 +93,7 @@ class Bench:
             admin=self.admin,
             settings=Settings.load(),
             counts={},
+            edges=EdgePlan(self.topology, {}, {}, exact=False),
             policy=ErrorPolicy(),
             clock=self.clock,
             open_source=lambda: MemorySource(log, headers=True),
@@ -98,7 +102,7 @@ class Bench:
     def fetch_committed(
         self, partitions: Sequence[TopicPartition], timeout_ms: int
     ) -> Mapping[TopicPartition, Committed]:
-        return dict.fromkeys(partitions, Committed(0, ""))
+        return dict.fromkeys(partitions, self.committed)
 
     def opened(self) -> OpenTask:
         """The task's stores, as a copy has them."""
@@ -161,6 +165,29 @@ def test_a_task_whose_changelog_cannot_be_read_just_now_waits(bench: Bench) -> N
     bench.admin.starts_error = None
     active = bench.ready()
     assert (active.task, bench.activation.idle) == (TASK, True)
+    active.opened.close()
+
+
+def test_a_task_begins_with_the_note_of_its_commit(bench: Bench) -> None:
+    """Retention overtook the commit: what follows on the records that are gone must pass."""
+    bench.admin._log.append(INPUT, [b"k"] * 10, [b"v"] * 10)
+    bench.admin.delete_records({INPUT: 8})
+    note = InputNote(3, {1 << 32: 9})
+    metadata = CommitMetadata(1, "a", 2, {CHANGELOG: 0}, note=note)
+    bench.committed = Committed(5, metadata.to_text())
+    bench.admin.answers.set()
+    bench.activation.want(TASK)
+    active = bench.ready()
+    assert (active.committed, active.notes) == ({INPUT: 8}, {INPUT: note.skipped()})
+    active.opened.close()
+
+
+def test_a_task_without_a_commit_begins_with_nothing_noted(bench: Bench) -> None:
+    bench.committed = Committed(-1, "")
+    bench.admin.answers.set()
+    bench.activation.want(TASK)
+    active = bench.ready()
+    assert active.notes == {INPUT: InputNote()}
     active.opened.close()
 
 

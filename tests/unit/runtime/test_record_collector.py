@@ -8,9 +8,11 @@ import pytest
 
 from streamlet.errors import ProcessingError, RecordRefusedError
 from streamlet.kafka.ports import Headers
+from streamlet.runtime.edges.records import PREFIX_BYTES, edge_of, unpack
+from streamlet.runtime.edges.writer import EdgeWriter
+from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.record_collector import RecordCollector
-from streamlet.runtime.task import Output
 from streamlet.types import TopicPartition
 
 IN = TopicPartition("in", 3)
@@ -21,7 +23,8 @@ LETTERS = ErrorPolicy("dead_letter", "letters")
 class SmallSink:
     """A producer that takes values of ten bytes at most, as Kafka's takes a megabyte."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 10) -> None:
+        self._most = most
         self.taken: list[tuple[str, bytes | None, bytes | None, Headers | None]] = []
 
     def send(
@@ -34,7 +37,7 @@ class SmallSink:
         headers: Sequence[Headers | None] | None = None,
     ) -> None:
         for index, (key, value) in enumerate(zip(keys, values, strict=True)):
-            if len(value or b"") > 10 or (key == b"nowhere" and topic != "letters"):
+            if len(value or b"") > self._most or (key == b"nowhere" and topic != "letters"):
                 raise RecordRefusedError(f"a record to {topic} was refused", index)
             self.taken.append((topic, key, value, None if headers is None else headers[index]))
 
@@ -98,3 +101,22 @@ def test_a_dead_letter_that_is_too_large_itself_keeps_its_reason() -> None:
     given.headers = [[("streamlet.offset", b"7")]]
     sink, _ = sent(LETTERS, given)
     assert sink.taken == [("letters", b"a", None, [("streamlet.offset", b"7")])]
+
+
+def test_a_refused_record_leaves_no_gap_between_the_prefixes() -> None:
+    sink = SmallSink(most=10 + PREFIX_BYTES)
+    collector = RecordCollector(sink, ErrorPolicy("skip"), "app")
+    writer = EdgeWriter({"out": 1}, {IN: edge_of(IN)})
+    collector.send(output((b"a", b"1"), (b"b", LARGE), (b"c", b"3"), (b"d", LARGE)), writer)
+    found = unpack([value for _, _, value, _ in sink.taken])
+    assert found is not None
+    assert found.values == [b"1", b"3"]
+    assert list(found.previous) == [0, found.origins[0] + 1]
+    assert collector.skipped == 2
+
+
+def test_a_dead_letter_bears_no_prefix() -> None:
+    sink = SmallSink(most=19)  # a letter is taken that is a little smaller with its prefix
+    collector = RecordCollector(sink, LETTERS, "app")
+    collector.send(output((b"a", b"small")), EdgeWriter({"out": 1}, {IN: edge_of(IN)}))
+    assert [(topic, value) for topic, _, value, _ in sink.taken] == [("letters", b"small")]

@@ -11,8 +11,9 @@ import pytest
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.errors import ProcessingError
 from streamlet.kafka.ports import PartitionBatch
+from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.task import Output, Task
+from streamlet.runtime.task import Task
 from streamlet.serdes import serde
 from streamlet.state.task_state import TaskState
 from streamlet.topology.graph import Graph

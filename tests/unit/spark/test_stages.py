@@ -12,8 +12,9 @@ import pytest
 import streamlet as sl
 from examples.wordcount import words
 from streamlet.errors import ProcessingError, StateError, TopologyError
+from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.task import Output
+from streamlet.runtime.outputs import Output
 from streamlet.spark.blobs import unpack
 from streamlet.spark.checkpoint import compare, described
 from streamlet.spark.latest import Latest
@@ -25,7 +26,6 @@ from streamlet.spark.segments import Extent, SegmentLimits, append, read
 from streamlet.spark.tasks import Pack
 from streamlet.state.backing import Columns
 from streamlet.testing import TopologyTestDriver
-from streamlet.testing.murmur2 import partition_of
 from streamlet.types import TaskId, TopicPartition
 
 pytest.importorskip("numpy")

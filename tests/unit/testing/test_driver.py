@@ -8,8 +8,8 @@ import pytest
 
 from streamlet.app import App
 from streamlet.errors import ConfigError, NotFoundError, ProcessingError, SerdeError
+from streamlet.kafka.murmur2 import partition_of
 from streamlet.testing.driver import START_MS, TopologyTestDriver
-from streamlet.testing.murmur2 import partition_of
 
 
 def echo(**options: object) -> App:

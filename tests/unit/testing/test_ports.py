@@ -3,8 +3,8 @@
 import pytest
 
 from streamlet.errors import BrokerError, DeliveryError, MissingTopicError
+from streamlet.kafka.murmur2 import murmur2
 from streamlet.kafka.ports import Admin, NewTopic, RecordSink, RecordSource
-from streamlet.testing.murmur2 import murmur2
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import TopicPartition
 

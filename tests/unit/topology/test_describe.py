@@ -77,6 +77,12 @@ def test_json_has_the_serdes_and_the_topics_of_the_broker() -> None:
     ]
 
 
+def test_json_says_which_repartitions_are_exact() -> None:
+    assert as_json(word_count().topology())["repartitions"] == [
+        {"topic": "streams-wordcount-counts-store-repartition", "exact": True, "reason": None}
+    ]
+
+
 def test_mermaid_draws_each_node_once_and_each_topic_between() -> None:
     drawn = as_mermaid(word_count().topology())
     assert drawn.startswith("flowchart TD\n")

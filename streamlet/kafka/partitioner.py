@@ -1,0 +1,65 @@
+"""Chooses partitions by key, as the producer would: librdkafka's murmur2, a column at a time."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+from confluent_kafka import cimpl
+
+from streamlet.kafka.murmur2 import partition_of
+
+#: Keys whose partition is remembered; all are forgotten when there are more.
+_REMEMBERED = 100_000
+
+
+class KeyPartitioner:
+    """Partitions of one topic.
+
+    Args:
+        partitions: how many it has.
+    """
+
+    def __init__(self, partitions: int) -> None:
+        self.partitions = partitions
+        self._of = _hashing(partitions)
+        self._known: dict[bytes, int] = {}
+
+    def choose(self, keys: Sequence[bytes | None], offsets: Sequence[int]) -> list[int]:
+        """The partition of each record; one without a key goes by the offset of its origin."""
+        known = self._known
+        try:
+            return [known[key] for key in keys]  # type: ignore[index]
+        except KeyError:
+            self._learn(keys)
+        known = self._known
+        return [
+            offset % self.partitions if key is None else known[key]
+            for key, offset in zip(keys, offsets, strict=True)
+        ]
+
+    def _learn(self, keys: Sequence[bytes | None]) -> None:
+        new = {key for key in keys if key is not None} - self._known.keys()
+        if len(self._known) + len(new) > _REMEMBERED:
+            self._known = {}
+            new = {key for key in keys if key is not None}
+        of = self._of
+        self._known |= {key: of(key) for key in new}
+
+
+def _hashing(partitions: int) -> Callable[[bytes], int]:
+    """The partition of a key by librdkafka, or in Python where that does not export its own."""
+    murmur2 = getattr(ctypes.CDLL(cimpl.__file__), "rd_kafka_msg_partitioner_murmur2", None)
+    if murmur2 is None:
+        return lambda key: partition_of(key, partitions)
+    murmur2.restype = ctypes.c_int32
+    murmur2.argtypes = [
+        ctypes.c_void_p,
+        *(ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int32),
+        *(ctypes.c_void_p, ctypes.c_void_p),
+    ]
+
+    def of(key: bytes) -> int:
+        return int(murmur2(None, key, len(key), partitions, None, None))
+
+    return of

@@ -1,0 +1,94 @@
+"""The edges of an application as one worker sees them: which topics bear prefixes, and whose."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import attrs
+
+from streamlet.group.input_notes import InputNote
+from streamlet.runtime.edges.begin import notes_at_start
+from streamlet.runtime.edges.records import edge_of, source_of
+from streamlet.runtime.edges.task_edges import TaskEdges
+from streamlet.runtime.targets import Target
+from streamlet.topology.edges import MOST_SOURCES, edges_of, sources_into
+from streamlet.topology.graph import Topology
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class EdgePlan:
+    """Knowledge that tasks begin with: the notes on their inputs, and the numbers of their edges.
+
+    Args:
+        topology: the application's.
+        counts: partitions of every topic.
+        topic_ids: of the topics that tasks read.
+        exact: ``repartition.exact``.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        counts: Mapping[str, int],
+        topic_ids: Mapping[str, str],
+        *,
+        exact: bool,
+    ) -> None:
+        self._topology = topology
+        self._counts = dict(counts)
+        self._ids = dict(topic_ids)
+        #: Partitions of the topics whose records we give a prefix.
+        self._prefixed: dict[str, int] = {}
+        for edge in edges_of(topology, counts) if exact else ():
+            reason = edge.reason or self._collision(edge.topic)
+            if reason is None:
+                self._prefixed[edge.topic] = counts[edge.topic]
+            else:
+                log.warning("%s is not exact: %s", edge.topic, reason)
+
+    def notes(
+        self, target: Target, starts: Mapping[TopicPartition, int], wall_ms: int
+    ) -> dict[TopicPartition, InputNote]:
+        """The notes that a task begins with, as ``begin.notes_at_start``.
+
+        Sources that lead to a topic no longer are left out where there are too many for a commit.
+        """
+        found = notes_at_start(target, starts, wall_ms)
+        return {
+            tp: self._pruned(tp.topic, note) if len(note.applied) > MOST_SOURCES else note
+            for tp, note in found.items()
+        }
+
+    def of_task(
+        self,
+        part: Subtopology,
+        notes: Mapping[TopicPartition, InputNote],
+        topic_ids: Mapping[str, str],
+    ) -> TaskEdges:
+        """The edges of a task that begins with these notes; ``topic_ids`` as far as just read."""
+        ids = {**self._ids, **topic_ids}
+        edges = {
+            tp: edge_of(tp, ids.get(tp.topic, ""), note.incarnation) for tp, note in notes.items()
+        }
+        return TaskEdges(part, notes, edges, self._prefixed)
+
+    def _sources(self, topic: str) -> list[int]:
+        return [
+            source_of(TopicPartition(name, partition), self._ids.get(name, ""))
+            for name in sources_into(self._topology, topic)
+            for partition in range(self._counts[name])
+        ]
+
+    def _collision(self, topic: str) -> str | None:
+        sources = self._sources(topic)
+        same = len(sources) - len(set(sources))
+        return f"{same} of its input partitions have the same number" if same else None
+
+    def _pruned(self, topic: str, note: InputNote) -> InputNote:
+        sources = set(self._sources(topic))
+        applied = {edge: at for edge, at in note.applied.items() if edge >> 32 in sources}
+        return attrs.evolve(note, applied=applied, loose=note.loose & applied.keys())

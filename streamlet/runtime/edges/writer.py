@@ -1,0 +1,104 @@
+"""Gives each record to an exact repartition topic its origin, and the origin before it.
+
+One writer per active period of a task. The chain of each edge begins with the period, and again
+behind each commit: everything before that was delivered, and lies before it in the topic. So a
+reader that misses a record for good (the topic lost it) goes on after the writer's next commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from streamlet.errors import ProcessingError
+from streamlet.kafka.partitioner import KeyPartitioner
+from streamlet.runtime.edges.records import INDEX_BITS, pack
+from streamlet.runtime.outputs import Output
+from streamlet.types import TopicPartition
+
+#: Newest origin plus one of each partition of one topic, 0 before the first.
+_Chain = list[int]
+_MOST = 1 << INDEX_BITS
+
+
+class EdgeWriter:
+    """The chains of one task.
+
+    Args:
+        topics: partitions of each exact repartition topic that it writes.
+        edges: number of each of its input partitions (``records.edge_of``).
+    """
+
+    def __init__(self, topics: Mapping[str, int], edges: Mapping[TopicPartition, int]) -> None:
+        self._partitioners = {topic: KeyPartitioner(count) for topic, count in topics.items()}
+        self._edges = dict(edges)
+        self._chains: dict[tuple[str, TopicPartition], _Chain] = {}
+        self._before: dict[tuple[str, TopicPartition], _Chain] = {}
+
+    def prefixed(self, output: Output) -> Output:
+        """The output as it is to be written; itself if its topic bears no prefixes.
+
+        Raises:
+            ProcessingError: an input record became more than 524,288 records of one partition.
+        """
+        partitioner = self._partitioners.get(output.topic)
+        if partitioner is None:
+            return output
+        self._before = {}
+        offsets = [offset for _, _, run in output.origins for offset in run]
+        partitions = partitioner.choose(output.keys, offsets)
+        edges: list[int] = []
+        origins: list[int] = []
+        previous: list[int] = []
+        done = 0
+        for count, source, run in output.origins:
+            chain = self._chain(output.topic, source)
+            edges += [self._edges[source]] * count
+            self._number(source, chain, run, partitions[done : done + count], origins, previous)
+            done += count
+        values: list[bytes | None] = [*pack(output.values, edges, origins, previous)]
+        return output.with_values(values, partitions)
+
+    def refused(self, output: Output, index: int) -> None:
+        """Take back what ``prefixed`` noted of the record at ``index`` and those behind it."""
+        self._chains |= self._before
+        if index:
+            self.prefixed(output.before(index))
+
+    def committed(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Begin the chains again that end before these accepted positions."""
+        for (_, source), chain in self._chains.items():
+            first = positions[source] + 1 << INDEX_BITS
+            for partition, last in enumerate(chain):
+                if last < first:
+                    chain[partition] = 0
+
+    def _number(
+        self,
+        source: TopicPartition,
+        chain: _Chain,
+        offsets: Sequence[int],
+        partitions: Sequence[int],
+        origins: list[int],
+        previous: list[int],
+    ) -> None:
+        for offset, partition in zip(offsets, partitions, strict=True):
+            last = chain[partition]
+            origin = offset + 1 << INDEX_BITS
+            if last > origin:  # another record of the same input record
+                if last + 1 >= origin + _MOST:
+                    raise ProcessingError(
+                        f"more than {_MOST // 2} records for one partition",
+                        *(source.topic, source.partition, offset, "repartition"),
+                    )
+                origin = last + 1
+            origins.append(origin)
+            previous.append(last)
+            chain[partition] = origin + 1
+
+    def _chain(self, topic: str, source: TopicPartition) -> _Chain:
+        name = topic, source
+        chain = self._chains.get(name)
+        if chain is None:
+            chain = self._chains[name] = [0] * self._partitioners[topic].partitions
+        self._before.setdefault(name, list(chain))
+        return chain

@@ -1,0 +1,98 @@
+"""Outputs of a task: encoded records in columns, and where each of them comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from streamlet.kafka.ports import Headers
+from streamlet.types import TopicPartition
+
+
+@attrs.define(slots=True)
+class Output:
+    """Encoded records for one topic, in columns; without partitions the key decides (murmur2)."""
+
+    topic: str
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    timestamps: list[int]
+    partitions: list[int] | None = None
+    headers: list[Headers | None] | None = None
+    #: Where runs of these records come from: how many, of which partition, at which offsets.
+    origins: list[tuple[int, TopicPartition, Sequence[int]]] = attrs.field(factory=list)
+    #: Whether the lists are this output's own and may grow.
+    owned: bool = False
+
+    def extend(self, more: Output) -> None:
+        """Append another output of the same shape."""
+        if not self.owned:
+            self.keys, self.values = list(self.keys), list(self.values)
+            self.timestamps = list(self.timestamps)
+            self.partitions = None if self.partitions is None else list(self.partitions)
+            self.headers = None if self.headers is None else list(self.headers)
+            self.owned = True
+        self.keys += more.keys
+        self.values += more.values
+        self.timestamps += more.timestamps
+        self.origins = self.origins + more.origins
+        if self.partitions is not None and more.partitions is not None:
+            self.partitions += more.partitions
+        if self.headers is not None and more.headers is not None:
+            self.headers += more.headers
+
+    def origin(self, index: int) -> tuple[TopicPartition, int]:
+        """Partition and offset of the input record that led to the record at ``index``."""
+        for count, partition, offsets in self.origins:
+            if index < count:
+                return partition, offsets[index]
+            index -= count
+        raise AssertionError(f"no origin for record {index} to {self.topic}")
+
+    def with_values(self, values: list[bytes | None], partitions: list[int]) -> Output:
+        """The same records with other values, each for a partition."""
+        return attrs.evolve(self, values=values, partitions=partitions)
+
+    def before(self, index: int) -> Output:
+        """The records before the one at ``index``."""
+        origins, left = [], index
+        for count, partition, offsets in self.origins:
+            if left > 0:
+                origins.append((min(count, left), partition, offsets[:left]))
+            left -= count
+        return attrs.evolve(
+            self,
+            keys=self.keys[:index],
+            values=self.values[:index],
+            timestamps=self.timestamps[:index],
+            partitions=None if self.partitions is None else self.partitions[:index],
+            headers=None if self.headers is None else self.headers[:index],
+            origins=origins,
+        )
+
+    def behind(self, index: int) -> Output:
+        """The records behind the one at ``index``."""
+        start = index + 1
+        origins, skip = [], start
+        for count, partition, offsets in self.origins:
+            if skip < count:
+                origins.append((count - skip, partition, offsets[skip:]))
+            skip = max(0, skip - count)
+        return attrs.evolve(
+            self,
+            keys=self.keys[start:],
+            values=self.values[start:],
+            timestamps=self.timestamps[start:],
+            partitions=None if self.partitions is None else self.partitions[start:],
+            headers=None if self.headers is None else self.headers[start:],
+            origins=origins,
+        )
+
+    def same_shape(self, other: Output) -> bool:
+        """True if ``extend`` would keep every column whole."""
+        return (
+            self.topic == other.topic
+            and (self.partitions is None) == (other.partitions is None)
+            and (self.headers is None) == (other.headers is None)
+        )

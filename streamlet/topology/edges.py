@@ -1,0 +1,74 @@
+"""Says of each repartition topic whether state behind it counts each record once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from streamlet.topology.graph import Topology
+from streamlet.topology.subtopologies import Subtopology
+
+#: Most input partitions whose records may meet in one partition of a repartition topic: what a
+#: reader notes of each of them goes into its commit metadata, of which a broker takes 4,096 bytes.
+MOST_SOURCES = 128
+
+
+@attrs.frozen
+class Edge:
+    """One repartition topic between the subtopologies that write it and the one that reads it.
+
+    Attributes:
+        topic: its name.
+        reason: why a crash may count a record behind it twice; None if none can.
+    """
+
+    topic: str
+    reason: str | None = None
+
+    @property
+    def exact(self) -> bool:
+        """True if each record counts once behind it, whatever crashes."""
+        return self.reason is None
+
+
+def edges_of(topology: Topology, counts: Mapping[str, int] | None = None) -> tuple[Edge, ...]:
+    """The edges of a topology, by topic.
+
+    Args:
+        topology: the application's.
+        counts: partitions of its input topics; None: not known, no limit is checked.
+    """
+    topics = {topic.name: topic for part in topology.subtopologies for topic in part.repartitions}
+    return tuple(
+        Edge(name, "plain by wish") if topics[name].plain else _edge(topology, name, counts)
+        for name in sorted(topics)
+    )
+
+
+def sources_into(topology: Topology, topic: str) -> tuple[str, ...]:
+    """The topics whose records lead to a repartition topic."""
+    writers = [part for part in topology.subtopologies if topic in part.output_topics]
+    return tuple(sorted({name for part in writers for name in part.input_topics}))
+
+
+def _edge(topology: Topology, topic: str, counts: Mapping[str, int] | None) -> Edge:
+    writers = [part for part in topology.subtopologies if topic in part.output_topics]
+    if counts is not None:
+        sources = sum(counts[name] for name in sources_into(topology, topic))
+        if sources > MOST_SOURCES:
+            reason = f"records of {sources} input partitions meet in it, {MOST_SOURCES} at most can"
+            return Edge(topic, reason)
+    for part in writers:
+        if _order_matters(part):
+            inputs = ", ".join(part.input_topics)
+            reason = (
+                f"subtopology {part.id} has a store and reads {inputs}: read again after a crash, "
+                "their records may meet in another order and become other records"
+            )
+            return Edge(topic, reason)
+    return Edge(topic)
+
+
+def _order_matters(part: Subtopology) -> bool:
+    return part.stateful and len(part.input_topics) > 1

@@ -1,0 +1,51 @@
+"""Which repartition topics are exact."""
+
+from __future__ import annotations
+
+import streamlet as sl
+from streamlet.topology.edges import edges_of
+
+
+def regrouped(plain: bool = False) -> sl.App:
+    app = sl.App("a")
+    stream = app.stream("in", key=str, value=int).select_key(lambda k, v: k, key=str)
+    stream.repartition(name="between", plain=plain).to("out")
+    return app
+
+
+def test_an_ordinary_repartition_is_exact() -> None:
+    (edge,) = edges_of(regrouped().topology())
+    assert (edge.topic, edge.exact) == ("a-between-repartition", True)
+
+
+def test_a_plain_one_is_not() -> None:
+    (edge,) = edges_of(regrouped(plain=True).topology())
+    assert (edge.exact, edge.reason) == (False, "plain by wish")
+
+
+def test_more_inputs_than_a_commit_can_note_are_not() -> None:
+    topology = regrouped().topology()
+    counts = {"in": 129, "a-between-repartition": 3}
+    (edge,) = edges_of(topology, counts)
+    assert not edge.exact
+    assert edge.reason == "records of 129 input partitions meet in it, 128 at most can"
+    assert edges_of(topology, {**counts, "in": 128})[0].exact
+
+
+def test_a_join_before_it_may_end_otherwise_when_it_is_read_again() -> None:
+    app = sl.App("a")
+    rows = app.table("rows", key=str, value=int)
+    met = app.stream("in", key=str, value=int).join(rows, lambda a, b: a + b, value=int)
+    met.group_by(lambda k, v: str(v), key=str, value=int).count(store="counts")
+    (edge,) = edges_of(app.topology())
+    assert not edge.exact
+    assert edge.reason is not None
+    assert "has a store and reads rows, in" in edge.reason or "in, rows" in edge.reason
+
+
+def test_a_merge_without_a_store_is_exact() -> None:
+    app = sl.App("a")
+    one, two = (app.stream(name, key=str, value=int) for name in ("one", "two"))
+    one.merge(two).group_by(lambda k, v: str(v), key=str, value=int).count(store="counts")
+    (edge,) = edges_of(app.topology())
+    assert edge.exact
