@@ -18,6 +18,7 @@ _PEERS = ("bare", "streamlet")
 _WORKLOADS = (
     "wordcount",
     "passthrough",
+    "regroup",
     "restore",
     "restore-share",
     "assignor",

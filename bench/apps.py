@@ -25,6 +25,15 @@ def wordcount(name: str, source: str, output: str, config: Mapping[str, object])
     return app
 
 
+def regroup(name: str, source: str, output: str, config: Mapping[str, object]) -> sl.App:
+    """Word count behind a repartition topic."""
+    app = sl.App(name, config=config)
+    words = app.stream(source, key=str, value=dict).group_by(lambda word, value: word, key=str)
+    updates = words.count(store="counts").to_stream()
+    updates.map_values(lambda word, count: {"word": word, "count": count}).to(output)
+    return app
+
+
 def by_expressions(name: str, source: str, output: str, config: Mapping[str, object]) -> sl.App:
     """Number of records, their sum and the newest per word, without a function."""
     app = sl.App(name, config=config)

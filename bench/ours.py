@@ -1,8 +1,9 @@
 """One worker of the measured application, in this process as under ``streamlet run --processes 0``.
 
-``python -m bench.ours wordcount|passthrough --bootstrap … --source … --output … --state …
+``python -m bench.ours wordcount|passthrough|regroup --bootstrap … --source … --output … --state …
 --total … --number … --members …`` is one measured process of ``--members``. It stops when it has
-seen ``--total`` records, or when its standard input ends: the others have seen the rest.
+seen ``--total`` records, or when its standard input ends: the others have seen the rest. With
+``--exact`` repartition topics bear prefixes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.types import TaskId
 
 _SAY_EVERY_S = 0.02
+_APPS = {"wordcount": apps.wordcount, "passthrough": apps.passthrough, "regroup": apps.regroup}
 
 
 @attrs.define
@@ -78,8 +80,12 @@ class Watch:
 
 def main() -> None:
     options = _parse()
-    config = {"bootstrap.servers": options.bootstrap, "state.dir": options.state}
-    build = apps.wordcount if options.workload == "wordcount" else apps.passthrough
+    config = {
+        "bootstrap.servers": options.bootstrap,
+        "state.dir": options.state,
+        "repartition.exact": options.exact,
+    }
+    build = _APPS[options.workload]
     app: sl.App = build(options.output, options.source, options.output, config)
     watch = Watch(options.total, options.members == 1, Span())
     worker = open_worker(
@@ -97,7 +103,8 @@ def main() -> None:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("workload", choices=["wordcount", "passthrough"])
+    parser.add_argument("workload", choices=_APPS)
+    parser.add_argument("--exact", action="store_true")
     for name in ("bootstrap", "source", "output", "state"):
         parser.add_argument(f"--{name}", required=True)
     for name in ("total", "number", "members"):

@@ -47,8 +47,13 @@ def ratio(outcomes: Mapping[str, list[Outcome]], upper: str, lower: str) -> floa
     return round(statistics.median(a.measurement.rate / b.measurement.rate for a, b in pairs), 3)
 
 
-def summary(workload: str, outcomes: Mapping[str, list[Outcome]]) -> dict[str, Any]:
-    """The result as the benchmark prints it."""
+def summary(
+    workload: str,
+    outcomes: Mapping[str, list[Outcome]],
+    upper: str = "streamlet",
+    lower: str = "bare",
+) -> dict[str, Any]:
+    """The result as the benchmark prints it; ``ratio`` is of these two variants."""
     result: dict[str, Any] = {"workload": workload}
     for name, runs in outcomes.items():
         result[name] = {
@@ -56,7 +61,7 @@ def summary(workload: str, outcomes: Mapping[str, list[Outcome]]) -> dict[str, A
             "cpu_s_per_m": round(statistics.median(run.measurement.cpu_s_per_m for run in runs), 3),
             "rss_mb": round(max(run.measurement.rss_mb for run in runs), 1),
         }
-    result["ratio"] = ratio(outcomes, "streamlet", "bare")
+    result["ratio"] = ratio(outcomes, upper, lower)
     result["right"] = not any(run.wrong for runs in outcomes.values() for run in runs)
     return result
 

@@ -1,4 +1,4 @@
-"""Word count and pass-through: streamlet beside the bare loop on the same input."""
+"""Word count and pass-through beside the bare loop; word count behind a repartition, both ways."""
 
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ class Bench:
         ]
         return self._run("bench.ours", own)
 
+    def regrouped(self, *more: str) -> Outcome:
+        """Word count behind a repartition topic: one worker sees each record twice."""
+        own = ["--total", str(2 * self.records), "--number", "0", "--members", "1", *more]
+        return self._run("bench.ours", [own])
+
     def _run(self, module: str, processes: list[list[str]]) -> Outcome:
         """Run the module once per list of further arguments, side by side."""
         run = f"bench-run-{uuid.uuid4().hex[:8]}"
@@ -62,7 +67,7 @@ class Bench:
             topics.delete(lambda name: name.startswith(run))
 
     def _wrong(self, output: str) -> str:
-        if self.workload == "wordcount":
+        if self.workload != "passthrough":
             return check_wordcount(self.bootstrap, output, self.records, self.keys)
         return check_passthrough(self.bootstrap, self.source, output, self.records, self.keys)
 
@@ -72,12 +77,16 @@ def run(
 ) -> dict[str, Any]:
     """Measure; the result as it is printed.
 
-    With several workers one worker is measured too, and ``speedup`` compares the two.
+    ``ratio`` of ``regroup`` is that of the rate with prefixes by the rate without. With several workers one worker is measured too, and ``speedup`` compares the two.
     """
     with serving() as bootstrap:
         rounds.tell(f"loading {records:,} records with {keys:,} keys")
         bench = Bench(workload, bootstrap, load(bootstrap, records, keys), records, keys)
         variants: dict[str, Variant] = {}
+        if workload == "regroup":
+            variants = {"plain": bench.regrouped, "exact": lambda: bench.regrouped("--exact")}
+            outcomes = rounds.play(variants, runs)
+            return rounds.summary(workload, outcomes, "exact", "plain")
         if "bare" in peers:
             variants["bare"] = bench.bare
         if "streamlet" in peers:

@@ -41,6 +41,13 @@ def test_streamlet_and_the_bare_loop_are_measured_and_right(
     assert set(found["streamlet"]) == set(found["bare"]) == MEASURED
 
 
+def test_prefixes_are_measured_beside_plain_records_and_right(bootstrap_servers: str) -> None:
+    found = bench(bootstrap_servers, "regroup", "--records", "20000", "--keys", "500")
+    assert found["right"] is True
+    assert found["ratio"] > 0
+    assert set(found["plain"]) == set(found["exact"]) == MEASURED
+
+
 def test_two_workers_share_the_input(bootstrap_servers: str) -> None:
     found = bench(
         bootstrap_servers, "wordcount", "--records", "20000", "--keys", "500", "--workers", "2"
