@@ -131,12 +131,13 @@ class KafkaSink:
         times: Iterable[int] = repeat(0) if timestamps is None else timestamps
         if timestamps is not None and not all(timestamps):
             times = [time or EARLIEST_MS for time in timestamps]
-        if headers is not None:
-            self._send_rows(topic, keys, values, times, partitions, headers)
-        elif partitions is None or isinstance(partitions, int):
-            self._send_run(topic, keys, values, times, -1 if partitions is None else partitions)
+        where: Iterable[int] = repeat(-1) if partitions is None else ()
+        if partitions is not None:
+            where = repeat(partitions) if isinstance(partitions, int) else partitions
+        if headers is None:
+            self._send_run(topic, keys, values, times, where)
         else:
-            self._send_rows(topic, keys, values, times, partitions, None)
+            self._send_rows(topic, keys, values, times, where, headers)
         self._serve(self._producer.poll, 0)
         self._check()
 
@@ -146,15 +147,15 @@ class KafkaSink:
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
         times: Iterable[int],
-        partition: int,
+        where: Iterable[int],
     ) -> None:
         """The hot loop: one call per record, positional arguments only."""
         produce: Any = self._produce
         done = 0
         while True:
             try:
-                rows = islice(zip(keys, values, times, strict=False), done, None)
-                for key, value, time in rows:
+                rows = islice(zip(keys, values, times, where, strict=False), done, None)
+                for key, value, time, partition in rows:
                     produce(topic, value, key, partition, None, None, time)
                     done += 1
                 return
@@ -169,14 +170,11 @@ class KafkaSink:
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
         times: Iterable[int],
-        partitions: Sequence[int] | int | None,
-        headers: Sequence[Headers | None] | None,
+        where: Iterable[int],
+        headers: Sequence[Headers | None],
     ) -> None:
-        """Like ``_send_run``, with a partition or headers of its own for each record."""
-        where = repeat(-1) if partitions is None else partitions
-        where = repeat(where) if isinstance(where, int) else where
-        extra: Iterable[Headers | None] = repeat(None) if headers is None else headers
-        rows = zip(keys, values, times, where, extra, strict=False)
+        """Like ``_send_run``, with headers of its own for each record."""
+        rows = zip(keys, values, times, where, headers, strict=False)
         produce: Any = self._produce
         for index, (key, value, time, partition, head) in enumerate(rows):
             pairs = list(head) if head else None

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from itertools import compress
+from itertools import compress, groupby, islice, repeat
+from operator import eq, or_
 
 from streamlet.group.input_notes import InputNote
 from streamlet.kafka.ports import PartitionBatch
@@ -103,10 +104,30 @@ class EdgeFilter:
         )
 
     def _keep(self, offsets: Sequence[int], found: Prefixes) -> list[bool]:
+        keep: list[bool] = []
+        start = 0
+        for edge, run in groupby(found.edges):
+            end = start + sum(1 for _ in run)
+            keep += self._keep_run(edge, found.origins[start:end], found.previous[start:end])
+            start = end
+        if self._waiting is not None:
+            rows_kept = zip(offsets, found.edges, found.origins, keep, strict=True)
+            self._waiting.extend(
+                (offset, edge, origin | 1) for offset, edge, origin, kept in rows_kept if kept
+            )
+        return keep
+
+    def _keep_run(self, edge: int, origins: Sequence[int], previous: Sequence[int]) -> list[bool]:
+        """Decide on consecutive records of one edge: at once, if each follows on the one before."""
         applied, loose = self._applied, self._loose
+        high = applied.get(edge, 0)
+        in_order = all(map(eq, islice(previous, 1, None), map(or_, origins, repeat(1))))
+        if in_order and high and previous[0] <= high < origins[0]:
+            applied[edge] = origins[-1] | 1
+            loose.discard(edge)
+            return [True] * len(origins)
         keep = []
-        rows = zip(found.edges, found.origins, found.previous, strict=True)
-        for edge, origin, previous in rows:
+        for origin, before in zip(origins, previous, strict=True):
             high = applied.get(edge, 0)
             if origin <= high:
                 keep.append(False)
@@ -114,7 +135,7 @@ class EdgeFilter:
             elif not high and self._is_over(edge):
                 keep.append(False)
                 self.dropped["zombie"] += 1
-            elif previous > high and not self._may_leap(edge, high):
+            elif before > high and not self._may_leap(edge, high):
                 keep.append(False)
                 self.dropped["gap"] += 1
             else:
@@ -122,13 +143,7 @@ class EdgeFilter:
                 if not high:
                     _forget_earlier(applied, loose, edge)
                 applied[edge] = origin | 1
-                if loose:
-                    loose.discard(edge)
-        if self._waiting is not None:
-            rows_kept = zip(offsets, found.edges, found.origins, keep, strict=True)
-            self._waiting.extend(
-                (offset, edge, origin | 1) for offset, edge, origin, kept in rows_kept if kept
-            )
+                loose.discard(edge)
         return keep
 
     def _is_over(self, edge: int) -> bool:

@@ -29,6 +29,7 @@ MARK = int.from_bytes(b"\xf5\x93streaml", "little") & (1 << 64) - 1
 INDEX_BITS = 20
 
 _WORDS = 4
+_PREFIX = struct.Struct(f"{PREFIX_BYTES}s")
 
 
 @attrs.frozen
@@ -61,16 +62,13 @@ def pack(
     count = len(values)
     words = [MARK] * (_WORDS * count)
     words[1::_WORDS], words[2::_WORDS], words[3::_WORDS] = edges, origins, previous
-    starts = range(0, PREFIX_BYTES * count, PREFIX_BYTES)
     if None in values:
         nulls = [value is None for value in values]
         words[2::_WORDS] = [one | null for one, null in zip(origins, nulls, strict=True)]
         values = [value or b"" for value in values]
     block = struct.pack(f"<{len(words)}Q", *words)
-    return [
-        block[at : at + PREFIX_BYTES] + value  # type: ignore[operator]
-        for at, value in zip(starts, values, strict=True)
-    ]
+    rows = zip(_PREFIX.iter_unpack(block), values, strict=True)
+    return [prefix + value for (prefix,), value in rows]
 
 
 def unpack(values: Sequence[bytes | None]) -> Prefixes | None:
@@ -86,7 +84,6 @@ def unpack(values: Sequence[bytes | None]) -> Prefixes | None:
         return None
     origins = words[2::_WORDS]
     bodies: list[bytes | None] = [value[PREFIX_BYTES:] for value in values]  # type: ignore[index]
-    for at, origin in enumerate(origins):
-        if origin & 1:
-            bodies[at] = None
+    if any(map((1).__and__, origins)):
+        bodies = [None if o & 1 else body for o, body in zip(origins, bodies, strict=True)]
     return Prefixes(words[1::_WORDS], origins, words[3::_WORDS], bodies)

@@ -81,6 +81,7 @@ class EdgeWriter:
         origins: list[int],
         previous: list[int],
     ) -> None:
+        add_origin, add_previous = origins.append, previous.append
         for offset, partition in zip(offsets, partitions, strict=True):
             last = chain[partition]
             origin = offset + 1 << INDEX_BITS
@@ -91,8 +92,8 @@ class EdgeWriter:
                         *(source.topic, source.partition, offset, "repartition"),
                     )
                 origin = last + 1
-            origins.append(origin)
-            previous.append(last)
+            add_origin(origin)
+            add_previous(last)
             chain[partition] = origin + 1
 
     def _chain(self, topic: str, source: TopicPartition) -> _Chain:
