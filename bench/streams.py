@@ -77,7 +77,8 @@ def run(
 ) -> dict[str, Any]:
     """Measure; the result as it is printed.
 
-    ``ratio`` of ``regroup`` is that of the rate with prefixes by the rate without. With several workers one worker is measured too, and ``speedup`` compares the two.
+    ``ratio`` of ``regroup`` is that of the rate with prefixes by the rate without. With several
+    workers one worker is measured too, and ``speedup`` compares the two.
     """
     with serving() as bootstrap:
         rounds.tell(f"loading {records:,} records with {keys:,} keys")
