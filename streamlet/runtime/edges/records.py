@@ -24,7 +24,7 @@ from streamlet.types import TopicPartition
 
 PREFIX_BYTES = 32
 #: No value begins like this by accident.
-MARK = int.from_bytes(b"\xf5\x93streaml", "little") & (1 << 64) - 1
+MARK = int.from_bytes(b"\xf5\x93stream", "little")
 #: Bits of an origin below the offset: the index, and whether the value is null.
 INDEX_BITS = 20
 
