@@ -64,7 +64,7 @@ def test_a_start_names_the_topics_that_were_created_with_other_settings(
     prepared(log, regrouped())
     settings = Settings.load({"topic.segment.bytes": "52428800", "topic.flush.ms": 9})
     Catalog(regrouped(), MemoryAdmin(log), settings).prepare()
-    assert [record.message.partition(":")[0] for record in caplog.records] == [
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
         "app-counts-repartition has flush.ms = None, and the settings say 9",
         "app-counts-changelog has segment.bytes = None, and the settings say 52428800",
         "app-counts-changelog has flush.ms = None, and the settings say 9",
