@@ -73,7 +73,8 @@ class Proxy:
         self._frozen.update(self._sockets)
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
         return self
 
     def __exit__(
@@ -84,17 +85,18 @@ class Proxy:
     ) -> None:
         if self._held is not None:
             self._held.release()
-        for one in [self._listener, *self._sockets]:
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+        _close(self._listener)
+        self._accepting.join()  # a connection that is being made is among the sockets then
+        for one in self._sockets:
+            _close(one)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # closed
             while True:
                 client, _ = self._listener.accept()
+                self._sockets.append(client)
                 broker = socket.create_connection(self._broker)
-                self._sockets += [client, broker]
+                self._sockets.append(broker)
                 late: list[Held] = []  # whose answer comes next on this connection
                 for pump in (self._requests, self._answers):
                     threading.Thread(target=pump, args=(client, broker, late), daemon=True).start()
@@ -130,6 +132,12 @@ class Proxy:
                     client.sendall(frame.replace(self._theirs, self._ours))
         with contextlib.suppress(OSError):
             client.shutdown(socket.SHUT_RDWR)
+
+
+def _close(one: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
+    one.close()
 
 
 def api(frame: bytes) -> int:
