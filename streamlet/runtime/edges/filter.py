@@ -25,7 +25,7 @@ _MARK_BYTES = MARK.to_bytes(8, "little")
 
 
 class EdgeFilter:
-    """The filter of one input partition, and what its records have told so far.
+    """The filter of one input partition, with the origins that its records had so far.
 
     Args:
         note: of the commit that the task begins at.

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from streamlet import App, local
+from streamlet import App, KStream, KTable, local
 from streamlet.group.tasks import TasksProtocol
 
 #: Keys of the input look like ``k17``; a group is the last digit.
@@ -30,15 +30,20 @@ BLOCKED = "CHAOS_BLOCKED"
 SMALL_STATE = "CHAOS_SMALL_STATE"
 
 
+def by_last_digit(events: KStream[str, int]) -> KTable[str, int]:
+    """Counts per group behind a repartition, whose topic keeps the numbers for tests to see."""
+    return events.group_by(lambda key, number: key[-1], key=str, value=int).aggregate(
+        lambda: 0, lambda key, number, count: count + 1, value=int, store="groups"
+    )
+
+
 def counting(name: str) -> App:
     """Counts per key straight from the input, and counts per group behind a repartition."""
     app = App(name)
     events = app.stream(f"{name}-in", key=str, value=int)
     counts = events.group_by_key().count(store="counts")
     counts.to_stream().to(f"{name}-counts")
-    groups = events.group_by(lambda key, number: key[-1], key=str, value=int).aggregate(
-        lambda: 0, lambda key, number, count: count + 1, value=int, store="groups"
-    )
+    groups = by_last_digit(events)
     groups.to_stream().to(f"{name}-groups")
     return app
 
@@ -112,9 +117,7 @@ def retyped(name: str) -> App:
     events = app.stream(f"{name}-in", key=str, value=int)
     last = events.group_by_key().aggregate(str, lambda k, n, text: str(n), store="counts")
     last.to_stream().map_values(int).to(f"{name}-counts")
-    groups = events.group_by(lambda key, number: key[-1], key=str, value=int).aggregate(
-        lambda: 0, lambda key, number, count: count + 1, value=int, store="groups"
-    )
+    groups = by_last_digit(events)
     groups.to_stream().to(f"{name}-groups")
     return app
 
@@ -125,9 +128,7 @@ def regrouped(name: str) -> App:
     events = app.stream(f"{name}-in", key=str, value=int)
     counts = events.group_by_key().count(store="counts")
     counts.to_stream().to(f"{name}-counts")
-    groups = events.group_by(lambda key, number: key[-1], key=str, value=int).aggregate(
-        lambda: 0, lambda key, number, count: count + 1, value=int, store="groups"
-    )
+    groups = by_last_digit(events)
     groups.to_stream().filter(lambda key, number: number > 0).to(f"{name}-groups")
     return app
 
@@ -138,9 +139,7 @@ def renamed(name: str) -> App:
     events = app.stream(f"{name}-in", key=str, value=int)
     counts = events.group_by_key().count(store="counts2")
     counts.to_stream().to(f"{name}-counts")
-    groups = events.group_by(lambda key, number: key[-1], key=str, value=int).aggregate(
-        lambda: 0, lambda key, number, count: count + 1, value=int, store="groups"
-    )
+    groups = by_last_digit(events)
     groups.to_stream().to(f"{name}-groups")
     return app
 
@@ -187,9 +186,7 @@ def in_front(name: str) -> App:
     events = app.stream(f"{name}-in", key=str, value=int)
     counts = events.group_by_key().count(store="counts")
     counts.to_stream().to(f"{name}-counts")
-    groups = events.group_by(lambda key, number: key[-1], key=str, value=int).aggregate(
-        lambda: 0, lambda key, number, count: count + 1, value=int, store="groups"
-    )
+    groups = by_last_digit(events)
     groups.to_stream().to(f"{name}-groups")
     return app
 
