@@ -52,8 +52,8 @@ SUITES_config := tests/unit/test_config.py tests/unit/kafka/test_client_properti
 SUITES_consumer := tests/unit/test_consumer*.py tests/integration/test_consumer.py
 SUITES_control := tests/unit/runtime/test_control_link.py tests/unit/runtime/test_reporting.py
 SUITES_docs := tests/unit/test_*_page.py tests/unit/test_rooms.py tests/test_tidy.py \
-	tests/integration/test_readme.py
-SUITES_dsl := tests/unit/test_user_code.py tests/typing tests/integration/test_headers.py
+	tests/oracle tests/integration/test_readme.py
+SUITES_dsl := tests/unit/test_user_code.py tests/typing tests/oracle tests/integration/test_headers.py
 SUITES_examples := tests/unit/test_flights_*.py tests/unit/test_*_examples.py \
 	tests/unit/test_kubernetes.py tests/integration/test_examples.py
 SUITES_group := tests/spec tests/simulation/test_model*.py tests/simulation/test_random_histories.py \
@@ -62,14 +62,14 @@ SUITES_kafka := tests/integration/test_client.py tests/integration/test_farewell
 	tests/integration/test_fenced_broker.py tests/integration/test_small_topics.py
 SUITES_records := tests/integration/test_topics_commands.py
 SUITES_reset := tests/integration/test_reset.py
-SUITES_runtime := tests/integration/test_restore.py tests/integration/test_metrics.py
+SUITES_runtime := tests/oracle tests/integration/test_restore.py tests/integration/test_metrics.py
 SUITES_scaling := tests/integration/scaling
 SUITES_serdes := tests/typing
 SUITES_spark := tests/integration/spark
-SUITES_state := tests/simulation/test_model_numbers.py tests/integration/test_restore.py
-SUITES_testing := tests/spec tests/simulation/test_random_histories.py
+SUITES_state := tests/oracle tests/simulation/test_model_numbers.py tests/integration/test_restore.py
+SUITES_testing := tests/spec tests/oracle tests/simulation/test_random_histories.py
 SUITES_tools := tests/integration/test_*_command*.py tests/integration/test_run_terminal.py
-SUITES_topology := tests/unit/dsl
+SUITES_topology := tests/unit/dsl tests/oracle
 
 FOLDERS := $(notdir $(patsubst %/,%,$(sort $(dir $(wildcard tests/unit/*/test_*.py)))))
 ROOMS := $(sort $(FOLDERS) $(patsubst SUITES_%,%,$(filter SUITES_%,$(.VARIABLES))))

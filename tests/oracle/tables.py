@@ -1,0 +1,164 @@
+"""The recorded topologies: those written for streamlet, those that cannot be, those that differ.
+
+Each recorded topology is either in ``TOPOLOGIES`` or in ``MISSING``. A topology whose runs are not
+equal yet is in ``DIFFERENT`` with its reason, until they are.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import ModuleType
+
+import attrs
+
+import streamlet as sl
+from tests.oracle import topologies
+from tests.oracle.replay import Build
+
+
+def of_modules(*modules: ModuleType) -> dict[str, Build]:
+    """The public functions of modules by the names of their topologies."""
+    return {
+        name.strip("_").replace("_", "-"): function
+        for module in modules
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__ and not name.startswith("_")
+    }
+
+
+#: Topology -> the function that adds it to an application.
+TOPOLOGIES: Mapping[str, Build] = of_modules(topologies)
+
+
+@attrs.frozen
+class Need:
+    """An operator that streamlet does not have yet; ``is_there`` tells when it does."""
+
+    name: str
+    is_there: Callable[[], bool]
+
+
+def method(kind: type, name: str) -> Need:
+    return Need(f"`{kind.__name__}.{name}`", lambda: hasattr(kind, name))
+
+
+def argument(kind: type, name: str, of: str) -> Need:
+    """An argument of a method."""
+
+    def is_there() -> bool:
+        return of in inspect.signature(getattr(kind, name)).parameters
+
+    return Need(f"`{of}=` of `{kind.__name__}.{name}`", is_there)
+
+
+WINDOWS = method(sl.KGroupedStream, "windowed_by")
+SUPPRESS = method(sl.KTable, "suppress")
+STREAM_STREAM = Need("join of two streams", lambda: hasattr(sl.KStream, "outer_join"))
+TABLE_TABLE = Need("join of two tables", lambda: hasattr(sl.KTable, "join"))
+GROUP_TABLE = method(sl.KTable, "group_by")
+GLOBAL_TABLE = method(sl.App, "global_table")
+COGROUP = method(sl.KGroupedStream, "cogroup")
+PROCESS = method(sl.KStream, "process")
+SPLIT = method(sl.KStream, "split")
+TO_TABLE = method(sl.KStream, "to_table")
+TRANSFORM_VALUES = method(sl.KTable, "transform_values")
+VERSIONED = Need("versioned tables", lambda: hasattr(sl, "versioned"))
+BY_RECORD = Need(
+    "`to` with a topic for each record",
+    lambda: "Callable" in str(inspect.signature(sl.KStream.to).parameters["topic"].annotation),
+)
+
+_MISSING: Mapping[Need, str] = {
+    WINDOWS: """
+        tumbling-count tumbling-count-grace tumbling-reduce tumbling-aggregate-grace hopping-count
+        hopping-aggregate-grace sliding-count sliding-aggregate-grace session-count
+        session-count-grace session-aggregate-long-retention session-reduce-grace
+        session-aggregate-grace unlimited-window-count tumbling-count-rekeyed
+        window-to-stream-key-mapper tumbling-count-on-close
+        tumbling-count-on-close-default-retention sliding-count-on-close-default-retention
+        tumbling-aggregate-on-close-grace hopping-count-on-close-grace sliding-count-on-close-grace
+        session-count-on-close-grace tumbling-count-on-close-emit-interval timestamp-extractor
+    """,
+    SUPPRESS: """
+        suppress-tumbling suppress-hopping suppress-session suppress-table-time-limit
+        suppress-table-early-when-full suppress-count-early-when-full
+        suppress-windows-early-when-full chain-window-suppress-filter
+    """,
+    STREAM_STREAM: """
+        stream-stream-inner stream-stream-inner-grace stream-stream-inner-asymmetric
+        stream-stream-inner-after-only stream-stream-left stream-stream-left-grace
+        stream-stream-left-asymmetric-grace stream-stream-outer stream-stream-outer-grace
+        stream-stream-outer-asymmetric stream-stream-outer-emit-interval self-join
+        chain-join-group-window
+    """,
+    TABLE_TABLE: """
+        table-table-inner table-table-left table-table-outer table-table-outer-not-materialized
+        table-table-self foreign-key-inner foreign-key-left aggregate-timestamps
+        chain-table-join-group-count chain-counts-joined
+    """,
+    GROUP_TABLE: """
+        table-group-by-count table-group-by-aggregate table-group-by-reduce
+        table-group-by-null-key table-filter-group-by
+    """,
+    VERSIONED: """
+        table-versioned-filter table-versioned-group-by stream-table-versioned
+        stream-table-versioned-grace stream-table-versioned-grace-left
+    """,
+    GLOBAL_TABLE: "global-table-inner global-table-left",
+    COGROUP: "cogroup cogroup-tumbling cogroup-session",
+    PROCESS: """
+        processor-named-children fixed-key-processor processor-range-scan punctuate-stream-time
+        punctuate-wall-clock punctuate-cancel ttl-by-punctuator dedupe-window-store
+        versioned-get-as-of forward-timestamp
+    """,
+    SPLIT: "split-with-default split-no-default",
+    TO_TABLE: "to-table",
+    BY_RECORD: "to-topic-by-record",
+    TRANSFORM_VALUES: "table-transform-values",
+    argument(sl.KTable, "filter", "store"): "table-filter-materialized",
+    argument(sl.KTable, "map_values", "store"): "table-map-values-materialized",
+}
+
+#: Topology -> what has to be there before it can be written.
+MISSING: Mapping[str, Need] = {
+    name: need for need, names in _MISSING.items() for name in names.split()
+}
+
+_STORES = "stores keep no timestamps"
+_MAXIMUM = "a result has the time of its record, not the highest of all records in it"
+
+#: Topology -> why its runs are not equal yet.
+DIFFERENT: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "aggregate-to-null",
+            "group-by-count",
+            "group-by-key-aggregate",
+            "group-by-key-count",
+            "group-by-key-reduce",
+            "group-by-key-reduce-long",
+            "group-by-null-key",
+            "headers-pass-through",
+            "reduce-to-null",
+        ),
+        _MAXIMUM,
+    ),
+    **dict.fromkeys(
+        (
+            "stream-table-inner",
+            "stream-table-rekeyed",
+            "table-filter",
+            "table-filter-not",
+            "table-map-values",
+            "table-to-stream",
+            "table-to-stream-key-mapper",
+        ),
+        _STORES,
+    ),
+    "chain-two-repartitions": "`repartition` keeps records without a key",
+    "repartition": "`repartition` keeps records without a key",
+    "stream-table-left": "`left_join` drops records without a key",
+    "table-filter-no-store": "a table always has a store, so that `filter` sends no tombstone for "
+    "a row that had not passed",
+}
