@@ -11,7 +11,7 @@ from streamlet.dsl import presence
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.nulls import SkipNulls
-from streamlet.dsl.stateless import DropNullKeys, PassOn
+from streamlet.dsl.stateless import DropNullKeys
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
@@ -36,7 +36,6 @@ class Repartition:
     value: Serde[Any]
     named: bool
     partitions: int | None = None
-    keep_null_keys: bool = False
     counted: bool = False
     plain: bool = False
 
@@ -146,13 +145,12 @@ class Builder:
         )
         topic = repartition_name(self.application, prefix)
 
-        def keep(context: TaskContext) -> Operator:
-            return PassOn() if how.keep_null_keys else DropNullKeys(filter_, context)
-
         self.graph.add_repartition(
             InternalTopic(topic, "repartition", how.partitions, named=how.named, plain=how.plain)
         )
-        self.graph.add_processor(ProcessorNode(filter_, (parent,), keep))
+        self.graph.add_processor(
+            ProcessorNode(filter_, (parent,), lambda context: DropNullKeys(filter_, context))
+        )
         values = how.value, how.value
         if how.counted:
             values = presence.written(how.value), presence.read(how.value)

@@ -144,7 +144,7 @@ class Foreach:
 
 @attrs.frozen
 class PassOn:
-    """Hands records on as they are (a merge, a repartition asked for by name)."""
+    """Hands records on as they are (a merge)."""
 
     def process(self, batch: Batch) -> Batch:
         """The batch itself."""

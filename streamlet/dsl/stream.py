@@ -237,7 +237,7 @@ class KStream(Generic[K, V]):
         Without ``partitions`` it gets as many as what it is used with, or as it came from. A
         ``name`` keeps the topic when the topology changes. ``plain`` keeps values as they are.
 
-        - Nulls: kept; a record without a key goes to any partition.
+        - Nulls: a record without a key is left out and counted as dropped; values are kept.
         - Key, timestamp, headers: kept.
         """
         if partitions is not None and partitions < 1:
@@ -250,7 +250,6 @@ class KStream(Generic[K, V]):
             value=kinds[1].needed("repartition()", "value"),
             named=name is not None,
             partitions=partitions,
-            keep_null_keys=True,
             plain=plain,
         )
         return KStream(StreamNode(builder, builder.repartition(self._node.name, how)), *kinds)

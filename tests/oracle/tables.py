@@ -133,6 +133,7 @@ DIFFERENT: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "aggregate-to-null",
+            "chain-two-repartitions",
             "group-by-count",
             "group-by-key-aggregate",
             "group-by-key-count",
@@ -156,8 +157,6 @@ DIFFERENT: Mapping[str, str] = {
         ),
         _STORES,
     ),
-    "chain-two-repartitions": "`repartition` keeps records without a key",
-    "repartition": "`repartition` keeps records without a key",
     "stream-table-left": "`left_join` drops records without a key",
     "table-filter-no-store": "a table always has a store, so that `filter` sends no tombstone for "
     "a row that had not passed",

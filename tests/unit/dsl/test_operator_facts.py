@@ -164,6 +164,11 @@ def shown(result: Tried) -> bool:
     return result.calls == RECORDS and result.dropped == 0
 
 
+def dropped_without_key(result: Tried) -> bool:
+    keyed = [pair for pair in RECORDS if pair[0] is not None]
+    return [(r.key, r.value) for r in result.written] == keyed and result.dropped == 2
+
+
 #: How a line about nulls begins -> whether a result is as it says.
 NULLS: dict[str, Callable[[Tried], bool]] = {
     "the function gets them as None": shown,
@@ -171,6 +176,7 @@ NULLS: dict[str, Callable[[Tried], bool]] = {
     "kept": kept,
     "written as they are": kept,
     "records without a key or a value are left out and counted": dropped_without_key_or_value,
+    "a record without a key is left out and counted": dropped_without_key,
     # Grouping alone writes nothing: what is behind it also leaves out records without a value.
     "records without a key are left out and counted": dropped_without_key_or_value,
 }
