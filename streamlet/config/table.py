@@ -236,9 +236,11 @@ class Settings:
     )
     max_task_idle_ms: int = _row(
         "processing",
-        duration(),
+        duration(off=-1),
         0,
-        "How long a task with several inputs waits for an empty one, to keep the order of time.",
+        "How long a task with several inputs waits for more of one that it has read to its end, to "
+        "keep the order of time. It waits for what is known to be there in any case; with -1 it "
+        "waits for nothing.",
     )
     buffered_records_per_partition: int = _row(
         "processing", whole(1), 10_000, "Records read ahead per input partition."

@@ -113,18 +113,26 @@ def _number(value: object) -> float | None:
         return None
 
 
-def duration(minimum_ms: int = 0) -> ValueKind[int]:
-    """Milliseconds as an int, a timedelta, or text with a unit (``500ms 30s 10m 1h 2d``)."""
+def duration(minimum_ms: int = 0, *, off: int | None = None) -> ValueKind[int]:
+    """Milliseconds as an int, a timedelta, or text with a unit (``500ms 30s 10m 1h 2d``).
+
+    ``off`` is a number that is no duration and has a meaning of its own.
+    """
+    ending = (f", at least {minimum_ms} ms" if minimum_ms else "") + (
+        f", or {off}" if off is not None else ""
+    )
 
     def parse(value: object) -> int:
         milliseconds = _milliseconds(value)
+        if off is not None and milliseconds == off:
+            return off
         if milliseconds is None:
             raise ValueError('expected whole milliseconds, a timedelta, or text such as "30s"')
         if milliseconds < minimum_ms:
             raise ValueError(f"expected at least {minimum_ms} ms")
         return milliseconds
 
-    return ValueKind("a duration" + (f", at least {minimum_ms} ms" if minimum_ms else ""), parse)
+    return ValueKind("a duration" + ending, parse)
 
 
 def _milliseconds(value: object) -> int | None:

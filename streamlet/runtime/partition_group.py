@@ -1,9 +1,11 @@
 """Merges the input partitions of one task by timestamp.
 
 A task that reads several partitions (a stream and the table it joins) takes their records in the
-order of their timestamps, as far as that order is known: while one partition is empty and more of
-it is on its way, the others wait, at most ``max.task.idle.ms`` (Kafka Streams' rule). What comes
-out are runs: consecutive records of one partition, cut where another's record is older.
+order of their timestamps, as far as that order is known. While one partition is empty, the others
+wait by Kafka Streams' rules: for records that are known to be on the broker, however long that
+takes; for records that may still be written, ``max.task.idle.ms`` from the moment on in which the
+partition was found empty and read to its end. With -1 nothing waits. What comes out are runs:
+consecutive records of one partition, cut where another's record is older.
 """
 
 from __future__ import annotations
@@ -16,18 +18,26 @@ import attrs
 from streamlet.batch import Batch
 from streamlet.types import TopicPartition
 
+#: Setting with which nothing waits for an empty partition.
+NO_WAIT = -1
+
 #: End of a partition as far as it is known; None: not known yet.
 KnownEnd = Callable[[TopicPartition], int | None]
 
 
 @attrs.define
 class _Input:
-    """One partition: batches that wait, and the offset behind the last record received."""
+    """One partition: batches that wait, and the offset behind the last record received.
+
+    ``deadline_ms`` is the end of the wait for more; None while it holds records, or has some on the
+    broker.
+    """
 
     partition: TopicPartition
     received: int
     waiting: deque[Batch] = attrs.field(factory=deque)
     records: int = 0
+    deadline_ms: int | None = None
 
     def head(self) -> int:
         return self.waiting[0].timestamps[0]
@@ -38,14 +48,13 @@ class PartitionGroup:
 
     Args:
         positions: the task's input partitions, each with the offset it starts from.
-        idle_ms: how long to wait for a partition that is empty although it has more.
+        idle_ms: how long to wait for more of a partition that is empty and read to its end;
+            -1: for nothing, not even what is known to be there.
     """
 
     def __init__(self, positions: dict[TopicPartition, int], idle_ms: int) -> None:
         self._inputs = {tp: _Input(tp, offset) for tp, offset in sorted(positions.items())}
         self._idle_ms = idle_ms
-        #: Since when a partition has been waited for; None while nothing is.
-        self._waiting_since: int | None = None
 
     def add(self, batch: Batch, received: int) -> None:
         """Take decoded records; ``received`` is the offset behind the last one read.
@@ -57,6 +66,7 @@ class PartitionGroup:
         if len(batch):
             one.waiting.append(batch)
             one.records += len(batch)
+            one.deadline_ms = None
 
     def skip_to(self, partition: TopicPartition, offset: int) -> None:
         """Expect this offset next: the log holds nothing before it. What waits here stays."""
@@ -85,17 +95,21 @@ class PartitionGroup:
 
     def _may_go(self, now_ms: int, known_end: KnownEnd) -> bool:
         empty = [one for one in self._inputs.values() if not one.waiting]
-        if len(empty) == len(self._inputs):
-            self._waiting_since = None
+        some = len(empty) < len(self._inputs)
+        if self._idle_ms == NO_WAIT or not (some or self._idle_ms):
+            return some
+        # Each is asked, and also where nothing waits: their times run from now on.
+        return all([self._waited_for(one, now_ms, known_end) for one in empty]) and some
+
+    def _waited_for(self, one: _Input, now_ms: int, known_end: KnownEnd) -> bool:
+        """True if the others need not wait for an empty partition any longer."""
+        end = known_end(one.partition)
+        if end is None or end > one.received:
+            one.deadline_ms = None
             return False
-        expected = [one for one in empty if _more_to_come(one, known_end)]
-        if not expected:
-            self._waiting_since = None
-            return True
-        if self._waiting_since is None:
-            self._waiting_since = now_ms
-        # With the default of 0 an order is waited for as long as records are known to be there.
-        return self._idle_ms > 0 and now_ms - self._waiting_since >= self._idle_ms
+        if one.deadline_ms is None:
+            one.deadline_ms = now_ms + self._idle_ms
+        return now_ms >= one.deadline_ms
 
     def _take(self, one: _Input, limit: int | None) -> Batch:
         """The longest run of the input's first batch that is not younger than ``limit``."""
@@ -106,11 +120,6 @@ class PartitionGroup:
             batch = batch.slice(0, count)
         one.records -= len(batch)
         return batch
-
-
-def _more_to_come(one: _Input, known_end: KnownEnd) -> bool:
-    end = known_end(one.partition)
-    return end is None or end > one.received
 
 
 def _not_after(timestamps: Sequence[int], limit: int) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlet.batch import Batch
-from streamlet.runtime.partition_group import PartitionGroup
+from streamlet.config import Settings
+from streamlet.errors import ConfigError
+from streamlet.runtime.partition_group import NO_WAIT, PartitionGroup
 from streamlet.types import TopicPartition
 
 LEFT, RIGHT = TopicPartition("left", 0), TopicPartition("right", 0)
@@ -53,12 +56,56 @@ def test_a_partition_whose_end_is_not_known_yet_is_waited_for() -> None:
     assert taken(buffers, ends={LEFT: 1, RIGHT: 0}) == "l1"
 
 
-def test_waiting_ends_with_the_idle_time() -> None:
+def test_a_partition_read_to_its_end_is_waited_for_as_long_as_the_setting_says() -> None:
+    buffers, ends = inputs(idle_ms=100), {LEFT: 1, RIGHT: 0}
+    buffers.add(records(LEFT, [1]), 1)
+    assert taken(buffers, now_ms=1000, ends=ends) == ""
+    assert taken(buffers, now_ms=1099, ends=ends) == ""
+    assert taken(buffers, now_ms=1100, ends=ends) == "l1"
+
+
+def test_what_comes_in_the_idle_time_is_taken_in_order() -> None:
+    buffers, ends = inputs(idle_ms=100), {LEFT: 1, RIGHT: 0}
+    buffers.add(records(LEFT, [5]), 1)
+    assert taken(buffers, now_ms=1000, ends=ends) == ""
+    buffers.add(records(RIGHT, [3]), 1)
+    assert taken(buffers, now_ms=1050, ends={LEFT: 1, RIGHT: 1}) == "r3"
+    # Found empty once more, at 1050, it is waited for from then on.
+    assert taken(buffers, now_ms=1149, ends={LEFT: 1, RIGHT: 1}) == ""
+    assert taken(buffers, now_ms=1150, ends={LEFT: 1, RIGHT: 1}) == "l5"
+
+
+def test_the_idle_time_begins_when_the_partition_is_found_empty_not_when_others_have_records() -> (
+    None
+):
+    buffers = inputs(idle_ms=100)
+    assert taken(buffers, now_ms=1000, ends={LEFT: 0, RIGHT: 0}) == ""
+    buffers.add(records(LEFT, [1]), 1)
+    assert taken(buffers, now_ms=1100, ends={LEFT: 1, RIGHT: 0}) == "l1"
+    # Time that is over stays over until the partition has records.
+    buffers.add(records(LEFT, [2], 1), 2)
+    assert taken(buffers, now_ms=1101, ends={LEFT: 2, RIGHT: 0}) == "l2"
+
+
+def test_records_known_to_be_there_are_waited_for_beyond_the_idle_time() -> None:
     buffers = inputs(idle_ms=100)
     buffers.add(records(LEFT, [1]), 1)
-    assert taken(buffers, now_ms=1000, ends={RIGHT: 5}) == ""
-    assert taken(buffers, now_ms=1099, ends={RIGHT: 5}) == ""
-    assert taken(buffers, now_ms=1100, ends={RIGHT: 5}) == "l1"
+    assert taken(buffers, now_ms=1000, ends={LEFT: 1, RIGHT: 0}) == ""
+    for now_ms in (1050, 1100, 9000):
+        assert taken(buffers, now_ms, ends={LEFT: 1, RIGHT: 5}) == ""
+    buffers.skip_to(RIGHT, 5)
+    assert taken(buffers, now_ms=9001, ends={LEFT: 1, RIGHT: 5}) == "", "a wait of its own"
+    assert taken(buffers, now_ms=9101, ends={LEFT: 1, RIGHT: 5}) == "l1"
+
+
+def test_nothing_is_waited_for_if_that_is_switched_off() -> None:
+    buffers = inputs(idle_ms=NO_WAIT)
+    buffers.add(records(LEFT, [1, 4]), 2)
+    assert taken(buffers, ends={LEFT: 2, RIGHT: 1}) == "l1 l4"
+    buffers.add(records(LEFT, [7], 2), 3)
+    buffers.add(records(RIGHT, [2]), 1)
+    assert taken(buffers) == "r2 l7", "an end that is not known yet is not waited for, either"
+    assert taken(buffers) == ""
 
 
 def test_records_dropped_while_decoding_count_as_received() -> None:
@@ -111,3 +158,9 @@ def test_merging_keeps_each_partition_in_order_and_loses_nothing(
         side = min((queues[s][0], s) for s in queues if queues[s])[1]
         expected.append(f"{side}{queues[side].pop(0)}")
     assert taken(buffers, ends=ends) == " ".join(expected)
+
+
+def test_the_setting_takes_minus_one_and_no_other_negative_number() -> None:
+    assert Settings.load({"max.task.idle.ms": "-1"}).max_task_idle_ms == NO_WAIT
+    with pytest.raises(ConfigError, match="expected at least 0 ms"):
+        Settings.load({"max.task.idle.ms": -2})
