@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from streamlet.dsl.expressions import col, key, lit, value
     from streamlet.dsl.grouped import KGroupedStream
     from streamlet.dsl.materialized import Materialized
+    from streamlet.dsl.partition_time import with_partition_time
     from streamlet.dsl.record_context import RecordContext, with_context
     from streamlet.dsl.stream import KStream
     from streamlet.dsl.table import KTable
@@ -57,6 +58,7 @@ __all__ = [
     "sum_",
     "value",
     "with_context",
+    "with_partition_time",
 ]
 
 _HOMES = {
@@ -83,6 +85,7 @@ _HOMES = {
     "sum_": "streamlet.dsl.aggregates",
     "value": "streamlet.dsl.expressions",
     "with_context": "streamlet.dsl.record_context",
+    "with_partition_time": "streamlet.dsl.partition_time",
 }
 
 

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 from streamlet.config import Settings
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.builder import Builder, StreamNode
-from streamlet.dsl.functions import check_takes, is_async
+from streamlet.dsl.functions import is_async
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
+from streamlet.dsl.partition_time import extractor
 from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable, TableNode
 from streamlet.dsl.tables import TableSource
@@ -166,7 +167,8 @@ class App:
             key: type or serde of the keys; None for keys that are always null.
             value: type or serde of the values.
             timestamp: ``(key, value, record_timestamp_ms) -> ms``, the time of the event; a record
-                with a negative one is left out and counted. Without it, the record's own.
+                with a negative one is left out and counted as dropped. Without it, the record's
+                own, and a negative one is an error (``on_error`` of the application).
             reset: where to begin without a commit; None for the setting ``auto.offset.reset``.
 
         Raises:
@@ -176,10 +178,8 @@ class App:
         if not topics or len(set(topics)) < len(topics):
             raise TopologyError(f"stream({topic!r}): expected topics, each once")
         call = f"stream({', '.join(map(repr, topics))})"
-        if timestamp is not None:
-            check_takes(call, timestamp, "key", "value", "timestamp_ms")
         kinds = Kind.given(key, call, "key"), Kind.given(value, call, "value")
-        source = self._builder.source(topics, *kinds, timestamp, reset)
+        source = self._builder.source(topics, *kinds, extractor(call, timestamp), reset)
         return KStream(StreamNode(self._builder, source), *kinds)
 
     def table(
@@ -204,8 +204,6 @@ class App:
             TopologyError: as ``stream``.
         """
         call = f"table({topic!r})"
-        if timestamp is not None:
-            check_takes(call, timestamp, "key", "value", "timestamp_ms")
         kinds = Kind.given(key, call, "key"), Kind.given(value, call, "value")
         serdes = kinds[0].needed(call, "key"), kinds[1].needed(call, "value")
         settings = (serdes[0].name, serdes[1].name, Materialized.of(store))
@@ -215,7 +213,7 @@ class App:
                 raise TopologyError(f"{call}: the topic is a table already, with other settings")
             return known[0]
         spec = self._builder.store(store, f"{topic}-", *serdes, source_topic=topic)
-        source = self._builder.source((topic,), *kinds, timestamp, None)
+        source = self._builder.source((topic,), *kinds, extractor(call, timestamp), None)
         use = TableUse()
         node = self._builder.processor(
             "KTABLE-SOURCE-",

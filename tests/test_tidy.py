@@ -33,7 +33,6 @@ LONG_FILES = {
     "streamlet/runtime/metrics/table.py": 470,
     "streamlet/runtime/state_updater.py": 510,
     "streamlet/runtime/stream_thread.py": 590,
-    "streamlet/runtime/task.py": 480,
     "streamlet/runtime/task_manager.py": 500,
     "streamlet/state/changelog.py": 470,
     "streamlet/state/rocksdb.py": 430,

@@ -50,7 +50,8 @@ _ELSEWHERE = {
     "num.stream.threads": "give --processes to `streamlet run`",
     "default.key.serde": "give key= where a topic is read or written",
     "default.value.serde": "give value= where a topic is read or written",
-    "default.timestamp.extractor": "give timestamp= where a topic is read",
+    "default.timestamp.extractor": "give timestamp= where a topic is read; on_error= of App is for "
+    "negative times without it",
     "default.deserialization.exception.handler": "give on_error= to App",
     "deserialization.exception.handler": "give on_error= to App",
     "processing.exception.handler": "give on_error= to App",

@@ -53,10 +53,12 @@ class Builder:
         topics: tuple[str, ...],
         key: Kind,
         value: Kind,
-        timestamp: Callable[[Any, Any, int], int] | None,
+        timestamp: tuple[Callable[..., int] | None, bool],
         reset: str | None,
     ) -> str:
         """Name of the node that reads these topics; asked for twice, it is the same node.
+
+        ``timestamp`` is an extractor, and whether it takes the partition's time.
 
         Raises:
             TopologyError: the topics are read already, but otherwise.
@@ -65,13 +67,13 @@ class Builder:
         serdes = (key.needed("stream()", "key"), value.needed("stream()", "value"))
         known = self._sources.get(topics)
         if known is None:
-            node = SourceNode(name, topics, *serdes, timestamp=timestamp, reset=reset)
+            node = SourceNode(name, topics, *serdes, timestamp[0], reset, timestamp[1])
             self.graph.add_source(node)
             self._sources[topics] = (node, name)
             return name
         node = known[0]
         same = (node.key.name, node.value.name) == tuple(one.name for one in serdes)
-        if not same or node.timestamp is not timestamp or node.reset != reset:
+        if not same or node.timestamp is not timestamp[0] or node.reset != reset:
             raise TopologyError(
                 f"topic {', '.join(topics)!r} is read twice with different settings: "
                 f"({node.key.name}, {node.value.name}) and ({serdes[0].name}, {serdes[1].name}); "

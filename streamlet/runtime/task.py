@@ -20,6 +20,7 @@ from streamlet.runtime.edges.task_edges import TaskEdges
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.partition_group import KnownEnd, PartitionGroup
 from streamlet.runtime.policy import ErrorPolicy, reason_headers
+from streamlet.runtime.timestamps import Timestamps
 from streamlet.serdes import ColumnError
 from streamlet.state.task_state import TaskState
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
@@ -31,16 +32,13 @@ from streamlet.user_code import raised_at
 
 Step: TypeAlias = Callable[[Batch], None]
 
-#: Kafka keeps times as signed 64-bit numbers.
-_TIME_BITS = 63
-
 
 @attrs.define
 class TaskCounters:
     """The counts of a task since it was made."""
 
     records: int = 0
-    dropped: int = 0  # by rule: null keys, negative timestamps
+    dropped: int = 0  # by rule: null keys, negative times from an extractor
     skipped: int = 0  # by error policy, dead letters included
     dead_lettered: int = 0
 
@@ -84,6 +82,7 @@ class Task:
         self._policy = policy or ErrorPolicy()
         self._partition_counts = dict(partition_counts or {})
         self._outputs: list[Output] = []
+        self._timestamps = Timestamps(self._failed, self.dropped)
         #: Batches as read, for dead letters; only those that may still be needed.
         self._raws: list[PartitionBatch] = []
         self._inputs = PartitionGroup(dict(positions), idle_ms) if len(positions) > 1 else None
@@ -192,7 +191,7 @@ class Task:
             values = source.value.decode_column(raw.values)
         except ColumnError:
             return self._decode_one_by_one(source, raw)
-        return self._timed(
+        return self._timestamps.timed(
             source,
             Batch(raw.topic, raw.partition, raw.offsets, keys, values, raw.timestamps, raw.headers),
         )
@@ -211,7 +210,7 @@ class Task:
                 del keys[len(values) :]
                 where = TopicPartition(raw.topic, raw.partition)
                 self._failed("undecodable record", where, raw.offsets[i], source.name, failed.cause)
-        return self._timed(
+        return self._timestamps.timed(
             source,
             Batch(
                 raw.topic,
@@ -223,30 +222,6 @@ class Task:
                 None if raw.headers is None else [raw.headers[i] for i in good],
             ),
         )
-
-    def _timed(self, source: SourceNode, batch: Batch) -> Batch:
-        """Give records the time the user's extractor reads; a negative one drops the record."""
-        if source.timestamp is not None:
-            times: list[int] = []
-            kept = batch
-            while len(times) < len(kept):
-                at = len(times)
-                try:
-                    rest = zip(kept.keys[at:], kept.values[at:], kept.timestamps[at:], strict=True)
-                    for key, value, time in rest:
-                        times.append(_milliseconds(source.timestamp(key, value, time)))
-                except KeyboardInterrupt:
-                    raise
-                except BaseException as error:
-                    bad = len(times)
-                    where = TopicPartition(batch.topic, batch.partition)
-                    self._failed("no timestamp", where, kept.offsets[bad], source.name, error)
-                    kept = kept.select([i != bad for i in range(len(kept))])
-            batch = attrs.evolve(kept, timestamps=times)
-        if len(batch) and min(batch.timestamps) < 0:
-            self.dropped(source.name, sum(time < 0 for time in batch.timestamps))
-            batch = batch.select([time >= 0 for time in batch.timestamps])
-        return batch
 
     # Compiling.
 
@@ -390,13 +365,6 @@ class Task:
                 headers = None if raw.headers is None else raw.headers[i]
                 return raw.keys[i], raw.values[i], raw.timestamps[i], headers
         raise AssertionError(f"no raw record for {where} offset {offset}")
-
-
-def _milliseconds(time: object) -> int:
-    """The result of a user's extractor, if it is a time that Kafka can keep."""
-    if type(time) is not int or time.bit_length() > _TIME_BITS:
-        raise TypeError(f"expected ms since the epoch as an int, got {time!r}")
-    return time
 
 
 def _partition(chosen: object, count: int) -> int:

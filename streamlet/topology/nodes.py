@@ -35,7 +35,8 @@ class StoreSpec:
 class SourceNode:
     """Reads topics.
 
-    ``timestamp`` is ``(key, value, record_timestamp_ms) -> ms``, None for the record's own.
+    ``timestamp`` is ``(key, value, record_timestamp_ms) -> ms``, None for the record's own. With
+    ``partition_time`` it also takes the highest time of the partition so far, -1 before the first.
     ``reset`` is where to begin without a commit, None for the setting ``auto.offset.reset``.
     """
 
@@ -43,8 +44,9 @@ class SourceNode:
     topics: tuple[str, ...]
     key: Any
     value: Any
-    timestamp: Callable[[Any, Any, int], int] | None = None
+    timestamp: Callable[..., int] | None = None
     reset: str | None = None
+    partition_time: bool = False
 
 
 @attrs.frozen(eq=False)

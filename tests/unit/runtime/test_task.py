@@ -209,6 +209,43 @@ def test_the_users_timestamp_is_taken_and_a_negative_one_drops_the_record() -> N
     assert running.counters.dropped == 1
 
 
+def test_a_record_whose_own_time_is_negative_meets_the_policy() -> None:
+    batch = attrs.evolve(raw("a", "b", "c"), timestamps=[5, -1, 7])
+    with pytest.raises(ProcessingError, match=r"negative timestamp \(ValueError: -1 ms; it was"):
+        task(graph(sink("source"))).process(batch)
+    running = task(graph(sink("source")), ErrorPolicy("skip"))
+    (out,) = running.process(batch)
+    assert (out.values, out.timestamps) == ([b"a", b"c"], [5, 7])
+    assert (running.counters.skipped, running.counters.dropped) == (1, 0)
+
+
+def test_a_time_of_0_is_a_time() -> None:
+    (out,) = task(graph(sink("source"))).process(attrs.evolve(raw("a"), timestamps=[0]))
+    assert out.timestamps == [0]
+
+
+def test_an_extractor_may_see_the_highest_time_that_it_gave_the_partition_before() -> None:
+    def extract(key: str, value: str, time: int, highest: int) -> int:
+        return highest if value == "?" else int(value)
+
+    built = graph(sink("source"), timestamp=extract, partition_time=True)
+    running = task(built, ErrorPolicy("skip"))
+    (out,) = running.process(raw("?", "5", "?", "3", "x", "?", "-1"))
+    assert out.timestamps == [5, 5, 3, 5], "before the first it is -1, which drops the record"
+    (out,) = running.process(attrs.evolve(raw("?"), offsets=range(7, 8)))
+    assert out.timestamps == [5]
+    assert (running.counters.dropped, running.counters.skipped) == (2, 1)
+
+
+def test_an_extractor_that_raises_stop_iteration_fails_on_its_record() -> None:
+    built = graph(
+        sink("source"), timestamp=lambda key, value, time: next(iter([int(value)][: value != "0"]))
+    )
+    running = task(built, ErrorPolicy("skip"))
+    (out,) = running.process(raw("5", "0", "7"))
+    assert (out.timestamps, running.counters.skipped) == ([5, 7], 1)
+
+
 def test_a_timestamp_that_cannot_be_read_meets_the_policy() -> None:
     built = graph(sink("source"), timestamp=lambda key, value, time: int(value))
     running = task(built, ErrorPolicy("skip"))
