@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from streamlet.app import App, load_app
     from streamlet.consumer import Consumer
     from streamlet.dsl.aggregates import count, max_, min_, sum_
+    from streamlet.dsl.branched import BranchedKStream
     from streamlet.dsl.expressions import col, key, lit, value
     from streamlet.dsl.grouped import KGroupedStream
     from streamlet.dsl.materialized import Materialized
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App",
+    "BranchedKStream",
     "Consumer",
     "KGroupedStream",
     "KStream",
@@ -63,6 +65,7 @@ __all__ = [
 
 _HOMES = {
     "App": "streamlet.app",
+    "BranchedKStream": "streamlet.dsl.branched",
     "Consumer": "streamlet.consumer",
     "KGroupedStream": "streamlet.dsl.grouped",
     "KStream": "streamlet.dsl.stream",

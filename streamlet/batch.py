@@ -19,7 +19,8 @@ class Batch:
     """Records in columns.
 
     ``olds`` is a column of a table's previous values and is None in a stream, and in a table whose
-    readers do not need it. ``headers`` is None where no record has any. Columns may be
+    readers do not need it; between the nodes of one operator it may be a column that one of them
+    computes for the others. ``headers`` is None where no record has any. Columns may be
     shared between batches: never change one in place.
     """
 

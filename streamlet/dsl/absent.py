@@ -30,7 +30,6 @@ _QUERIES = (
     "queries of a running application's stores are not in streamlet yet; write the table to a "
     "topic with to_stream().to(topic)"
 )
-_BRANCHES = "call filter() once for each branch; filter_not() is the other half of a filter()"
 _GROUP_FIRST = "group the records first, with group_by_key() or group_by(function)"
 _STREAM_FIRST = "call to_stream() first, which makes a stream of the table's changes"
 _PAIRS = "functions take (key, value): pass one to foreach(), peek() or map()"
@@ -95,10 +94,9 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         **_TIME_WINDOWS,
         **_each(_PROCESSORS, "process", "process_values", "transform", "transform_values"),
         **_each(_PROCESSORS, "flat_transform", "flat_transform_values"),
-        **_each(_BRANCHES, "branch", "split"),
+        "branch": "call split().branch(predicate), which names the branches",
         "through": "call to(topic) and read it with App.stream(topic), or repartition() for a "
         "topic that streamlet makes",
-        "to_table": "it is not in streamlet yet; call to(topic) and read it with App.table(topic)",
         **_each(_STREAM_JOINS, "outer_join", "join_interval"),
         "join_asof": "call join(table) or left_join(table), which take the row of that moment",
         "join_lookup": "call map_values(function) with a function that looks the value up",

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import attrs
 
 from streamlet.dsl.absent import no_operator
+from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.builder import Make, Repartition, StreamNode, same_app
 from streamlet.dsl.expressions import Expression, plain, type_of
 from streamlet.dsl.functions import check_takes, takes
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.inference import element_type, pair_types, result_type
-from streamlet.dsl.joins import StreamTableJoin
 from streamlet.dsl.kinds import Kind
+from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.record_context import applied
 from streamlet.dsl.stateless import (
     Filter,
@@ -27,6 +28,7 @@ from streamlet.dsl.stateless import (
     Peek,
     SelectKey,
 )
+from streamlet.dsl.stream_table import joined, table_of
 from streamlet.dsl.table import KTable
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
@@ -223,6 +225,31 @@ class KStream(Generic[K, V]):
         key = Kind.merged(self._key, other._key, "keys")
         return KStream(node, key, Kind.merged(self._value, other._value, "values"))
 
+    def split(self, *, name: str = "") -> BranchedKStream[K, V]:
+        """Begins branches of the stream; each record goes to the first one that it fits.
+
+        ``name`` is what the names of the branches begin with.
+
+        - Nulls: kept.
+        - Key, timestamp, headers: kept.
+        """
+        return BranchedKStream(self, name)
+
+    def to_table(
+        self, *, key: SerdeLike[K] = None, value: SerdeLike[V] = None, store: StoreLike = None
+    ) -> KTable[K, V]:
+        """The table of the newest value per key.
+
+        It is made of records that went through a repartition topic if the key may have changed.
+        ``key`` and ``value`` are the types of what is stored, where they cannot be inferred;
+        ``store`` is the name of the store, or a ``Materialized``.
+
+        - Nulls: a record without a value deletes the row; one without a key is left out and counted
+          as dropped.
+        - Key, timestamp, headers: those of the record.
+        """
+        return table_of("to_table()", self, store, *self._written(key, value, "to_table()"))
+
     def repartition(
         self,
         *,
@@ -365,7 +392,7 @@ class KStream(Generic[K, V]):
         - Nulls: records without a key or a value are left out and counted as dropped.
         - Key, timestamp, headers: those of the stream's record.
         """
-        return self._joined("join()", table, joiner, value, name)
+        return KStream(*joined("join()", self, table, joiner, value, name))
 
     @overload
     def left_join(
@@ -398,49 +425,7 @@ class KStream(Generic[K, V]):
         - Nulls: records without a key or a value are left out and counted as dropped.
         - Key, timestamp, headers: those of the stream's record.
         """
-        return self._joined("left_join()", table, joiner, value, name)
-
-    def _joined(
-        self, call: str, table: KTable[K, Any], joiner: Any, value: Any, name: str | None
-    ) -> KStream[K, Any]:
-        if not isinstance(table, KTable):
-            raise TopologyError(f"{call}: a stream joins with a table, not {type(table).__name__}")
-        count = takes(call, joiner, "key", "value", "row")
-        rows = table._joined()
-        same_app(call, self._node.builder, rows.builder)
-        self._show()
-        left = self._copartitioned(call, name)
-        if left._key.serde is not None and left._key.serde.name != rows.store.key.name:
-            raise TopologyError(
-                f"{call}: the stream's keys are {left._key.serde.name}, those of table "
-                f"{rows.store.name} {rows.store.key.name}; select_key() can make them alike"
-            )
-
-        def make(context: Any) -> StreamTableJoin:
-            store = context.store(rows.store.name)
-            return StreamTableJoin(store, rows.views, joiner, count, left=call == "left_join()")
-
-        node = left._below(
-            "KSTREAM-LEFTJOIN-" if call == "left_join()" else "KSTREAM-JOIN-",
-            make,
-            reads=rows.store.name,
-        )
-        inferred = result_type(joiner, *(self._key.of, self._value.of, table._value.of)[-count:])
-        return KStream(node, left._key, Kind.of_result(value, inferred, call, "value"))
-
-    def _copartitioned(self, call: str, name: str | None) -> KStream[K, V]:
-        """The stream, sent through a repartition topic if its key may have changed."""
-        if not self._node.rekeyed:
-            return self
-        builder = self._node.builder
-        how = Repartition(
-            prefix=name or self._node.name,
-            key=self._key.needed(call, "key", takes=False),
-            value=self._value.needed(call, "value", takes=False),
-            named=name is not None,
-        )
-        source = builder.repartition(self._node.name, how)
-        return KStream(StreamNode(builder, source), self._key, self._value)
+        return KStream(*joined("left_join()", self, table, joiner, value, name))
 
     def _selected(self, call: str, function: Any, key: Any) -> tuple[StreamNode, Kind, Kind]:
         made = plain(function, self._value.of)
@@ -463,15 +448,11 @@ class KStream(Generic[K, V]):
             self._value if value is None else Kind.given(value, call, "value"),
         )
 
-    def _below(
-        self, prefix: str, make: Make, *, rekeyed: bool = False, reads: str | None = None
-    ) -> StreamNode:
+    def _below(self, prefix: str, make: Make, *, rekeyed: bool = False) -> StreamNode:
         """Add an operator with a user function below this stream."""
         self._show()
         above = self._node
-        name = above.builder.processor(
-            prefix, (above.name,), make, reads=reads, skip_nulls="key value" if reads else ""
-        )
+        name = above.builder.processor(prefix, (above.name,), make)
         return StreamNode(above.builder, name, above.rekeyed or rekeyed)
 
     def _show(self) -> None:

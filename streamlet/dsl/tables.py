@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import HotStore, copier, finished, keyed
+from streamlet.dsl.aggregations import HotStore, accepting, copier, finished, keyed
 from streamlet.dsl.columns import collect, has_null, over_values
 from streamlet.dsl.uses import TableUse
 from streamlet.serdes import Serde
@@ -43,6 +43,22 @@ class TableSource:
             cache.update(zip(ckeys, kept, strict=True))
         self.store.mark(ckeys)
         return finished(batch.with_values(values, olds), error)
+
+
+@attrs.frozen
+class ToTable:
+    """Puts a stream's records into a table's store, if that can keep their values."""
+
+    source: TableSource
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` for a key or a value that the store's serdes refuse."""
+        serde = self.source.value
+        if serde.accepts:
+            good, error = collect(map(accepting(serde), batch.values), len(batch))
+            if error is not None:
+                return finished(self.source.process(_first(batch, len(good))), error)
+        return self.source.process(batch)
 
 
 @attrs.frozen

@@ -60,8 +60,6 @@ GROUP_TABLE = method(sl.KTable, "group_by")
 GLOBAL_TABLE = method(sl.App, "global_table")
 COGROUP = method(sl.KGroupedStream, "cogroup")
 PROCESS = method(sl.KStream, "process")
-SPLIT = method(sl.KStream, "split")
-TO_TABLE = method(sl.KStream, "to_table")
 TRANSFORM_VALUES = method(sl.KTable, "transform_values")
 VERSIONED = Need("versioned tables", lambda: hasattr(sl, "versioned"))
 BY_RECORD = Need(
@@ -112,8 +110,6 @@ _MISSING: Mapping[Need, str] = {
         punctuate-wall-clock punctuate-cancel ttl-by-punctuator dedupe-window-store
         versioned-get-as-of forward-timestamp
     """,
-    SPLIT: "split-with-default split-no-default",
-    TO_TABLE: "to-table",
     BY_RECORD: "to-topic-by-record",
     TRANSFORM_VALUES: "table-transform-values",
     argument(sl.KTable, "filter", "store"): "table-filter-materialized",
@@ -154,6 +150,7 @@ DIFFERENT: Mapping[str, str] = {
             "table-map-values",
             "table-to-stream",
             "table-to-stream-key-mapper",
+            "to-table",
         ),
         _STORES,
     ),

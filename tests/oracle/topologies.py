@@ -74,6 +74,40 @@ def repartition(app: sl.App) -> None:
     out(sent.map_values(lambda v: f"{s(v)}!"))
 
 
+def split_with_default(app: sl.App) -> None:
+    """The first branch that fits wins; the rest goes to the default branch."""
+    branches = (
+        stream(app)
+        .split(name="by-")
+        .branch(lambda k, v: starts(v, "a"), chain=lambda b: out(b, "out-a"))
+        .branch(
+            lambda k, v: v is not None and k == "a",
+            name="key-a",
+            chain=lambda b: b.map_values(lambda v: f"{v}!"),
+        )
+        .branch(lambda k, v: starts(v, "a") or starts(v, "b"), chain=lambda b: out(b, "out-ab"))
+        .default_branch(chain=lambda b: out(b, "out-rest"))
+    )
+    out(branches["by-key-a"], "out-key-a")
+
+
+def split_no_default(app: sl.App) -> None:
+    """A record that fits no branch is dropped."""
+    branches = (
+        stream(app)
+        .split(name="by-")
+        .branch(lambda k, v: starts(v, "a"), name="a")
+        .branch(lambda k, v: k is None, name="null-key")
+        .no_default_branch()
+    )
+    out(branches["by-a"], "out-a")
+    out(branches["by-null-key"], "out-null-key")
+
+
+def to_table(app: sl.App) -> None:
+    out(stream(app).to_table(store="table"))
+
+
 def process_values_headers(app: sl.App) -> None:
     """Reads the last header ``h``, puts it into the value, adds ``seen`` and replaces ``h``."""
 

@@ -49,6 +49,9 @@ def sent(key: str, flight: Flight, context: sl.RecordContext) -> float:
 
 
 assert_type(flights.map_values(sent), KStream[str, float])
+split = flights.split(name="by-").branch(lambda k, f: f.delay > 0, name="late")
+assert_type(split, sl.BranchedKStream[str, Flight])
+assert_type(flights.to_table(), sl.KTable[str, Flight])
 flights.filter(sl.with_context(lambda k, f, context: f.delay > context.timestamp))
 flights.peek(sl.with_context(lambda k, f, context: print(k.upper(), f.carrier, context.topic)))
 

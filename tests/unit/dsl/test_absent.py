@@ -15,6 +15,7 @@ import pytest
 from streamlet.app import App, load_app
 from streamlet.config import Settings
 from streamlet.dsl.absent import ABSENT, snake_case
+from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.materialized import Materialized
 from streamlet.dsl.stream import KStream
@@ -25,7 +26,15 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs" / "coming-from.md").read_te
 NOT_YET = "not in streamlet yet"
 CLASSES = {
     one.__name__: one
-    for one in (App, KStream, KTable, KGroupedStream, Materialized, TopologyTestDriver)
+    for one in (
+        App,
+        KStream,
+        BranchedKStream,
+        KTable,
+        KGroupedStream,
+        Materialized,
+        TopologyTestDriver,
+    )
 }
 
 
@@ -137,7 +146,7 @@ def test_each_operator_has_its_signature_on_the_page() -> None:
     named = set(re.findall(rf"`({'|'.join(CLASSES)})\.(\w+)\(", PAGE))
     public = {
         (one, name)
-        for one in ("KStream", "KTable", "KGroupedStream", "TopologyTestDriver")
+        for one in ("KStream", "BranchedKStream", "KTable", "KGroupedStream", "TopologyTestDriver")
         for name, what in vars(CLASSES[one]).items()
         if not name.startswith("_") and inspect.isfunction(what)
     }

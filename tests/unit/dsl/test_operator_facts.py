@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from streamlet.app import App
+from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable
@@ -19,7 +20,7 @@ from streamlet.testing.driver import OutputRecord, TopologyTestDriver
 LABELS = {"nulls", "key", "timestamp", "headers"}
 OPERATORS = {
     f"{kind.__name__}.{name}": operator
-    for kind in (KStream, KTable, KGroupedStream)
+    for kind in (KStream, BranchedKStream, KTable, KGroupedStream)
     for name, operator in vars(kind).items()
     if inspect.isfunction(operator) and not name.startswith("_")
 } | {"App.stream": App.stream, "App.table": App.table}
@@ -124,6 +125,20 @@ STREAMS: dict[str, Callable[[App, Calls], None]] = {
     "KStream.merge": lambda app, calls: (
         stream_of(app).merge(app.stream("other", key=str, value=str)).to("out")
     ),
+    "KStream.split": lambda app, calls: stream_of(app).split().default_branch()["0"].to("out"),
+    "BranchedKStream.branch": lambda app, calls: (
+        stream_of(app)
+        .split()
+        .branch(calls.returning(lambda k, v: True), name="all")
+        .no_default_branch()["all"]
+        .to("out")
+    ),
+    "BranchedKStream.default_branch": lambda app, calls: (
+        stream_of(app).split().branch(lambda k, v: False).default_branch()["0"].to("out")
+    ),
+    "BranchedKStream.no_default_branch": lambda app, calls: (
+        stream_of(app).split().branch(lambda k, v: True).no_default_branch()["1"].to("out")
+    ),
     "KStream.repartition": lambda app, calls: stream_of(app).repartition().to("out"),
     "KStream.to": lambda app, calls: stream_of(app).to("out"),
     "KStream.group_by_key": lambda app, calls: (
@@ -215,7 +230,7 @@ def test_every_operator_has_a_line_for_nulls_key_timestamp_and_headers(name: str
 
 
 def test_every_operator_is_tried() -> None:
-    assert set(OPERATORS) == {*STREAMS, *TABLES, "App.table", "KStream.group_by"}
+    assert set(OPERATORS) == {*STREAMS, *TABLES, *APART}
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -299,6 +314,9 @@ TABLES: dict[str, Callable[[App, Calls], None]] = {
     ),
 }
 
+#: Operators with a test of their own.
+APART = ("App.table", "KStream.group_by", "KStream.to_table")
+
 CHANGES: list[Pair] = [("k", "v"), ("k", None), ("k", "out"), ("k", None), ("new", None)]
 
 #: What a table's operator makes of ``CHANGES``, by what it says of nulls.
@@ -325,11 +343,20 @@ def test_nulls_key_timestamp_and_headers_of_a_tables_operator(name: str) -> None
         assert (record.key, record.timestamp) == (CHANGES[index][0], 1000 - index)
 
 
-def test_a_table_drops_records_without_a_key_and_deletes_by_one_without_a_value() -> None:
-    result = tried(TABLES["KTable.to_stream"])
-    assert facts(App.table)["nulls"] == (
+@pytest.mark.parametrize("operator", [App.table, KStream.to_table])
+def test_a_table_drops_records_without_a_key_and_deletes_by_one_without_a_value(
+    operator: Any,
+) -> None:
+    def table_of_stream(app: App, calls: Calls) -> None:
+        stream_of(app).to_table().to_stream().to("out")
+
+    made = TABLES["KTable.to_stream"] if operator is App.table else table_of_stream
+    result = tried(made)
+    assert facts(operator)["nulls"] == (
         "a record without a value deletes the row; one without a key is left out and counted as "
         "dropped."
     )
     assert [(r.key, r.value) for r in result.written] == [("k", "v"), ("k", None), ("k", "w")]
     assert result.dropped == 2
+    assert facts(operator)["timestamp"] == "those of the record."
+    assert times_are_those_of_the_record(result)

@@ -1,0 +1,178 @@
+"""``BranchedKStream``: the branches of a stream, of which each record goes to the first that fits.
+
+One node computes the number of the branch of each record, as a column of the batch; each branch is
+a node below it that takes its own records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import repeat
+from operator import eq
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.builder import StreamNode
+from streamlet.dsl.columns import collect
+from streamlet.dsl.expressions import plain
+from streamlet.dsl.functions import check_takes
+from streamlet.dsl.record_context import ContextFunction, applied
+from streamlet.errors import TopologyError
+
+if TYPE_CHECKING:
+    from streamlet.dsl.stream import KStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+#: Number of the records that fit no branch where there is no default branch.
+NO_BRANCH = -1
+
+
+class BranchedKStream(Generic[K, V]):
+    """Made by ``KStream.split``; a record goes to the first branch whose predicate is true."""
+
+    def __init__(self, stream: KStream[K, V], name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._predicates: list[Any] = []
+        #: Number of the default branch, for records that fit no other.
+        self._default = NO_BRANCH
+        self._branches: dict[str, KStream[K, Any]] = {}
+        self._finished = False
+        self._node = stream._below("KSTREAM-BRANCH-", lambda context: self._operator()(context))
+
+    def branch(
+        self,
+        predicate: Callable[[K, V], object],
+        *,
+        name: str | None = None,
+        chain: Callable[[KStream[K, V]], KStream[K, Any] | None] | None = None,
+    ) -> BranchedKStream[K, V]:
+        """Adds a branch of the records for which ``predicate(key, value)`` is true.
+
+        ``name`` is the branch's, after that of ``split``; without it, its number from 1 on.
+        ``chain`` is given the branch's stream at once; the stream that it returns takes the
+        branch's place in the result, and with None the branch is not in it.
+
+        - Nulls: the predicate gets them as None.
+        - Key, timestamp, headers: kept.
+
+        Raises:
+            TopologyError: the split is finished, or has a branch of this name.
+        """
+        made = plain(predicate, self._stream._value.of)
+        check_takes("branch()", made, "key", "value", context=True)
+        self._add("branch()", name or str(len(self._predicates) + 1), len(self._predicates), chain)
+        self._predicates.append(made)
+        return self
+
+    def default_branch(
+        self,
+        *,
+        name: str | None = None,
+        chain: Callable[[KStream[K, V]], KStream[K, Any] | None] | None = None,
+    ) -> dict[str, KStream[K, Any]]:
+        """Adds the branch of all other records; all branches by their names.
+
+        Arguments as of ``branch``; without a name it is called 0.
+
+        - Nulls: kept.
+        - Key, timestamp, headers: kept.
+
+        Raises:
+            TopologyError: as ``branch``.
+        """
+        self._add("default_branch()", name or "0", len(self._predicates), chain)
+        self._default = len(self._predicates)
+        return self.no_default_branch()
+
+    def no_default_branch(self) -> dict[str, KStream[K, Any]]:
+        """All branches by their names; records that fit none are left out.
+
+        - Nulls: kept.
+        - Key, timestamp, headers: kept.
+        """
+        self._finished = True
+        return dict(self._branches)
+
+    def _add(self, call: str, name: str, number: int, chain: Any) -> None:
+        if self._finished:
+            raise TopologyError(f"{call}: the split has all its branches already")
+        name = f"{self._name}{name}"
+        if name in self._branches:
+            raise TopologyError(f"{call}: there are two branches named {name!r}")
+        parent, above = self._stream, self._node
+        node = f"{above.name}-{name}"
+        above.builder.named_processor(node, (above.name,), lambda _: TakeBranch(number))
+        own = StreamNode(above.builder, node, above.rekeyed, parent._node.uses)
+        branch: Any = type(parent)(own, parent._key, parent._value)
+        if chain is not None:
+            branch = chain(branch)
+            if branch is not None and not isinstance(branch, type(parent)):
+                raise TopologyError(f"{call}: chain= returned {branch!r}, not a stream or None")
+        if branch is not None:
+            self._branches[name] = branch
+
+    def _operator(self) -> Any:
+        """The factory of the operator, once all branches are known."""
+        return applied(chosen(tuple(self._predicates), self._default), NumberBranches)
+
+
+def chosen(predicates: tuple[Any, ...], default: int) -> Any:
+    """A function of the number of the first predicate that is true, else ``default``."""
+    if not any(isinstance(one, ContextFunction) for one in predicates):
+
+        def number(key: Any, value: Any) -> int:
+            for index, predicate in enumerate(predicates):
+                if predicate(key, value):
+                    return index
+            return default
+
+        return number
+    asking = [(one, isinstance(one, ContextFunction)) for one in predicates]
+
+    def number_in_context(key: Any, value: Any, context: Any) -> int:
+        for index, (predicate, asks) in enumerate(asking):
+            if predicate(key, value, context) if asks else predicate(key, value):
+                return index
+        return default
+
+    return ContextFunction(number_in_context)
+
+
+@attrs.frozen
+class NumberBranches:
+    """Puts the number of each record's branch in the column ``olds``, which streams do not use.
+
+    Records without a branch are left out.
+    """
+
+    function: Callable[[Any, Any], int]
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when a predicate fails."""
+        numbers, error = collect(map(self.function, batch.keys, batch.values), len(batch))
+        done = batch if error is None else batch.slice(0, len(numbers))
+        out = done.with_values(done.values, numbers)
+        if NO_BRANCH in numbers:
+            out = out.select([number != NO_BRANCH for number in numbers])
+        if error is not None:
+            raise OperatorFailed(len(numbers), out) from error
+        return out
+
+
+@attrs.frozen
+class TakeBranch:
+    """Takes the records of one branch."""
+
+    number: int
+
+    def process(self, batch: Batch) -> Batch:
+        """The records that have the number; the column of numbers ends here."""
+        assert batch.olds is not None
+        mask = list(map(eq, batch.olds, repeat(self.number)))
+        part = batch if all(mask) else batch.select(mask)
+        return part.with_values(part.values)
