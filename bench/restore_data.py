@@ -11,6 +11,7 @@ import attrs
 from bench.broker import Topics
 from bench.load import fast_producer, flushed
 from streamlet.state.changelog import encode_column
+from streamlet.state.rows import untimed
 from streamlet.types import StateNumber
 
 _SEED = 3
@@ -43,7 +44,7 @@ def load_changelog(bootstrap: str, topic: str, keys: int) -> Changelog:
     producer = fast_producer(bootstrap)
     framed = plain = commits = 0
     for number, (names, values) in enumerate(_commits(keys), 1):
-        encoded, _ = encode_column(StateNumber(1, number), list(values))
+        encoded, _ = encode_column(StateNumber(1, number), untimed(values))
         for name, value in zip(names, encoded, strict=True):
             assert value is not None
             producer.produce(topic, value, name)

@@ -60,9 +60,15 @@ class Batch:
             olds=None if self.olds is None else list(compress(self.olds, mask)),
         )
 
-    def with_values(self, values: list[Any], olds: list[Any] | None = None) -> Self:
-        """The same records with other values."""
-        return attrs.evolve(self, values=values, olds=olds)
+    def with_values(
+        self,
+        values: list[Any],
+        olds: list[Any] | None = None,
+        timestamps: list[int] | None = None,
+    ) -> Self:
+        """The same records with other values, and with other timestamps if they are given."""
+        times = self.timestamps if timestamps is None else timestamps
+        return attrs.evolve(self, values=values, olds=olds, timestamps=times)
 
     def with_keys(self, keys: list[Any]) -> Self:
         """The same records with other keys."""

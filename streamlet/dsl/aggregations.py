@@ -10,11 +10,15 @@ Who may touch which object, for values that can change in place:
 - what it returns is stored and sent on; where a user function downstream may change it, a copy is
 sent;
 - the record's own value belongs to the stream: it is stored only as a copy.
+
+The time of a row, and of the result that is sent on, is the highest of the records in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
+from operator import le
 from typing import Any, Protocol
 
 import attrs
@@ -31,6 +35,7 @@ class HotStore(Protocol):
     """The part of a task's store that operators use (``state.store.CachedStore``)."""
 
     cache: dict[Any, Any]
+    latest: int
 
     def ckeys(self, keys: list[Any]) -> list[Any]:
         """The cache's keys for a column of keys."""
@@ -44,8 +49,12 @@ class HotStore(Protocol):
         """Bring what is missing into the cache; None for what is nowhere."""
         ...
 
-    def mark(self, ckeys: Any) -> None:
-        """Say that the cache's values of these were changed."""
+    def mark(self, ckeys: Iterable[Any], times: Iterable[int]) -> None:
+        """Say that the cache's values of these were changed, and the times of their rows, ms."""
+        ...
+
+    def time_of(self, ckey: Any) -> int:
+        """The time of a row in the cache, ms; -1 if it has none."""
         ...
 
 
@@ -69,9 +78,12 @@ class Count:
                 count = (load(ckey) or 0) + 1
             cache[ckey] = count
             append(count)
-        self.store.mark(ckeys)
         olds = [count - 1 or None for count in out] if self.use.olds else None
-        return finished(batch.with_values(out, olds), error)
+        times = batch.timestamps
+        if not rising(times, self.store.latest):
+            times = highest_times(self.store, ckeys, [count > 1 for count in out], times)
+        note_times(self.store, ckeys, times)
+        return finished(batch.with_values(out, olds, times), error)
 
 
 @attrs.frozen
@@ -161,10 +173,45 @@ def stored(
     error: BaseException | None,
 ) -> Batch:
     """The output for the records whose new values ``out`` are in the store, or the failure."""
-    store.mark(ckeys if len(out) == len(ckeys) else ckeys[: len(out)])
-    del olds[len(out) :]
-    part = batch if len(out) == len(batch) else batch.slice(0, len(out))
-    return finished(part.with_values(out, olds if use.olds else None), error)
+    part = batch
+    if len(out) < len(batch):
+        part, ckeys = batch.slice(0, len(out)), ckeys[: len(out)]
+        del olds[len(out) :]
+    times = part.timestamps
+    if not rising(times, store.latest):
+        times = highest_times(store, ckeys, [old is not None for old in olds], times)
+    note_times(store, ckeys, times)
+    return finished(part.with_values(out, olds if use.olds else None, times), error)
+
+
+def rising(times: list[int], latest: int) -> bool:
+    """True if no time is before the one in front of it, nor before ``latest``."""
+    return not times or (times[0] >= latest and all(map(le, times, islice(times, 1, None))))
+
+
+def highest_times(
+    store: HotStore, ckeys: list[Any], existed: Iterable[bool], times: list[int]
+) -> list[int]:
+    """The highest time among the records of each record's row so far.
+
+    A row that had not ``existed`` begins with its record.
+    """
+    highest: dict[Any, int] = {}
+    out = []
+    for ckey, old, time in zip(ckeys, existed, times, strict=True):
+        if old:
+            before = highest[ckey] if ckey in highest else store.time_of(ckey)
+            time = max(before, time)
+        highest[ckey] = time
+        out.append(time)
+    return out
+
+
+def note_times(store: HotStore, ckeys: list[Any], times: list[int]) -> None:
+    """Mark the rows that were written with their times."""
+    store.mark(ckeys, times)
+    if times:
+        store.latest = max(store.latest, max(times))
 
 
 def keyed(store: HotStore, batch: Batch) -> tuple[Batch, list[Any], BaseException | None]:

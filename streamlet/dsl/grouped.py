@@ -76,7 +76,8 @@ class KGroupedStream(Generic[K, V]):
         """Number of records per key.
 
         - Nulls: records without a key or a value are left out and counted as dropped.
-        - Key, timestamp, headers: those of the record that changed the row.
+        - Timestamp: the highest among the records of the row since it began.
+        - Key, headers: those of the record that changed the row.
         """
         kind = Kind.given(int, "count()", "value")
         return self._folded(
@@ -92,7 +93,8 @@ class KGroupedStream(Generic[K, V]):
 
         - Nulls: records without a key or a value are left out and counted as dropped. A result None
           deletes the row.
-        - Key, timestamp, headers: those of the record that changed the row.
+        - Timestamp: the highest among the records of the row since it began.
+        - Key, headers: those of the record that changed the row.
         """
         check_takes("reduce()", reducer, "aggregate", "value")
         self._show()
@@ -138,7 +140,8 @@ class KGroupedStream(Generic[K, V]):
 
         - Nulls: records without a key or a value are left out and counted as dropped. A result None
           deletes the row.
-        - Key, timestamp, headers: those of the record that changed the row.
+        - Timestamp: the highest among the records of the row since it began.
+        - Key, headers: those of the record that changed the row.
         """
         given = aggregator is None and is_aggregations(initializer)
         inferred = UNKNOWN

@@ -9,7 +9,14 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import HotStore, accepting, copier, finished, keyed
+from streamlet.dsl.aggregations import (
+    HotStore,
+    accepting,
+    copier,
+    finished,
+    keyed,
+    note_times,
+)
 from streamlet.dsl.columns import collect, has_null, over_values
 from streamlet.dsl.uses import TableUse
 from streamlet.serdes import Serde
@@ -19,7 +26,10 @@ Function = Callable[..., Any]
 
 @attrs.frozen
 class TableSource:
-    """Puts a topic's records into the table's store; a tombstone deletes."""
+    """Puts a topic's records into the table's store; a tombstone deletes.
+
+    They count as they come: a record with an earlier time than its row's replaces that too.
+    """
 
     store: HotStore
     value: Serde[Any]
@@ -41,7 +51,7 @@ class TableSource:
                 cache[ckey] = value
         else:
             cache.update(zip(ckeys, kept, strict=True))
-        self.store.mark(ckeys)
+        note_times(self.store, ckeys, batch.timestamps)
         return finished(batch.with_values(values, olds), error)
 
 

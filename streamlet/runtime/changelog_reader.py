@@ -33,7 +33,7 @@ from streamlet.runtime.restore_job import (
     prepare_rewrite,
     reader_of,
 )
-from streamlet.state.changelog import PlainReader
+from streamlet.state.plain_reader import PlainReader
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)

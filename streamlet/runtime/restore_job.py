@@ -16,9 +16,10 @@ from typing import Literal, TypeAlias
 import attrs
 
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.state.changelog import ChangelogReader, HoldingReader, PlainReader, RecordReader
+from streamlet.state.changelog import ChangelogReader, HoldingReader, RecordReader
 from streamlet.state.freshness import Freshness
 from streamlet.state.load import Loader
+from streamlet.state.plain_reader import PlainReader
 from streamlet.state.task_state import TaskState
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
@@ -109,13 +110,14 @@ class ChangelogPart:
     def take(self, batch: PartitionBatch) -> None:
         """Hand a batch to the store's loader, up to the end; what is behind it is not ours."""
         offsets, keys, values, headers = batch.offsets, batch.keys, batch.values, batch.headers
+        times = batch.timestamps
         if self.outdated:
             self._look_for_gap(offsets[0], offsets[-1] + 1 - len(offsets))
         stop = bisect_left(offsets, self.end)
         if stop < len(offsets):
             offsets, keys, values = offsets[:stop], keys[:stop], values[:stop]
-            headers = None if headers is None else headers[:stop]
-        self.loader.add(*self.reader.read(offsets, keys, values, headers))
+            headers, times = None if headers is None else headers[:stop], times[:stop]
+        self.loader.add(*self.reader.read(offsets, keys, values, headers, times))
         self.restored += stop
         self.position = min(batch.offsets[-1] + 1, self.end)
 

@@ -24,7 +24,7 @@ from streamlet.spark.blobs import unpack
 from streamlet.spark.packing import Packed, as_batch
 from streamlet.spark.plan import SparkPlan
 from streamlet.spark.reference import resolve
-from streamlet.spark.segments import Extent, Medium, SegmentLimits, append, read
+from streamlet.spark.segments import ROWS, Extent, Medium, SegmentLimits, append, read
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -39,7 +39,7 @@ class TaskHeader(msgspec.Struct, array_like=True, frozen=True):
     """Spark's record of a task beside its segments."""
 
     task: str
-    layout: bytes  # the subtopology's hash
+    layout: bytes  # the subtopology's hash, and the form of rows
     partitions: int  # of the topics it reads: keys lie elsewhere with another number
     mark: bytes
     extent: Extent
@@ -123,7 +123,7 @@ class Runner:
 
     def _new_head(self, which: TaskId, part: Subtopology) -> TaskHeader:
         partitions = self._plan.counts[part.input_topics[0]]
-        return TaskHeader(str(which), part.hash, partitions, b"", Extent(), 0, -1, {})
+        return TaskHeader(str(which), part.hash + ROWS, partitions, b"", Extent(), 0, -1, {})
 
     def _restored(
         self, which: TaskId, part: Subtopology, head: TaskHeader, kept: KeptState
@@ -176,7 +176,7 @@ def _check(was: TaskHeader, now: TaskHeader) -> None:
     if was.layout != now.layout:
         raise StateError(
             f"the checkpoint's state of task {now.task} is that of another version of the "
-            "topology: nodes, stores or serdes of its subtopology have changed"
+            "topology, whose nodes, stores or serdes have changed, or of streamlet"
         )
 
 

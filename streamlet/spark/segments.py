@@ -54,6 +54,9 @@ class SegmentLimits:
     piece_bytes: int = 4 << 20
 
 
+#: The form of rows in segments; 2: they bear times (``state.rows``).
+ROWS = b"2"
+
 _Stores = list[tuple[str, list[bytes], list[bytes | None]]]
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -1,8 +1,9 @@
 """The format of changelog records, and the rules which of them a reader may believe.
 
-A record's value is two varints, the epoch and the commit number of its writer, and then the value's
-bytes; a tombstone has no value to put them in front of and bears them in the header ``s``. All
-records of one flush belong to one commit and so share one prefix.
+A record's value is two varints, the epoch and the commit number of its writer, and then the row
+(``state.rows``); a tombstone has no row to put them in front of and bears them in the header ``s``.
+All records of one flush belong to one commit and so share one prefix. The second varint has one
+byte of zero more than it needs. In records of versions whose rows bore no times it has not.
 
 Under at_least_once the broker fences no producer, so a changelog holds records that must not
 count:
@@ -21,11 +22,12 @@ Pure: no store, no client, no clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 from streamlet.errors import StateError
 from streamlet.kafka.ports import Headers
+from streamlet.state.rows import untimed
 from streamlet.types import NO_STATE, StateNumber
 
 #: Header of a tombstone; its value is the prefix that other records have before their value.
@@ -37,7 +39,10 @@ _LONGEST_VARINT = 10
 
 
 def prefix_of(state: StateNumber) -> bytes:
-    """Both numbers as varints: seven bits a byte, lowest first, the high bit set if more follow."""
+    """Both numbers as varints: seven bits a byte, lowest first, the high bit set if more follow.
+
+    The last byte is zero: rows behind it bear times.
+    """
     out = bytearray()
     for number in state:
         assert number >= 0, state
@@ -45,28 +50,30 @@ def prefix_of(state: StateNumber) -> bytes:
             out.append(number & 0x7F | 0x80)
             number >>= 7
         out.append(number)
+    out[-1] |= 0x80
+    out.append(0)
     return bytes(out)
 
 
 def encode_column(
-    state: StateNumber, values: Sequence[bytes | None]
+    state: StateNumber, rows: Sequence[bytes | None]
 ) -> tuple[list[bytes | None], list[Headers | None] | None]:
-    """Values as changelog records of commit ``state``, and their headers.
+    """Rows as values of changelog records of commit ``state``, and their headers.
 
-    The headers are None if there is no tombstone among the values.
+    The headers are None if there is no tombstone (None) among the rows.
     """
     prefix = prefix_of(state)
-    if None not in values:
-        return [prefix + value for value in values], None  # type: ignore[operator]
+    if None not in rows:
+        return [prefix + row for row in rows], None  # type: ignore[operator]
     mark: Headers = ((NUMBER_HEADER, prefix),)
     return (
-        [None if value is None else prefix + value for value in values],
-        [mark if value is None else None for value in values],
+        [None if row is None else prefix + row for row in rows],
+        [mark if row is None else None for row in rows],
     )
 
 
 def decode(value: bytes | None, headers: Headers | None) -> tuple[StateNumber, bytes | None]:
-    """Number and value of one record.
+    """Number and row of one record.
 
     Raises:
         ValueError: the record was not written by ``encode_column``.
@@ -75,7 +82,7 @@ def decode(value: bytes | None, headers: Headers | None) -> tuple[StateNumber, b
         mark = _mark_of(headers)
         return _number_of(mark)[0], None
     state, length = _number_of(value)
-    return state, value[length:]
+    return state, _stripped([value], value[:length])[0]
 
 
 def _mark_of(headers: Headers | None) -> bytes:
@@ -118,8 +125,11 @@ class RecordReader(Protocol):
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
         headers: Sequence[Headers | None] | None,
+        times: Sequence[int] = (),
     ) -> tuple[list[bytes], list[bytes | None]]:
-        """Keys and values (None: delete) to apply, in order.
+        """Keys and rows (None: delete) to apply, in order.
+
+        ``times`` are those of the records, ms, for a reader whose records bear none of ours.
 
         Raises:
             StateError: a record that streamlet did not write.
@@ -173,8 +183,9 @@ class ChangelogReader:
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
         headers: Sequence[Headers | None] | None,
+        times: Sequence[int] = (),
     ) -> tuple[list[bytes], list[bytes | None]]:
-        """Keys and values to apply, in order. Tombstones need their headers.
+        """Keys and rows to apply, in order. Tombstones need their headers.
 
         Raises:
             StateError: a record that streamlet did not write.
@@ -245,8 +256,9 @@ class HoldingReader:
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
         headers: Sequence[Headers | None] | None,
+        times: Sequence[int] = (),
     ) -> tuple[list[bytes], list[bytes | None]]:
-        """Keys and values that count by now, in order. Tombstones need their headers.
+        """Keys and rows that count by now, in order. Tombstones need their headers.
 
         Raises:
             StateError: a record that streamlet did not write.
@@ -317,7 +329,7 @@ class RecordRun(NamedTuple):
 
     state: StateNumber
     keys: list[bytes]
-    values: list[bytes | None]  # without their numbers
+    values: list[bytes | None]  # rows
     offsets: Sequence[int]
 
 
@@ -349,7 +361,7 @@ def runs(
         run = keys[start:stop]
         if None in run:
             raise StateError(f"{name}: a record without a key near {offsets[start]}")
-        stripped = _stripped(values[start:stop], len(prefix))
+        stripped = _stripped(values[start:stop], prefix)
         yield RecordRun(state, list(run), stripped, offsets[start:stop])  # type: ignore[arg-type]
         start = stop
 
@@ -372,10 +384,15 @@ def _number_at(
     return state, data[:length]
 
 
-def _stripped(values: Sequence[bytes | None], length: int) -> list[bytes | None]:
+def _stripped(values: Sequence[bytes | None], prefix: bytes) -> list[bytes | None]:
+    """The rows of records with this prefix."""
+    length = len(prefix)
     if None in values:
-        return [None if value is None else value[length:] for value in values]
-    return [value[length:] for value in values]  # type: ignore[index]
+        rows = [None if value is None else value[length:] for value in values]
+    else:
+        rows = [value[length:] for value in values]  # type: ignore[index]
+    timed = prefix[-1] == 0 and prefix[-2] > 0x7F
+    return rows if timed else untimed(rows)
 
 
 def remember(skipped: dict[bytes, int], keys: Sequence[bytes], offsets: Sequence[int]) -> None:
@@ -418,49 +435,3 @@ def _mark_or_nothing(headers: Headers | None) -> bytes:
         return _mark_of(headers)
     except ValueError:
         return b""
-
-
-class PlainReader:
-    """Reads a source topic that is the changelog of its table: no numbers, everything counts.
-
-    Args:
-        taken: what of columns of keys and values the table took; without it, all.
-    """
-
-    def __init__(self, taken: Taken | None = None) -> None:
-        self._taken = taken or _everything
-        self.highest = 0
-        self.newest = self.beyond = NO_STATE
-        self.skipped: dict[bytes, int] = {}
-
-    def position(self, position: int) -> int:
-        """``position`` itself."""
-        return position
-
-    def epoch_before(self, position: int) -> int:
-        """None: a source topic has no epochs."""
-        return 0
-
-    def read(
-        self,
-        offsets: Sequence[int],
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        headers: Sequence[Headers | None] | None,
-    ) -> tuple[list[bytes], list[bytes | None]]:
-        """The columns without records that have no key, which a table drops, as far as taken."""
-        if None in keys:
-            values = [value for key, value in zip(keys, values, strict=True) if key is not None]
-        return self._taken([key for key in keys if key is not None], list(values))
-
-
-#: ``(keys, values) -> (keys, values)``.
-Taken: TypeAlias = Callable[
-    [list[bytes], list[bytes | None]], tuple[list[bytes], list[bytes | None]]
-]
-
-
-def _everything(
-    keys: list[bytes], values: list[bytes | None]
-) -> tuple[list[bytes], list[bytes | None]]:
-    return keys, values

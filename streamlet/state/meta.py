@@ -9,9 +9,10 @@ from typing import Any, Self
 import attrs
 
 from streamlet.errors import StateMismatchError, TaskCorruptedError
-from streamlet.types import StateNumber, TopicPartition
+from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
-_VERSION = 1
+#: Since version 2 rows bear times (``state.rows``).
+_VERSION = 2
 
 _CHANGED = (
     "Go back to the topology before, or give the changed store another name, or give streamlet "
@@ -32,7 +33,11 @@ class TaskMeta:
     version of streamlet wrote it, which may have emptied a store and kept its position.
     ``times`` may be missing, as in what earlier versions wrote; those read over it.
     ``inputs`` are the committed input positions that ``state`` belongs to, ``reach`` is the highest
-    number that a store may contain; None: unknown.
+    number that a store may contain; None: unknown. ``latest`` is per store a time, ms, that no row
+    is younger than.
+
+    Rows of an earlier version bear no times and cannot be read any more (``unreadable``). Then only
+    ``layout`` and ``on_disk`` are taken over.
     """
 
     state: StateNumber
@@ -44,6 +49,8 @@ class TaskMeta:
     times: Mapping[TopicPartition, int] = attrs.field(factory=dict)
     inputs: Mapping[TopicPartition, int] | None = None
     reach: StateNumber | None = None
+    latest: Mapping[str, int] = attrs.field(factory=dict)
+    unreadable: bool = False
 
     def to_bytes(self) -> bytes:
         """Compact JSON."""
@@ -57,6 +64,7 @@ class TaskMeta:
             "topic_ids": dict(self.topic_ids),
             "layout": dict(self.layout),
             "times": [[*tp, at_ms] for tp, at_ms in sorted(self.times.items())],
+            "latest": dict(self.latest),
         }
         if self.on_disk is not None:
             fields["on_disk"] = sorted(self.on_disk)
@@ -78,17 +86,22 @@ class TaskMeta:
             fields = json.loads(raw)
             version = fields["v"]
             if version <= _VERSION:
+                layout = {name: (key, value) for name, (key, value) in fields["layout"].items()}
+                on_disk = frozenset(fields["on_disk"]) if "on_disk" in fields else None
+                if version < _VERSION:
+                    return cls(NO_STATE, {}, {}, {}, layout, on_disk, unreadable=True)
                 rows = [(TopicPartition(t, p), o, e) for t, p, o, e in fields["changelogs"]]
                 return cls(
                     StateNumber(*fields["state"]),
                     {tp: offset for tp, offset, _ in rows},
                     {tp: epoch for tp, _, epoch in rows},
                     fields["topic_ids"],
-                    {name: (key, value) for name, (key, value) in fields["layout"].items()},
-                    frozenset(fields["on_disk"]) if "on_disk" in fields else None,
+                    layout,
+                    on_disk,
                     {TopicPartition(t, p): at_ms for t, p, at_ms in fields.get("times", ())},
                     _inputs_of(fields.get("inputs")),
                     StateNumber(*fields["reach"]) if "reach" in fields else None,
+                    {name: int(latest) for name, latest in fields["latest"].items()},
                 )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise TaskCorruptedError(f"state in {where} is damaged: {error!r}") from error

@@ -41,8 +41,8 @@ class Overlay:
 
     def between(
         self,
-        pinned: Mapping[Any, None],
-        dirty: Mapping[Any, None],
+        pinned: Mapping[Any, object],
+        dirty: Mapping[Any, object],
         low: bytes | None,
         high: bytes | None,
     ) -> list[tuple[bytes, Any]]:

@@ -1,13 +1,15 @@
 """The key-value store of one task: a write-behind cache of Python objects over bytes.
 
 Reads and writes touch a dict; a key or value is serialised when it goes to the medium, once per
-commit, whatever number of updates it saw. The dict is public on purpose: operators work on it in
+commit, whatever number of updates it saw. Each row has a timestamp, which goes with it to the
+medium and the changelog (``state.rows``). The dict is public on purpose: operators work on it in
 their loops, by three rules.
 
 1. Its keys are *cache keys*: the record keys themselves where the key serde is exact (str, int,
    bytes), else their bytes. ``1``, ``1.0`` and ``True`` are one key of a dict but not one record
    key; ``ckeys`` and the methods that take Python keys see to that.
-2. Who writes ``cache[ckey]`` marks ``ckey`` afterwards (``mark``). None is a deleted key.
+2. Who writes ``cache[ckey]`` marks ``ckey`` with its time afterwards (``mark``). None is a deleted
+   key.
 3. A key that is not in the cache is fetched with ``load``. None in the cache means that there is no
    such key, also if the medium still has one.
 
@@ -27,6 +29,7 @@ from streamlet.serdes import ColumnError, Serde
 from streamlet.state.backing import Backing, Columns, end_of_prefix
 from streamlet.state.bounded import BoundedCache
 from streamlet.state.overlay import Overlay
+from streamlet.state.rows import NO_TIME, TIME_BYTES, rows_of, time_of_row
 from streamlet.state.sizes import ENTRY_BYTES, deep_size
 
 _MISSING = object()
@@ -49,9 +52,12 @@ class CachedStore:
         self.exact_keys = key.exact is not None
         #: Values by cache key; all dirty and pinned keys are in it.
         self.cache: dict[Any, Any] = {}
-        #: Cache keys written since the last drain, oldest first.
-        self.dirty: dict[Any, None] = {}
-        self._pinned: dict[Any, None] = {}  # drained, not yet written
+        #: Cache keys written since the last drain, oldest first, with the time of the row, ms.
+        self.dirty: dict[Any, int] = {}
+        #: No row is younger than this, ms; -1 where there is none.
+        self.latest = NO_TIME
+        self._pinned: dict[Any, int] = {}  # drained, not yet written
+        self._times: dict[Any, int] = {}  # of rows in the cache that are neither
         #: Puts what is stored already into a cache that would measure it; None for a plain one.
         self._keep: Callable[[Any, Any], None] | None = None
         self._key = key
@@ -62,9 +68,9 @@ class CachedStore:
         self._measured = 0  # length of the cache when that was last taken
 
     def taken(
-        self, keys: list[bytes], values: list[bytes | None]
+        self, keys: list[bytes], values: list[bytes | None], times: list[int]
     ) -> tuple[list[bytes], list[bytes | None]]:
-        """Records of other writers that this store took, as it would write them.
+        """Records of other writers that this store took, as keys and rows that it would write.
 
         A record that the serdes cannot read never came through; a restore must leave it out as
         well, or the row would be unreadable, where it was missing or an older one before.
@@ -75,9 +81,10 @@ class CachedStore:
         except ColumnError:
             if len(keys) == 1:
                 return [], []
-            ones = [self.taken([key], [value]) for key, value in zip(keys, values, strict=True)]
+            columns = zip(keys, values, times, strict=True)
+            ones = [self.taken([key], [value], [time]) for key, value, time in columns]
             return [key for one, _ in ones for key in one], [v for _, one in ones for v in one]
-        return (keys if self.exact_keys else self._encoded(decoded)), values
+        return (keys if self.exact_keys else self._encoded(decoded)), rows_of(values, times)
 
     # The hot way.
 
@@ -91,6 +98,8 @@ class CachedStore:
         if value is _MISSING:
             raw = self._backing.get(self._key.encode(ckey) if self.exact_keys else ckey)
             value = None if raw is None else self._decoded(raw)
+            if raw is not None:
+                self._times[ckey] = time_of_row(raw)
             if self._keep is None:
                 self.cache[ckey] = value
             else:
@@ -109,10 +118,22 @@ class CachedStore:
             raws = self._backing.get_many(self._to_bytes(wanted))
             for ckey, raw in zip(wanted, raws, strict=True):
                 keep(ckey, None if raw is None else self._decoded(raw))
+                if raw is not None:
+                    self._times[ckey] = time_of_row(raw)
 
-    def mark(self, ckeys: Iterable[Any]) -> None:
-        """Say that these were written to ``cache``."""
-        self.dirty.update(dict.fromkeys(ckeys))
+    def mark(self, ckeys: Iterable[Any], times: Iterable[int]) -> None:
+        """Say that these were written to ``cache``, and the times of their rows, ms.
+
+        Who writes a time above ``latest`` raises that as well.
+        """
+        self.dirty.update(zip(ckeys, times, strict=True))
+
+    def time_of(self, ckey: Any) -> int:
+        """The time of a row that is in the cache, ms; -1 if it has none."""
+        for times in (self.dirty, self._pinned, self._times):
+            if (time := times.get(ckey)) is not None:
+                return time
+        return NO_TIME
 
     # The way for all stores.
 
@@ -125,7 +146,7 @@ class CachedStore:
         """
         return self.load(self._ckey(key))
 
-    def put(self, key: Any, value: Any | None) -> None:
+    def put(self, key: Any, value: Any | None, time_ms: int = NO_TIME) -> None:
         """Set, or delete with None. The value is encoded at the next commit, not now.
 
         Raises:
@@ -134,7 +155,19 @@ class CachedStore:
         """
         ckey = self._ckey(key)
         self.cache[ckey] = value
-        self.dirty[ckey] = None
+        self.dirty[ckey] = time_ms
+        self.latest = max(self.latest, time_ms)
+
+    def timestamp(self, key: Any) -> int | None:
+        """The time of a key's row, ms; None if there is no such row, or it has no time.
+
+        Raises:
+            SerdeError: the key is of a wrong type.
+            StateError: the key is None.
+        """
+        ckey = self._ckey(key)
+        time = NO_TIME if self.load(ckey) is None else self.time_of(ckey)
+        return None if time == NO_TIME else time
 
     def range(self, low: Any | None = None, high: Any | None = None) -> Iterator[tuple[Any, Any]]:
         """Entries from ``low`` to ``high``, both inclusive, in the order of key bytes.
@@ -165,7 +198,7 @@ class CachedStore:
 
     def _size(self, ckey: Any, value: Any) -> int:
         key = self._key.encode(ckey) if self.exact_keys else ckey
-        return len(key) + len(self._value.encode(value))
+        return len(key) + TIME_BYTES + len(self._value.encode(value))
 
     # What the task's state does with it.
 
@@ -186,12 +219,13 @@ class CachedStore:
                 f"store {self.name}, key {ckeys[error.index]!r}: {error.cause}"
             ) from error
         keys = self._to_bytes(ckeys)
-        columns = Columns(self.name, keys, values)
+        rows = rows_of(values, self.dirty.values())
+        columns = Columns(self.name, keys, rows)
         rest = list(dict.fromkeys(again)) if again else []
         if rest:
             covered = set(keys)
             rest = [key for key in rest if key not in covered]
-            columns = Columns(self.name, keys + rest, values + self._backing.get_many(rest))
+            columns = Columns(self.name, keys + rest, rows + self._backing.get_many(rest))
         self._pinned = dict(self.dirty)
         self.dirty.clear()
         self._measured = 0  # values may have grown though the keys are the same
@@ -200,21 +234,28 @@ class CachedStore:
 
     def undo_drain(self) -> None:
         """Take back a drain: the entries are dirty again."""
-        self.dirty.update(self._pinned)
+        self.dirty = {**self._pinned, **self.dirty}
         self.written()
 
-    def written(self) -> dict[Any, None]:
+    def written(self) -> dict[Any, int]:
         """Note that a drain is on the medium; its cache keys need not stay in the cache."""
         done, self._pinned = self._pinned, {}
+        self._times.update(done)
         self._overlay.written()
         return done
 
     def reset(self, backing: Backing) -> None:
         """Forget everything that is not on the medium, which is this one now."""
-        self.cache.clear()
+        self.forget()
         self.dirty.clear()
         self._backing = backing
         self.written()
+        self._times.clear()
+
+    def forget(self) -> None:
+        """Empty the cache: what is on the medium has changed."""
+        self.cache.clear()
+        self._times.clear()
 
     def cache_bytes(self) -> int:
         """Estimate of what the cache takes in memory."""
@@ -240,6 +281,7 @@ class CachedStore:
             victims += islice(more, count - len(victims))
         for ckey in victims:
             del cache[ckey]
+            self._times.pop(ckey, None)
 
     def check_invariants(self) -> None:
         """Assert what must hold between two calls; for tests."""
@@ -293,7 +335,7 @@ class CachedStore:
 
     def _decoded(self, raw: bytes) -> Any:
         try:
-            return self._value.decode(raw)
+            return self._value.decode(raw[TIME_BYTES:])
         except SerdeError as error:
             raise StateError(f"store {self.name}: {error}") from error
 

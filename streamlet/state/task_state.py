@@ -16,51 +16,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import attrs
 
 from streamlet.errors import StateError
-from streamlet.serdes import Serde
 from streamlet.state.backing import Backing, Columns, StorageEngine
 from streamlet.state.directory import DATABASE
 from streamlet.state.load import Loader
 from streamlet.state.memory import MemoryEngine
 from streamlet.state.meta import TaskMeta
 from streamlet.state.rocksdb import RocksEngine
+from streamlet.state.rows import NO_TIME, latest_of
 from streamlet.state.store import CachedStore
+from streamlet.state.store_facts import StoreFacts
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 log = logging.getLogger(__name__)
-
-
-class StoreLike(Protocol):
-    """The part of a ``topology.nodes.StoreSpec`` that is used here."""
-
-    @property
-    def name(self) -> str:
-        """Unique in the task."""
-        ...
-
-    @property
-    def key(self) -> Serde[Any]:
-        """Serde of keys."""
-        ...
-
-    @property
-    def value(self) -> Serde[Any]:
-        """Serde of values."""
-        ...
-
-    @property
-    def persistent(self) -> bool:
-        """True if it is kept on disk."""
-        ...
-
-    @property
-    def source_topic(self) -> str | None:
-        """The topic that is its changelog though others write it, if any."""
-        ...
 
 
 @attrs.frozen(eq=False)
@@ -85,7 +57,7 @@ class TaskState:
     def __init__(
         self,
         folder: Path | None,
-        specs: Sequence[StoreLike],
+        specs: Sequence[StoreFacts],
         cache_bytes: int,
         changelogs: Mapping[str, TopicPartition],
     ) -> None:
@@ -115,6 +87,7 @@ class TaskState:
         self.again: dict[str, dict[bytes, None]] = {}
         self._held: dict[TopicPartition, int] = {}  # positions not to pass while `again` waits
         self._outstanding: Drained | None = None
+        self._latest: Mapping[str, int] = {}  # as the medium says, of stores not yet made
         self._layout = {s.name: (s.key.name, s.value.name) for s in specs}
         memory = [s.name for s in specs if folder is None or not s.persistent]
         self._in_memory = frozenset(memory)
@@ -124,13 +97,15 @@ class TaskState:
             self._disk = self._opened(folder, [s.name for s in specs if s.persistent])
         for spec in specs:
             backing = self._backing(spec.name)
-            self.stores[spec.name] = CachedStore(spec.name, spec.key, spec.value, backing)
+            store = CachedStore(spec.name, spec.key, spec.value, backing)
+            store.latest = self._latest.get(spec.name, NO_TIME)
+            self.stores[spec.name] = store
 
     @classmethod
     def open(
         cls,
         folder: Path | None,
-        specs: Sequence[StoreLike],
+        specs: Sequence[StoreFacts],
         cache_bytes: int,
         changelogs: Mapping[str, TopicPartition] | None = None,
     ) -> Self:
@@ -289,7 +264,8 @@ class TaskState:
         """
         store = self.stores[columns.store]
         assert not store.dirty, f"{columns.store}: restored while in use"
-        store.cache.clear()
+        store.forget()
+        store.latest = max(store.latest, latest_of(columns.values))
         self.positions = {**self.positions, partition: position}
         self.epochs = {**self.epochs, partition: max(epoch, self.epochs.get(partition, 0))}
         if at_ms is not None:
@@ -353,6 +329,8 @@ class TaskState:
         self.times = {}
         self.inputs, self.reach, self.again, self._held = None, NO_STATE, {}, {}
         self.discard()
+        for store in self.stores.values():
+            store.latest = NO_TIME
         self._write([])
 
     def close(self) -> None:
@@ -387,6 +365,7 @@ class TaskState:
             {tp: at_ms for tp, at_ms in self.times.items() if tp in positions},
             self.inputs,
             self.reach,
+            {**self._latest, **{name: store.latest for name, store in self.stores.items()}},
         )
 
     def _opened(self, folder: Path, stores: Sequence[str]) -> RocksEngine:
@@ -409,13 +388,27 @@ class TaskState:
         meta.check_layout(self._layout, str(folder))
         for tp in self.changelogs.values():
             meta.check_partition(tp.partition, str(folder))
+        if meta.unreadable:
+            self._empty(disk, folder)
+            return
         self.state, self.positions = meta.state, dict(meta.positions)
         self.epochs, self.topic_ids = dict(meta.epochs), dict(meta.topic_ids)
-        self.times = dict(meta.times)
+        self.times, self._latest = dict(meta.times), meta.latest
         self.inputs, self.reach = meta.inputs, meta.reach or meta.state
         for name in sorted(meta.layout):
             if self._lost(name, meta, disk):
                 self._forget(name, folder)
+
+    def _empty(self, disk: RocksEngine, folder: Path) -> None:
+        """Delete what an earlier version wrote, to restore it from the changelogs."""
+        lost = sorted(self._layout.keys() - self.changelogs.keys() - self._in_memory)
+        then = f", but {', '.join(lost)}, which begin empty for want of one" if lost else ""
+        log.warning(
+            "the state in %s was written by an earlier version, without the times of rows: stores "
+            "are restored from their changelogs%s",
+            *(folder, then),
+        )
+        disk.wipe()
 
     def _lost(self, store: str, meta: TaskMeta, disk: RocksEngine) -> bool:
         """True if the meta names entries that are not here."""

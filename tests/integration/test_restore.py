@@ -16,6 +16,7 @@ from streamlet.kafka.ports import NewTopic
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.restore_job import RestoreJob
 from streamlet.state.changelog import encode_column
+from streamlet.state.rows import untimed
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.unit.state.support import Spec
@@ -44,7 +45,7 @@ class Changelog:
     def flush(self, epoch: int, number: int, partition: int, entries: dict[bytes, int]) -> None:
         """One flush; the value 0 is a tombstone."""
         raws = [value.to_bytes(8, "big") if value else None for value in entries.values()]
-        values, headers = encode_column(StateNumber(epoch, number), raws)
+        values, headers = encode_column(StateNumber(epoch, number), untimed(raws))
         keys: list[bytes | None] = [*entries]
         self.sink.send(self.topic, keys, values, partitions=partition, headers=headers)
         self.sink.flush(PATIENCE_MS)

@@ -16,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from streamlet.state.changelog import encode_column
+from streamlet.state.rows import untimed
 from streamlet.testing import KafkaBroker
 from streamlet.types import StateNumber, TopicPartition
 from tests.integration.chaos.checks import assert_counts_exact, contents
@@ -126,7 +127,7 @@ def test_an_idle_owner_writes_again_what_a_late_member_wrote(
     true = load.finish()
     cluster.await_settled()
     changelog = TopicPartition(cluster.topic("counts-changelog"), 0)
-    values, _ = encode_column(StateNumber(1, 3), [(7).to_bytes(8, "big")])
+    values, _ = encode_column(StateNumber(1, 3), untimed([(7).to_bytes(8, "big")]))
     producer = Producer({"bootstrap.servers": cluster.servers})
     producer.produce(changelog.topic, values[0], b"k3", partition=0)
     assert producer.flush(30) == 0

@@ -118,7 +118,7 @@ def test_an_owner_leaves_its_epoch_in_a_changelog_that_it_has_nothing_to_write_t
     owner.work(5)
     list(owner.steps())
     owner.die()
-    number, _ = encode_column(StateNumber(0, 9), [b"x" * 8])
+    number, _ = encode_column(StateNumber(0, 9), [b"x" * 16])
     world.log.append(CHANGELOG, [b"z"], [number[0]])
     shutil.rmtree(tmp_path)
     assert "z" not in Owner(world).state()

@@ -23,6 +23,7 @@ from streamlet.runtime.changelog_reader import GENTLE_RECORDS, POLL_RECORDS, Sto
 from streamlet.runtime.state_updater import CopyEvent, CopyFailed, CopyLag, Promoted, StateUpdater
 from streamlet.state.changelog import encode_column
 from streamlet.state.directory import StateDirectory
+from streamlet.state.rows import untimed
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.unit.runtime.members import CHANGELOG, PARTITIONS, counting, wait_for
@@ -104,8 +105,8 @@ class World:
 
     def flush(self, number: int, tp: TopicPartition = C0, **counts: int) -> None:
         """What an owner writes before its commit of that number."""
-        raw: list[bytes | None] = [count.to_bytes(8, "big") for count in counts.values()]
-        values, headers = encode_column(StateNumber(1, number), raw)
+        rows = untimed([count.to_bytes(8, "big") for count in counts.values()])
+        values, headers = encode_column(StateNumber(1, number), rows)
         self.log.append(tp, [key.encode() for key in counts], values, headers=headers)
 
     def see(self, seen: Callable[[CopyEvent], bool]) -> CopyEvent:

@@ -14,13 +14,14 @@ from streamlet.errors import SerdeError
 from streamlet.serdes import serde
 from streamlet.state.bounded import BoundedCache
 from streamlet.state.memory import MemoryEngine
+from streamlet.state.rows import untimed
 from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
 from streamlet.types import TopicPartition
 from tests.unit.state.support import Spec
 
 #: With what a record takes beside its key and value.
-MOST = 128 + 10
+MOST = 128 + 8 + 10
 
 
 def store_of(key: Any = str, value: Any = str) -> CachedStore:
@@ -32,7 +33,7 @@ def test_what_is_too_large_is_refused_when_it_is_put() -> None:
     store.put("a", "x" * 100)
     store.bound(MOST)
     store.put("k", "x" * 9)
-    with pytest.raises(SerdeError, match=r"store s: 11 bytes .* producer\.message\.max\.bytes"):
+    with pytest.raises(SerdeError, match=r"store s: 19 bytes .* producer\.message\.max\.bytes"):
         store.put("k", "x" * 10)
     assert store.get("k") == "x" * 9
     store.put("k", None)
@@ -43,7 +44,7 @@ def test_what_is_too_large_is_refused_when_it_is_put() -> None:
 def test_what_is_stored_already_can_be_read_however_large() -> None:
     engine = MemoryEngine(["s"])
     backing = engine.backing("s")
-    backing.update([b"a", b"b"], [b"x" * 100, b"y" * 100])
+    backing.update([b"a", b"b"], untimed([b"x" * 100, b"y" * 100]))
     store = CachedStore("s", serde(str), serde(str), backing)
     store.bound(MOST)
     assert store.get("a") == "x" * 100

@@ -10,17 +10,18 @@ from streamlet.errors import StateError
 from streamlet.state.changelog import (
     ChangelogReader,
     HoldingReader,
-    PlainReader,
     decode,
     encode_column,
     prefix_of,
 )
+from streamlet.state.plain_reader import PlainReader
+from streamlet.state.rows import rows_of
 from streamlet.types import NO_STATE, StateNumber
 
 states = st.builds(
     StateNumber,
-    st.one_of(st.integers(0, 3), st.integers(0, 1 << 63)),
-    st.one_of(st.integers(0, 300), st.integers(0, 1 << 63)),
+    st.one_of(st.integers(0, 3), st.integers(0, (1 << 63) - 1)),
+    st.one_of(st.integers(0, 300), st.integers(0, (1 << 63) - 1)),
 )
 cells = st.one_of(st.none(), st.binary(max_size=8))
 
@@ -67,8 +68,19 @@ def test_what_was_encoded_is_decoded(state: StateNumber, values: list[bytes | No
 
 
 def test_a_prefix_is_two_varints() -> None:
-    assert prefix_of(StateNumber(1, 127)) == b"\x01\x7f"
-    assert prefix_of(StateNumber(300, 128)) == b"\xac\x02\x80\x01"
+    assert prefix_of(StateNumber(1, 127)) == b"\x01\xff\x00"
+    assert prefix_of(StateNumber(300, 128)) == b"\xac\x02\x80\x81\x00"
+
+
+def test_values_of_an_earlier_version_become_rows_without_a_time() -> None:
+    """Their second number has no byte more than it needs."""
+    assert decode(b"\x01\x7fvalue", None) == (StateNumber(1, 127), bytes(8) + b"value")
+    assert decode(b"\x00\x00", None) == (StateNumber(0, 0), bytes(8))
+    log = Log().flush(1, 2, a=b"row")
+    log.keys += [b"b", b"c"]
+    log.values += [b"\x01\x02old", None]
+    log.headers += [None, (("s", b"\x01\x02"),)]
+    assert log.read(reader()) == {b"a": b"row", b"b": bytes(8) + b"old", b"c": None}
 
 
 def test_records_of_an_older_epoch_are_skipped_whatever_their_number() -> None:
@@ -192,14 +204,15 @@ def test_long_runs_of_one_flush_come_out_whole() -> None:
 
 
 def test_a_source_topic_is_read_as_it_is_but_for_null_keys() -> None:
-    r = PlainReader()
-    assert r.read([0, 1], [b"a", b"b"], [b"1", None], None) == ([b"a", b"b"], [b"1", None])
-    assert r.read([2, 3], [None, b"b"], [b"1", b"2"], None) == ([b"b"], [b"2"])
+    r = PlainReader(lambda keys, values, times: (keys, rows_of(values, times)))
+    one, two = bytes(7) + b"\x081", bytes(7) + b"\x092"
+    assert r.read([0, 1], [b"a", b"b"], [b"1", None], None, [7, 7]) == ([b"a", b"b"], [one, None])
+    assert r.read([2, 3], [None, b"b"], [b"1", b"2"], None, [7, 8]) == ([b"b"], [two])
     assert (r.position(4), r.newest, r.skipped) == (4, NO_STATE, {})
 
 
 def test_a_source_topic_is_read_as_far_as_its_table_took_it() -> None:
-    r = PlainReader(lambda keys, values: (keys[:1], values[:1]))
+    r = PlainReader(lambda keys, values, times: (keys[:1], values[:1]))
     assert r.read([0, 1, 2], [None, b"a", b"b"], [b"1", b"2", b"3"], None) == ([b"a"], [b"2"])
 
 

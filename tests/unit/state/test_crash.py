@@ -36,7 +36,7 @@ def write_for_ever(folder: Path) -> None:
         )
         if number % 200 == 0:
             loader = state.loader("a")
-            loader.add([b"x%05d" % i for i in range(20_000)], [b"\0" * 8] * 20_000)
+            loader.add([b"x%05d" % i for i in range(20_000)], [b"\0" * 16] * 20_000)
             loader.flush(number, 1)
 
 

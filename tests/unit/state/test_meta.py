@@ -25,7 +25,7 @@ def test_a_version_that_does_not_know_them_reads_and_writes_the_rest() -> None:
     assert TaskMeta.from_bytes(META.to_bytes(), "here") == META
     fields = json.loads(attrs.evolve(META, inputs={}, reach=META.state).to_bytes())
     assert fields.keys() - json.loads(META.to_bytes()).keys() == {"inputs", "reach"}
-    assert fields["v"] == 1
+    assert fields["v"] == 2
 
 
 @pytest.mark.parametrize("meta", [META, attrs.evolve(META, positions={}, inputs={INPUT: 7})])

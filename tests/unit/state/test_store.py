@@ -41,13 +41,17 @@ def test_records_of_somebody_else_are_taken_as_far_as_they_can_be_read() -> None
     """A restore must end with what a table had that left the same records out."""
     five = (5).to_bytes(8)
     keys, values = [b"a", b"\xff", b"a", b"b"], [five, five, b"bad", None]
-    assert store_of(str).taken(keys, values) == ([b"a", b"b"], [five, None])
-    assert store_of(str).taken([b"a"], [five]) == ([b"a"], [five])
+    times = [6, 7, 8, 9]
+    assert store_of(str).taken(keys, values, times) == (
+        [b"a", b"b"],
+        [(7).to_bytes(8) + five, None],
+    )
+    assert store_of(str).taken([b"a"], [five], [-1]) == ([b"a"], [bytes(8) + five])
 
 
 def test_keys_of_somebody_else_are_taken_as_they_are_written_here() -> None:
     keys, values = [b'{"a": 1}', b'{ "a":1 }', b"no JSON"], [None, None, None]
-    assert store_of(dict).taken(keys, list(values)) == ([b'{"a":1}'] * 2, [None, None])
+    assert store_of(dict).taken(keys, list(values), [0, 0, 0]) == ([b'{"a":1}'] * 2, [None, None])
 
 
 def test_equal_keys_with_different_bytes_stay_apart() -> None:
@@ -139,7 +143,7 @@ def test_a_value_that_cannot_be_encoded_names_store_and_key_and_nothing_is_lost(
     state.stores["s"].put("bad", "text")
     with pytest.raises(SerdeError, match=r"store s, key 'bad'.*expected int"):
         state.drain()
-    assert state.stores["a"].dirty == {"x": None}
+    assert state.stores["a"].dirty == {"x": -1}
     state.stores["s"].put("bad", 2)
     columns = state.drain().columns
     assert sorted(columns["s"].keys + columns["a"].keys) == [b"bad", b"good", b"x"]

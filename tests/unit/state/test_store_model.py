@@ -17,6 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from streamlet.state.rows import TIME_BYTES, time_of_row
 from streamlet.state.task_state import Drained, TaskState
 from streamlet.types import StateNumber, TopicPartition
 from tests.unit.state.support import Spec, changelog
@@ -27,6 +28,7 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "bytes": (bytes, st.binary(max_size=2)),
     "dict": (dict, st.fixed_dictionaries({"k": st.one_of(st.booleans(), st.integers(0, 2))})),
 }
+times = st.integers(-1, 2**40)
 values = st.one_of(st.none(), st.dictionaries(st.sampled_from("xy"), st.integers(0, 9), max_size=2))
 
 
@@ -68,25 +70,29 @@ class StoreMachine(RuleBasedStateMachine):
         """A key of this machine's kind."""
         return data.draw(KINDS[self.kind][1])
 
-    @rule(data=st.data(), value=values)
-    def put(self, data: st.DataObject, value: Any) -> None:
+    @rule(data=st.data(), value=values, time=times)
+    def put(self, data: st.DataObject, value: Any, time: int) -> None:
         key = self.key(data)
-        self.store.put(key, copy.deepcopy(value))
-        self.now[self.spec.key.encode(key)] = value
+        self.store.put(key, copy.deepcopy(value), time)
+        self.now[self.spec.key.encode(key)] = None if value is None else (value, time)
 
-    @rule(data=st.data(), value=values)
-    def write_the_hot_way(self, data: st.DataObject, value: Any) -> None:
+    @rule(data=st.data(), value=values, time=times)
+    def write_the_hot_way(self, data: st.DataObject, value: Any, time: int) -> None:
         keys = [self.key(data) for _ in range(3)]
         ckeys = self.store.ckeys(keys)
         for ckey in ckeys:
             self.store.cache[ckey] = copy.deepcopy(value)
-        self.store.mark(ckeys)
-        self.now.update((self.spec.key.encode(key), value) for key in keys)
+        self.store.mark(ckeys, [time] * len(ckeys))
+        self.store.latest = max(self.store.latest, time)
+        row = None if value is None else (value, time)
+        self.now.update((self.spec.key.encode(key), row) for key in keys)
 
     @rule(data=st.data())
     def get(self, data: st.DataObject) -> None:
         key = self.key(data)
-        assert self.store.get(key) == self.now.get(self.spec.key.encode(key))
+        value, time = self.now.get(self.spec.key.encode(key)) or (None, -1)
+        assert self.store.get(key) == value
+        assert self.store.timestamp(key) == (None if time == -1 else time)
         self.store.load_many(self.store.ckeys([key, key]))
         (ckey,) = self.store.ckeys([key])
         assert self.store.load(ckey) == self.store.cache[ckey]
@@ -94,9 +100,9 @@ class StoreMachine(RuleBasedStateMachine):
     def expected(self, low: bytes, high: bytes | None) -> list[tuple[Any, Any]]:
         """Entries of the dict with low <= key bytes < high."""
         return [
-            (self.spec.key.decode(key), value)
-            for key, value in sorted(self.now.items())
-            if value is not None and low <= key and (high is None or key < high)
+            (self.spec.key.decode(key), row[0])
+            for key, row in sorted(self.now.items())
+            if row is not None and low <= key and (high is None or key < high)
         ]
 
     @rule(data=st.data())
@@ -129,7 +135,7 @@ class StoreMachine(RuleBasedStateMachine):
         for part in drained.columns.values():
             decode = self.spec.value.decode
             before.update(
-                (k, None if v is None else decode(v))
+                (k, None if v is None else (decode(v[TIME_BYTES:]), time_of_row(v)))
                 for k, v in zip(part.keys, part.values, strict=True)
             )
         seen = {k: v for k, v in before.items() if v is not None}
@@ -169,6 +175,8 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def holds(self) -> None:
         self.store.check_invariants()
+        youngest = max((row[1] for row in self.now.values() if row is not None), default=-1)
+        assert self.store.latest >= youngest
 
 
 @pytest.mark.parametrize("medium", ["memory", "disk"])

@@ -21,6 +21,7 @@ from streamlet.state.backing import Columns
 from streamlet.state.directory import DATABASE
 from streamlet.state.load import Loader
 from streamlet.state.rocksdb import RocksEngine
+from streamlet.state.rows import untimed
 from streamlet.state.task_state import TaskState
 from streamlet.types import NO_STATE, StateNumber
 from tests.unit.state.support import Spec, changelog
@@ -47,7 +48,7 @@ def test_a_drain_holds_each_key_once_with_its_last_value() -> None:
     drained = state.drain()
     assert list(drained.columns) == ["s"]
     assert drained.columns["s"].keys == [b"a", b"b"]
-    assert drained.columns["s"].values == [(2).to_bytes(8, "big"), None]
+    assert drained.columns["s"].values == [bytes(8) + (2).to_bytes(8, "big"), None]
     assert len(drained) == 2
 
 
@@ -106,7 +107,7 @@ def test_skipped_keys_are_written_again_and_hold_the_position_back_until_then(
     assert state.has_dirty()
     state.stores["s"].put("b", 2)
     columns = commit(state, 1, position=11, epoch=2)
-    one, two = (1).to_bytes(8, "big"), (2).to_bytes(8, "big")
+    one, two = untimed([(1).to_bytes(8, "big"), (2).to_bytes(8, "big")])
     assert dict(zip(columns["s"].keys, columns["s"].values, strict=True)) == {
         b"b": two,
         b"a": one,
@@ -137,11 +138,11 @@ def test_a_large_load_and_a_small_one_end_up_the_same(tmp_path: Path) -> None:
     loader: Loader = state.loader("s")
     count = 30_000
     keys = [b"%05d" % i for i in range(count)]
-    old: list[bytes | None] = [(0).to_bytes(8, "big")] * count
+    old: list[bytes | None] = [bytes(16)] * count
     loader.add(keys, old)
-    assert (loader.records, loader.bytes) == (count, 13 * count)
+    assert (loader.records, loader.bytes) == (count, 21 * count)
     loader.flush(count, 1)
-    values: list[bytes | None] = [i.to_bytes(8, "big") if i % 3 else None for i in range(count)]
+    values = untimed(i.to_bytes(8, "big") if i % 3 else None for i in range(count))
     loader.add(keys, old)
     loader.add(keys[::-1], values[::-1])
     loader.flush(3 * count, 2)
@@ -205,7 +206,7 @@ def test_a_topology_that_changed_under_its_state_is_refused(
 
 
 def test_a_refused_topology_leaves_its_database_as_it_was(tmp_path: Path) -> None:
-    for raw in (None, b'{"v":2}'):
+    for raw in (None, b'{"v":3}'):
         state = open_state(tmp_path)
         state.stores["s"].put("a", 1)
         commit(state, 1, position=1)
@@ -217,7 +218,7 @@ def test_a_refused_topology_leaves_its_database_as_it_was(tmp_path: Path) -> Non
             open_state(tmp_path, Spec("other"))
         left = RocksEngine(tmp_path / DATABASE)
         assert left.stores == {"s", "t"}
-        assert left.backing("s").get(b"a") == (1).to_bytes(8, "big")
+        assert left.backing("s").get(b"a") == bytes(8) + (1).to_bytes(8, "big")
         left.close()
 
 
@@ -399,7 +400,8 @@ def test_unreadable_meta_is_damage_and_a_later_format_is_not(tmp_path: Path) -> 
         (b"{", TaskCorruptedError),
         (b"[]", TaskCorruptedError),
         (b'{"v":1}', TaskCorruptedError),
-        (b'{"v":2}', StateMismatchError),
+        (b'{"v":2}', TaskCorruptedError),
+        (b'{"v":3}', StateMismatchError),
     ):
         state = open_state(tmp_path)
         assert state._disk is not None

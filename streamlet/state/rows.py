@@ -1,0 +1,42 @@
+"""The bytes of a store's row: its timestamp, then its value.
+
+The time is eight bytes, highest first, of the milliseconds plus one, so that rows compare by their
+times. They are the same on the medium and in the changelog.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Sequence
+
+#: The time of a row that has none, ms.
+NO_TIME = -1
+TIME_BYTES = 8
+
+_TIME = struct.Struct(f"{TIME_BYTES}s")
+_UNTIMED = bytes(TIME_BYTES)
+
+
+def rows_of(values: Sequence[bytes | None], times: Collection[int]) -> list[bytes | None]:
+    """The values with their times (ms) in front; None stays None."""
+    block = struct.pack(f">{len(times)}Q", *[time + 1 for time in times])
+    heads = _TIME.iter_unpack(block)
+    if None in values:
+        pairs = zip(heads, values, strict=True)
+        return [None if value is None else head + value for (head,), value in pairs]
+    return [head + value for (head,), value in zip(heads, values, strict=True)]
+
+
+def untimed(values: Iterable[bytes | None]) -> list[bytes | None]:
+    """Rows without a time, of values that an earlier version of streamlet kept."""
+    return [None if value is None else _UNTIMED + value for value in values]
+
+
+def time_of_row(row: bytes) -> int:
+    """The time of a row, ms; -1 if it has none."""
+    return int.from_bytes(row[:TIME_BYTES], "big") - 1
+
+
+def latest_of(rows: Iterable[bytes | None]) -> int:
+    """The time of the youngest of these rows, ms; -1 where there is none."""
+    return time_of_row(max(filter(None, rows), default=_UNTIMED))

@@ -1,0 +1,36 @@
+"""The facts about a store that its task's state needs."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from streamlet.serdes import Serde
+
+
+class StoreFacts(Protocol):
+    """The part of a ``topology.nodes.StoreSpec`` that is used here."""
+
+    @property
+    def name(self) -> str:
+        """Unique in the task."""
+        ...
+
+    @property
+    def key(self) -> Serde[Any]:
+        """Serde of keys."""
+        ...
+
+    @property
+    def value(self) -> Serde[Any]:
+        """Serde of values."""
+        ...
+
+    @property
+    def persistent(self) -> bool:
+        """True if it is kept on disk."""
+        ...
+
+    @property
+    def source_topic(self) -> str | None:
+        """The topic that is its changelog though others write it, if any."""
+        ...
