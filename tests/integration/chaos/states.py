@@ -135,7 +135,7 @@ def fold(
 
 
 def numbered(record: Record) -> tuple[StateNumber, bytes | None]:
-    """Commit number and value of a changelog record."""
+    """Commit number and value of a changelog record, without the time of the row."""
     data = record.value if record.value is not None else dict(record.headers)["s"]
     assert data is not None
     numbers, at = [], 0
@@ -148,7 +148,7 @@ def numbered(record: Record) -> tuple[StateNumber, bytes | None]:
             if data[at - 1] < 0x80:
                 break
         numbers.append(number)
-    return StateNumber(*numbers), None if record.value is None else data[at:]
+    return StateNumber(*numbers), None if record.value is None else data[at + 8 :]
 
 
 def assert_same(wanted: Mapping[bytes, bytes], found: Mapping[bytes, bytes], what: str) -> None:
