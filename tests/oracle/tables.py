@@ -121,39 +121,8 @@ MISSING: Mapping[str, Need] = {
     name: need for need, names in _MISSING.items() for name in names.split()
 }
 
-_STORES = "stores keep no timestamps"
-_MAXIMUM = "a result has the time of its record, not the highest of all records in it"
-
 #: Topology -> why its runs are not equal yet.
 DIFFERENT: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            "aggregate-to-null",
-            "chain-two-repartitions",
-            "group-by-count",
-            "group-by-key-aggregate",
-            "group-by-key-count",
-            "group-by-key-reduce",
-            "group-by-key-reduce-long",
-            "group-by-null-key",
-            "headers-pass-through",
-            "reduce-to-null",
-        ),
-        _MAXIMUM,
-    ),
-    **dict.fromkeys(
-        (
-            "stream-table-inner",
-            "stream-table-rekeyed",
-            "table-filter",
-            "table-filter-not",
-            "table-map-values",
-            "table-to-stream",
-            "table-to-stream-key-mapper",
-            "to-table",
-        ),
-        _STORES,
-    ),
     "stream-table-left": "`left_join` drops records without a key",
     "table-filter-no-store": "a table always has a store, so that `filter` sends no tombstone for "
     "a row that had not passed",
