@@ -62,10 +62,6 @@ COGROUP = method(sl.KGroupedStream, "cogroup")
 PROCESS = method(sl.KStream, "process")
 TRANSFORM_VALUES = method(sl.KTable, "transform_values")
 VERSIONED = Need("versioned tables", lambda: hasattr(sl, "versioned"))
-BY_RECORD = Need(
-    "`to` with a topic for each record",
-    lambda: "Callable" in str(inspect.signature(sl.KStream.to).parameters["topic"].annotation),
-)
 
 _MISSING: Mapping[Need, str] = {
     WINDOWS: """
@@ -110,7 +106,6 @@ _MISSING: Mapping[Need, str] = {
         punctuate-wall-clock punctuate-cancel ttl-by-punctuator dedupe-window-store
         versioned-get-as-of forward-timestamp
     """,
-    BY_RECORD: "to-topic-by-record",
     TRANSFORM_VALUES: "table-transform-values",
     argument(sl.KTable, "filter", "store"): "table-filter-materialized",
     argument(sl.KTable, "map_values", "store"): "table-map-values-materialized",

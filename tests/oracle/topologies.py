@@ -108,6 +108,12 @@ def to_table(app: sl.App) -> None:
     out(stream(app).to_table(store="table"))
 
 
+def to_topic_by_record(app: sl.App) -> None:
+    """The recorded driver took names that Kafka does not (``out-ä``), and nobody read them."""
+    known = stream(app).filter(lambda k, v: s(first(v)).isascii())
+    known.to(lambda k, v: f"out-{s(first(v))}")
+
+
 def process_values_headers(app: sl.App) -> None:
     """Reads the last header ``h``, puts it into the value, adds ``seen`` and replaces ``h``."""
 

@@ -15,7 +15,8 @@ from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable
-from streamlet.testing.driver import OutputRecord, TopologyTestDriver
+from streamlet.testing.driver import TopologyTestDriver
+from streamlet.testing.driver_topics import OutputRecord
 
 LABELS = {"nulls", "key", "timestamp", "headers"}
 OPERATORS = {
