@@ -166,7 +166,7 @@ class DriverTopics:
         return records
 
     def serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
-        """Serdes that the application writes a topic with; bytes if no sink is known to write it."""
+        """Serdes that the application writes a topic with; bytes where no sink is known."""
         sinks = [sink for part in self._topology.subtopologies for sink in part.sinks]
         own = [sink for sink in sinks if sink.topic == topic]
         if topic not in self.written:
