@@ -119,6 +119,4 @@ MISSING: Mapping[str, Need] = {
 #: Topology -> why its runs are not equal yet.
 DIFFERENT: Mapping[str, str] = {
     "stream-table-left": "`left_join` drops records without a key",
-    "table-filter-no-store": "a table always has a store, so that `filter` sends no tombstone for "
-    "a row that had not passed",
 }

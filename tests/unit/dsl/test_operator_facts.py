@@ -302,13 +302,13 @@ def test_a_result_none_is_a_null_value_or_deletes_the_row(kind: str) -> None:
 #: Operator of a table -> a topology with it below a table of "in".
 TABLES: dict[str, Callable[[App, Calls], None]] = {
     "KTable.filter": lambda app, calls: (
-        app.table("in", key=str, value=str)
+        app.table("in", key=str, value=str, store="rows")
         .filter(calls.returning(lambda k, v: v != "out"))
         .to_stream()
         .to("out")
     ),
     "KTable.filter_not": lambda app, calls: (
-        app.table("in", key=str, value=str)
+        app.table("in", key=str, value=str, store="rows")
         .filter_not(calls.returning(lambda k, v: v == "out"))
         .to_stream()
         .to("out")
@@ -331,7 +331,8 @@ CHANGES: list[Pair] = [("k", "v"), ("k", None), ("k", "out"), ("k", None), ("new
 
 #: What a table's operator makes of ``CHANGES``, by what it says of nulls.
 SENT: dict[str, list[Pair]] = {
-    "the predicate never sees a tombstone. One is sent on if the row had passed.": CHANGES[:2],
+    "the predicate never sees a tombstone. One is sent on if the row had passed; of a table "
+    "without ``store=`` in any case.": CHANGES[:2],
     "the function never sees a tombstone, which is sent on. A result None deletes the row.": [
         *CHANGES[:2],
         ("k", None),
