@@ -9,6 +9,7 @@ from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations
 from streamlet.dsl.aggregations import Aggregate, Count, HotStore, Reduce
 from streamlet.dsl.builder import Builder, Repartition
+from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN, result_type
 from streamlet.dsl.kinds import Kind
@@ -151,13 +152,25 @@ class KGroupedStream(Generic[K, V]):
         check_takes("aggregate()", aggregator, "key", "value", "aggregate")
         self._show()
         if value is None and not given:
-            inferred = _first_type(initializer)
+            inferred = first_type(initializer)
         kind = Kind.of_result(value, inferred, "aggregate()", "value")
 
         def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
             return Aggregate(kept, initializer, aggregator, spec.value, use)
 
         return self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, fold)
+
+    def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]:
+        """The first of several streams that are folded into one table.
+
+        Their records go to the aggregator of their stream, ``(key, value, aggregate) ->
+        aggregate``. ``cogroup`` of the result adds another stream, its ``aggregate`` ends it.
+
+        - Nulls: records without a key or a value are left out and counted as dropped.
+        - Key, timestamp, headers: kept.
+        """
+        check_takes("cogroup()", aggregator, "key", "value", "aggregate")
+        return CogroupedKStream(((self, aggregator),))
 
     def _folded(
         self, call: str, prefix: str, store: StoreLike, value: Kind, fold: Fold
@@ -201,7 +214,12 @@ class KGroupedStream(Generic[K, V]):
             use.shown = True
 
 
-def _first_type(initializer: Callable[[], Any]) -> Any:
+def first_type(initializer: Callable[[], Any]) -> Any:
+    """The type of what an initializer returns; it is called if nothing else tells.
+
+    Raises:
+        TopologyError: it fails.
+    """
     inferred = result_type(initializer)
     if inferred is not UNKNOWN:
         return inferred

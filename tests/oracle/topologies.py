@@ -180,6 +180,12 @@ def reduce_to_null(app: sl.App) -> None:
     out(grouped(app).reduce(reduced, store="reduced"))
 
 
+def cogroup(app: sl.App) -> None:
+    left: sl.CogroupedKStream[str, str] = grouped(app, "left").cogroup(lambda k, v, x: f"{x}l{v}")
+    both = left.cogroup(grouped(app, "right"), lambda k, v, x: f"{x}r{v}")
+    out(both.aggregate(str, store="aggregated"))
+
+
 # Tables.
 
 

@@ -16,6 +16,7 @@ from streamlet.app import App, load_app
 from streamlet.config import Settings
 from streamlet.dsl.absent import ABSENT, snake_case
 from streamlet.dsl.branched import BranchedKStream
+from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.materialized import Materialized
 from streamlet.dsl.stream import KStream
@@ -32,6 +33,7 @@ CLASSES = {
         BranchedKStream,
         KTable,
         KGroupedStream,
+        CogroupedKStream,
         Materialized,
         TopologyTestDriver,
     )
@@ -42,7 +44,13 @@ def owners() -> dict[str, Any]:
     app = App("a")
     stream = app.stream("in", key=str, value=int)
     grouped = stream.group_by_key()
-    return {"App": app, "KStream": stream, "KTable": grouped.count(), "KGroupedStream": grouped}
+    return {
+        "App": app,
+        "KStream": stream,
+        "KTable": grouped.count(),
+        "KGroupedStream": grouped,
+        "CogroupedKStream": grouped.cogroup(lambda k, v, x: x),
+    }
 
 
 def rows() -> list[tuple[set[str], str]]:
@@ -146,7 +154,7 @@ def test_each_operator_has_its_signature_on_the_page() -> None:
     named = set(re.findall(rf"`({'|'.join(CLASSES)})\.(\w+)\(", PAGE))
     public = {
         (one, name)
-        for one in ("KStream", "BranchedKStream", "KTable", "KGroupedStream", "TopologyTestDriver")
+        for one in CLASSES.keys() - {"App", "Materialized"}
         for name, what in vars(CLASSES[one]).items()
         if not name.startswith("_") and inspect.isfunction(what)
     }

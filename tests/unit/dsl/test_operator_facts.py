@@ -12,6 +12,7 @@ import pytest
 
 from streamlet.app import App
 from streamlet.dsl.branched import BranchedKStream
+from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable
@@ -21,7 +22,7 @@ from streamlet.testing.driver_topics import OutputRecord
 LABELS = {"nulls", "key", "timestamp", "headers"}
 OPERATORS = {
     f"{kind.__name__}.{name}": operator
-    for kind in (KStream, BranchedKStream, KTable, KGroupedStream)
+    for kind in (KStream, BranchedKStream, CogroupedKStream, KTable, KGroupedStream)
     for name, operator in vars(kind).items()
     if inspect.isfunction(operator) and not name.startswith("_")
 } | {"App.stream": App.stream, "App.table": App.table}
@@ -154,6 +155,26 @@ STREAMS: dict[str, Callable[[App, Calls], None]] = {
     "KGroupedStream.count": lambda app, calls: (
         stream_of(app).group_by_key().count().to_stream().to("out")
     ),
+    **dict.fromkeys(
+        ("KGroupedStream.cogroup", "CogroupedKStream.aggregate"),
+        lambda app, calls: (
+            stream_of(app)
+            .group_by_key()
+            .cogroup(lambda key, value, kept: kept + value)
+            .aggregate(str)
+            .to_stream()
+            .to("out")
+        ),
+    ),
+    "CogroupedKStream.cogroup": lambda app, calls: (
+        app.stream("other", key=str, value=str)
+        .group_by_key()
+        .cogroup(lambda key, value, kept: kept + value)
+        .cogroup(stream_of(app).group_by_key(), lambda key, value, kept: kept + value)
+        .aggregate(str)
+        .to_stream()
+        .to("out")
+    ),
     "KGroupedStream.reduce": lambda app, calls: (
         stream_of(app).group_by_key().reduce(lambda one, two: two).to_stream().to("out")
     ),
@@ -248,7 +269,8 @@ def test_what_a_streams_operator_does_with_nulls(name: str) -> None:
 @pytest.mark.parametrize("name", STREAMS)
 def test_key_timestamp_and_headers_of_what_a_streams_operator_sends(name: str) -> None:
     said, result = facts(OPERATORS[name]), tried(STREAMS[name])
-    counted = name == "KStream.group_by_key"  # alone it writes nothing
+    alone = ("KStream.group_by_key", "KGroupedStream.cogroup", "CogroupedKStream.cogroup")
+    counted = name in alone  # they write nothing without a fold
     if said["key"].startswith("nothing"):
         assert nothing_is_written(result)
         assert said["timestamp"] == said["headers"] == said["key"]
