@@ -334,7 +334,11 @@ class Transport:
         """
         while True:
             node = (await self._coordinator(group, deadline))[Connection.MAIN]
-            response = await self._deliver(request, node, deadline)
+            try:
+                response = await self._deliver(request, node, deadline)
+            except TransportError:
+                self._nodes.pop(group, None)  # it may have moved: look it up again
+                raise
             late = self._clock.now_ms() + _FIND_PAUSE_MS >= deadline
             if code(response) not in _MOVED | _NOT_YET or late:
                 return response
