@@ -221,10 +221,8 @@ class Transport:
         request = WireRequest("DescribeGroups", 4, 5, fields)
 
         async def describe() -> GroupDescription:
-            deadline = self._deadline(timeout_ms)
-            response = await self._ask(
-                group, request, deadline, lambda answer: answer.groups[0].error_code
-            )
+            until = self._deadline(timeout_ms)
+            response = await self._ask(group, request, until, lambda a: a.groups[0].error_code)
             return decode_group(response.groups[0])
 
         return self._start(describe)

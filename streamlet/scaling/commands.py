@@ -149,5 +149,5 @@ def _patience(cluster: ApplicationInspector, ways: CommandPrompts) -> OutagePati
 
 
 def _limit_ms(timeout_ms: float | None) -> float:
-    """How long an outage may last before an instance is marked."""
+    """Time limit of an outage before an instance is marked."""
     return UNMARKED_LIMIT_MS if timeout_ms is None else min(timeout_ms, UNMARKED_LIMIT_MS)
