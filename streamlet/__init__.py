@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from streamlet.consumer import Consumer
     from streamlet.dsl.aggregates import count, max_, min_, sum_
     from streamlet.dsl.branched import BranchedKStream
-    from streamlet.dsl.cogrouped import CogroupedKStream
     from streamlet.dsl.expressions import col, key, lit, value
     from streamlet.dsl.grouped import KGroupedStream
     from streamlet.dsl.materialized import Materialized
@@ -31,14 +30,24 @@ if TYPE_CHECKING:
     from streamlet.dsl.record_context import RecordContext, with_context
     from streamlet.dsl.stream import KStream
     from streamlet.dsl.table import KTable
+    from streamlet.dsl.windowed import WindowedKStream
+    from streamlet.dsl.windows import hopping, session, sliding, tumbling, unlimited
     from streamlet.errors import StreamletError
     from streamlet.runtime.listeners import StateRestoreListener
-    from streamlet.serdes import Serde, avro, json, serde
+    from streamlet.serdes import (
+        Serde,
+        Windowed,
+        avro,
+        json,
+        serde,
+        session_windowed,
+        time_windowed,
+        windowed_json,
+    )
 
 __all__ = [
     "App",
     "BranchedKStream",
-    "CogroupedKStream",
     "Consumer",
     "KGroupedStream",
     "KStream",
@@ -48,9 +57,12 @@ __all__ = [
     "Serde",
     "StateRestoreListener",
     "StreamletError",
+    "Windowed",
+    "WindowedKStream",
     "avro",
     "col",
     "count",
+    "hopping",
     "json",
     "key",
     "lit",
@@ -58,9 +70,16 @@ __all__ = [
     "max_",
     "min_",
     "serde",
+    "session",
+    "session_windowed",
+    "sliding",
     "spark",
     "sum_",
+    "time_windowed",
+    "tumbling",
+    "unlimited",
     "value",
+    "windowed_json",
     "with_context",
     "with_partition_time",
 ]
@@ -68,7 +87,6 @@ __all__ = [
 _HOMES = {
     "App": "streamlet.app",
     "BranchedKStream": "streamlet.dsl.branched",
-    "CogroupedKStream": "streamlet.dsl.cogrouped",
     "Consumer": "streamlet.consumer",
     "KGroupedStream": "streamlet.dsl.grouped",
     "KStream": "streamlet.dsl.stream",
@@ -78,9 +96,12 @@ _HOMES = {
     "Serde": "streamlet.serdes",
     "StateRestoreListener": "streamlet.runtime.listeners",
     "StreamletError": "streamlet.errors",
+    "Windowed": "streamlet.serdes",
+    "WindowedKStream": "streamlet.dsl.windowed",
     "avro": "streamlet.serdes",
     "col": "streamlet.dsl.expressions",
     "count": "streamlet.dsl.aggregates",
+    "hopping": "streamlet.dsl.windows",
     "json": "streamlet.serdes",
     "key": "streamlet.dsl.expressions",
     "lit": "streamlet.dsl.expressions",
@@ -88,8 +109,15 @@ _HOMES = {
     "max_": "streamlet.dsl.aggregates",
     "min_": "streamlet.dsl.aggregates",
     "serde": "streamlet.serdes",
+    "session": "streamlet.dsl.windows",
+    "session_windowed": "streamlet.serdes",
+    "sliding": "streamlet.dsl.windows",
     "sum_": "streamlet.dsl.aggregates",
+    "time_windowed": "streamlet.serdes",
+    "tumbling": "streamlet.dsl.windows",
+    "unlimited": "streamlet.dsl.windows",
     "value": "streamlet.dsl.expressions",
+    "windowed_json": "streamlet.serdes",
     "with_context": "streamlet.dsl.record_context",
     "with_partition_time": "streamlet.dsl.partition_time",
 }

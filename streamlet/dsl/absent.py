@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 
 _WINDOWS = (
-    "windows are not in streamlet yet; compute a window's start from a time in the value and group "
-    "by the pair: group_by(lambda k, v: (k, start_of(v)), key=tuple[str, int])"
+    "call group_by_key().windowed_by(windows), with streamlet.tumbling(), hopping(), sliding() or "
+    "session()"
 )
 _PROCESSORS = (
     "processors are not in streamlet yet; map_values() and flat_map() work without state, "
@@ -129,12 +129,9 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         **_each(_STREAM_FIRST, "foreach", "merge", "repartition", "group_by_key", "print"),
         **_each(_QUERIES, "get", "keys", "values", "items"),
     },
-    "CogroupedKStream": {
-        "windowed_by": "windows of cogrouped streams are not in streamlet yet; give the streams "
-        "one value type with map_values(), then merge(), group and window them",
-    },
     "KGroupedStream": {
-        **_TIME_WINDOWS,
+        "cogroup": "it is not in streamlet yet; give the streams one value type with "
+        "map_values(), then merge(), group and aggregate() them",
         **_each(
             "call aggregate() with streamlet.sum_(), min_() or max_(), as in "
             "aggregate(streamlet.sum_(streamlet.value()))",
@@ -142,6 +139,9 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
             "min",
             "max",
         ),
+    },
+    "WindowedKStream": {
+        "suppress": "call count(), reduce() or aggregate() first, which makes a table",
     },
 }
 

@@ -109,6 +109,24 @@ def _one(wanted: Aggregation, key_type: Any, value_type: Any) -> tuple[Any, Aggr
     return None, better
 
 
+def merging(wanted: Aggregations) -> Callable[[Any, Any, Any], Any]:
+    """``(key, result, result) -> result``: what the records of both would have given."""
+    if isinstance(wanted, Aggregation):
+        kind = wanted.kind
+        if kind in ("count", "sum"):
+            return lambda _key, one, other: one + other
+        better = min if kind == "min" else max
+
+        def best(_key: Any, one: Any, other: Any) -> Any:
+            return better((v for v in (one, other) if v is not None), default=None)
+
+        return best
+    parts = {name: merging(one) for name, one in wanted.items()}
+    return lambda key, one, other: {
+        name: merge(key, one[name], other[name]) for name, merge in parts.items()
+    }
+
+
 def is_aggregations(given: object) -> bool:
     """True if ``aggregate`` was given these and not an initializer."""
     return isinstance(given, Aggregation) or (

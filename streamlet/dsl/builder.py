@@ -16,13 +16,15 @@ from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
 from streamlet.topology.graph import Graph
-from streamlet.topology.names import (
-    REPARTITION_SUFFIX,
-    check_topic_name,
-    is_numbered,
-    repartition_name,
+from streamlet.topology.names import REPARTITION_SUFFIX, is_numbered, repartition_name
+from streamlet.topology.nodes import (
+    InternalTopic,
+    ProcessorNode,
+    SinkNode,
+    SourceNode,
+    StoreSpec,
+    WindowSpec,
 )
-from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
 from streamlet.topology.operator import Operator, TaskContext
 
 #: Makes an operator for one task, given its context.
@@ -128,19 +130,13 @@ class Builder:
     def sink(
         self,
         parent: str,
-        topic: str | Make,
+        topic: str,
         key: Serde[Any],
         value: Serde[Any],
         partitioner: Callable[[Any, Any, int], int] | None = None,
     ) -> None:
-        """Write a topic, or the topics that an operator chooses for each record."""
+        """Write a topic."""
         name = self.graph.new_name("KSTREAM-SINK-")
-        if not isinstance(topic, str):
-            chooser = f"{name}-topic"
-            self.named_processor(chooser, (parent,), topic)
-            parent, topic = chooser, ""
-        else:
-            check_topic_name(topic, "a topic that is written")
         self.graph.add_sink(SinkNode(name, (parent,), topic, key, value, partitioner))
 
     def repartition(self, parent: str, how: Repartition) -> str:
@@ -178,6 +174,7 @@ class Builder:
         key: Serde[Any],
         value: Serde[Any],
         source_topic: str | None = None,
+        window: WindowSpec | None = None,
     ) -> StoreSpec:
         """Add a store under the given name or a made-up one."""
         how = Materialized.of(given)
@@ -185,6 +182,8 @@ class Builder:
             raise TopologyError(
                 f"table({source_topic!r}): its topic is its changelog, so it is always logged"
             )
+        if window is None and how.retention is not None:
+            raise TopologyError(f"store {how.name}: only a store of windows has a retention")
         name = how.name if how.name is not None else self.graph.new_name(f"{prefix}STATE-STORE-")
         spec = StoreSpec(
             name,
@@ -194,6 +193,7 @@ class Builder:
             logged=how.logged,
             named=how.name is not None,
             source_topic=source_topic,
+            window=window,
         )
         self.graph.add_store(spec)
         return spec

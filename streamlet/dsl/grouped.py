@@ -9,13 +9,14 @@ from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations
 from streamlet.dsl.aggregations import Aggregate, Count, HotStore, Reduce
 from streamlet.dsl.builder import Builder, Repartition
-from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN, result_type
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.table import KTable, TableNode
 from streamlet.dsl.uses import TableUse
+from streamlet.dsl.windowed import WindowedKStream
+from streamlet.dsl.windows import Windows
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 from streamlet.topology.nodes import StoreSpec
@@ -160,17 +161,16 @@ class KGroupedStream(Generic[K, V]):
 
         return self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, fold)
 
-    def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]:
-        """The first of several streams that are folded into one table.
+    def windowed_by(self, windows: Windows) -> WindowedKStream[K, V]:
+        """The same records in windows: ``tumbling``, ``hopping``, ``sliding``, ``session``.
 
-        Their records go to the aggregator of their stream, ``(key, value, aggregate) ->
-        aggregate``. ``cogroup`` of the result adds another stream, its ``aggregate`` ends it.
+        Its folds make a row for each key and window; the keys of their tables are ``Windowed``.
 
-        - Nulls: records without a key or a value are left out and counted as dropped.
+        - Nulls: a record without a key is left out and counted as dropped; sliding windows do the
+          same with one without a value.
         - Key, timestamp, headers: kept.
         """
-        check_takes("cogroup()", aggregator, "key", "value", "aggregate")
-        return CogroupedKStream(((self, aggregator),))
+        return WindowedKStream(self, windows)
 
     def _folded(
         self, call: str, prefix: str, store: StoreLike, value: Kind, fold: Fold

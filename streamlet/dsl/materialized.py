@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TypeAlias
 
 import attrs
@@ -14,11 +15,15 @@ class Materialized:
     Without a name one is made up, which moves when the topology changes above it. ``persistent``
     False keeps it in memory only: a restart reads the whole changelog. ``logged`` False keeps no
     changelog: what it held is gone with its host.
+
+    ``retention`` is for windows: how long the store shows them, counted back from the latest one;
+    at least as long as they take late records, which is the default.
     """
 
     name: str | None = None
     persistent: bool = True
     logged: bool = True
+    retention: str | timedelta | int | None = None
 
     @classmethod
     def of(cls, given: StoreLike) -> Materialized:

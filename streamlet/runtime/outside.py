@@ -10,6 +10,7 @@ from streamlet.runtime.commit import CommitGroup
 from streamlet.runtime.metrics.measure import MembershipStatus
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.restore_job import RestoreProgress
+from streamlet.runtime.task import TaskCounters
 from streamlet.runtime.task_manager import TaskManagerGroup
 from streamlet.types import TaskId
 
@@ -56,5 +57,13 @@ class WorkerCounters:
 
     records: int = 0
     dropped: int = 0  # by rule: null keys, negative timestamps
+    late: int = 0  # out of closed windows, once for each window
     skipped: int = 0  # by error policy, dead letters included
     dead_lettered: int = 0
+
+    def add(self, of_task: TaskCounters) -> None:
+        """Add what a task counted that is about to be closed; its records were counted before."""
+        self.dropped += of_task.dropped
+        self.late += of_task.late
+        self.skipped += of_task.skipped
+        self.dead_lettered += of_task.dead_lettered

@@ -415,9 +415,7 @@ class StreamThread:
         self._commit.forget(active)
         if active.processor is not None:
             counted = active.processor.counters
-            self.counters.dropped += counted.dropped
-            self.counters.skipped += counted.skipped
-            self.counters.dead_lettered += counted.dead_lettered
+            self.counters.add(counted)
             self.meters.gone(active.task, counted.records)
 
     # Commits.
@@ -543,6 +541,7 @@ class StreamThread:
             mode=self._settings.stream_rebalancing_mode,
             polled=self.counters.records,
             dropped=self.counters.dropped + sum(one.dropped for one in live),
+            late=self.counters.late + sum(one.late for one in live),
             skipped=self.counters.skipped
             + self._sending.skipped
             + sum(one.skipped for one in live),

@@ -10,7 +10,6 @@ import attrs
 
 from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector, opened
 from streamlet.scaling.follow import ApplicationFollower, Check, no_check
-from streamlet.scaling.outages import UNMARKED_LIMIT_MS, OutagePatience
 from streamlet.scaling.plan import ScaleDownPlan
 from streamlet.scaling.progress import Progress
 from streamlet.scaling.replace import Replacement, ReplaceResult
@@ -52,8 +51,7 @@ def scale_down(
         application: which.
         wanted: who.
         ways: how to ask and to tell.
-        wait: until all have left. A broker that is away meanwhile is waited for; before anything
-            is marked for the time limit of ``wanted``, or a minute.
+        wait: until all have left.
         dry_run: only plan.
 
     Raises:
@@ -63,15 +61,13 @@ def scale_down(
     wanted.check()
     with opened(application, ways.stopped) as cluster:
         command = ScaleDown(cluster, wanted)
-        patience = _patience(cluster, ways)
-        limit_ms = _limit_ms(wanted.timeout_ms) if wait and not dry_run else 0
-        plan = patience.until_done(command.plan, limit_ms)
+        plan = command.plan()
         if not plan.leaving:
             return ScaleDownResult.of(plan, done=True)
         if dry_run or not ways.ask(plan):
             return ScaleDownResult.of(plan, done=False)
-        plan = patience.until_done(lambda: command.mark(plan), limit_ms)
-        done = wait and _follow(cluster, plan, ways, wanted.timeout_ms)
+        plan = command.mark(plan)
+        done = wait and _follow(cluster, plan, ways)
         return ScaleDownResult.of(plan, done=done)
 
 
@@ -91,8 +87,7 @@ def cancel_scale_down(
     """
     ways = ways or CommandPrompts()
     with opened(application, ways.stopped) as cluster:
-        limit_ms = UNMARKED_LIMIT_MS if wait else 0
-        result, back = _patience(cluster, ways).until_done(lambda: cancel(cluster, names), limit_ms)
+        result, back = cancel(cluster, names)
         if back and wait:
             done = ApplicationFollower(cluster, ways.note).until_calm(back)
             result = attrs.evolve(result, done=done)
@@ -112,42 +107,23 @@ def replace(
     with opened(application, ways.stopped) as cluster:
         wanted.await_new(cluster, ways.note)
         command = ScaleDown(cluster, wanted.scale_down)
-        patience, limit_ms = _patience(cluster, ways), _limit_ms(wanted.timeout_ms)
-        plan = patience.until_done(command.plan, limit_ms)
+        plan = command.plan()
         if not ways.ask(plan):
             return ReplaceResult.of(wanted, plan, done=False)
-        plan = patience.until_done(lambda: command.mark(plan), limit_ms)
-        check = wanted.succession(cluster, ways.note).look
+        plan = command.mark(plan)
         try:
-            left = _follow(cluster, plan, ways, wanted.timeout_ms, check)
-        except SuccessorLostError as error:
-            lost = error
-            return patience.until_done(
-                lambda: wanted.given_up(cluster, plan, lost), wanted.timeout_ms
-            )
+            left = _follow(cluster, plan, ways, wanted.succession(cluster, ways.note).look)
+        except SuccessorLostError as lost:
+            return wanted.given_up(cluster, plan, lost)
         if not left:
             return ReplaceResult.of(wanted, plan, done=False)
-        follower = ApplicationFollower(cluster, ways.note)
-        return patience.until_done(
-            lambda: wanted.checked(cluster, plan, follower), wanted.timeout_ms
-        )
+        return wanted.checked(cluster, plan, ApplicationFollower(cluster, ways.note))
 
 
 def _follow(
     cluster: ApplicationInspector,
     plan: ScaleDownPlan,
     ways: CommandPrompts,
-    limit_ms: float | None,
     check: Check = no_check,
 ) -> bool:
-    follower = ApplicationFollower(cluster, ways.note, check, limit_ms)
-    return follower.until_left(plan, ways.watcher)
-
-
-def _patience(cluster: ApplicationInspector, ways: CommandPrompts) -> OutagePatience:
-    return OutagePatience(ways.note, cluster.clock, cluster.stopped)
-
-
-def _limit_ms(timeout_ms: float | None) -> float:
-    """Time limit of an outage before an instance is marked."""
-    return UNMARKED_LIMIT_MS if timeout_ms is None else min(timeout_ms, UNMARKED_LIMIT_MS)
+    return ApplicationFollower(cluster, ways.note, check).until_left(plan, ways.watcher)

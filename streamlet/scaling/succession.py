@@ -25,11 +25,6 @@ class SuccessorLostError(TimedOutError):
         super().__init__(reason)
         self.there = there
 
-    @property
-    def passing(self) -> bool:
-        """False: the instance was waited for already."""
-        return False
-
 
 @attrs.define
 class Succession:

@@ -14,11 +14,16 @@ import attrs
 
 @attrs.frozen(eq=False)
 class Columns:
-    """Entries of one store in columns of equal length; a value of None deletes its key."""
+    """Entries of one store in columns of equal length; a value of None deletes its key.
+
+    ``expired`` is a range of keys, from the first (inclusive) to the second, that is deleted after
+    the entries were put. It goes to the medium only, never to the changelog.
+    """
 
     store: str
     keys: list[bytes]
     values: list[bytes | None]
+    expired: tuple[bytes, bytes] | None = None
 
 
 class Backing(Protocol):

@@ -49,6 +49,14 @@ class MemoryBacking:
                 fresh[key] = None
             entries[key] = value
 
+    def delete_range(self, low: bytes, high: bytes) -> None:
+        """Delete from ``low`` (inclusive) to ``high`` (exclusive)."""
+        keys = self._in_order()
+        start, stop = bisect_left(keys, low), bisect_left(keys, high)
+        for key in keys[start:stop]:
+            self._entries.pop(key, None)
+        del keys[start:stop]
+
     def _in_order(self) -> list[bytes]:
         if self._fresh or len(self._sorted) > 2 * len(self._entries):
             # A key deleted and put again is in both. Two sorted runs sort in about one pass.
@@ -80,6 +88,8 @@ class MemoryEngine:
         """Take entries and meta."""
         for part in columns:
             self._stores[part.store].update(part.keys, part.values)
+            if part.expired is not None:
+                self._stores[part.store].delete_range(*part.expired)
         self._meta = meta
 
     def bulk(self, columns: Columns) -> None:

@@ -215,10 +215,9 @@ class RocksEngine:
         for part in columns:
             batch.set_default_column_family(self._handles[part.store])
             for key, value in zip(part.keys, part.values, strict=True):
-                if value is None:
-                    delete(key)
-                else:
-                    put(key, value)
+                delete(key) if value is None else put(key, value)
+            if part.expired is not None:  # which goes to no default family but RocksDB's own
+                batch.delete_range(*part.expired, self._handles[part.store])
         batch.put(_META_KEY, meta, self._meta_handle)
         batch.put(_MANIFEST_KEY, self._manifest_now(), self._meta_handle)
         batch.set_default_column_family(None)

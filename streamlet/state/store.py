@@ -202,6 +202,10 @@ class CachedStore:
 
     # What the task's state does with it.
 
+    def has_changes(self) -> bool:
+        """True if a drain would return anything."""
+        return bool(self.dirty)
+
     def drain(self, again: Iterable[bytes] = ()) -> Columns:
         """Encode the dirty entries, and the present values of the keys in ``again``.
 
@@ -257,6 +261,10 @@ class CachedStore:
         self.cache.clear()
         self._times.clear()
 
+    def with_expired(self, columns: Columns) -> Columns:
+        """Entries from the changelog with the range of rows that expire with them."""
+        return columns
+
     def cache_bytes(self) -> int:
         """Estimate of what the cache takes in memory."""
         self._measure()
@@ -267,10 +275,13 @@ class CachedStore:
         self._measure()
         return int((len(self.dirty) + len(self._pinned)) * self._entry_bytes)
 
-    def evict(self, limit_bytes: int, recent: Iterable[Any] = ()) -> None:
-        """Drop clean entries until the cache is below the limit: oldest first, ``recent`` last."""
+    def evict(self, limit_bytes: int, recent: Iterable[Any] = ()) -> list[Any]:
+        """Drop clean entries until the cache is below the limit: oldest first, ``recent`` last.
+
+        The cache keys of the dropped entries are returned.
+        """
         if self.cache_bytes() <= limit_bytes:
-            return
+            return []
         count = len(self.cache) - int(limit_bytes * _KEPT_AFTER_EVICTION / self._entry_bytes)
         cache, dirty, pinned = self.cache, self.dirty, self._pinned
         spared = set(recent)
@@ -282,6 +293,7 @@ class CachedStore:
         for ckey in victims:
             del cache[ckey]
             self._times.pop(ckey, None)
+        return victims
 
     def check_invariants(self) -> None:
         """Assert what must hold between two calls; for tests."""

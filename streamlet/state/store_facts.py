@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from streamlet.serdes import Serde
+from streamlet.state.window_rows import WindowLayout
 
 
 class StoreFacts(Protocol):
@@ -28,6 +29,11 @@ class StoreFacts(Protocol):
     @property
     def persistent(self) -> bool:
         """True if it is kept on disk."""
+        ...
+
+    @property
+    def window(self) -> WindowLayout | None:
+        """The layout of a window store's rows; None: it is a key-value store."""
         ...
 
     @property

@@ -30,6 +30,7 @@ from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.rows import NO_TIME, latest_of
 from streamlet.state.store import CachedStore
 from streamlet.state.store_facts import StoreFacts
+from streamlet.state.store_kinds import store_of
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -96,10 +97,8 @@ class TaskState:
         if folder is not None and len(memory) < len(specs):
             self._disk = self._opened(folder, [s.name for s in specs if s.persistent])
         for spec in specs:
-            backing = self._backing(spec.name)
-            store = CachedStore(spec.name, spec.key, spec.value, backing)
+            store = self.stores[spec.name] = store_of(spec, self._backing(spec.name))
             store.latest = self._latest.get(spec.name, NO_TIME)
-            self.stores[spec.name] = store
 
     @classmethod
     def open(
@@ -234,7 +233,7 @@ class TaskState:
 
     def has_dirty(self) -> bool:
         """True if a drain would return anything."""
-        return any(store.dirty for store in self.stores.values()) or any(self.again.values())
+        return any(self.again.values()) or any(s.has_changes() for s in self.stores.values())
 
     # Restoring.
 
@@ -265,6 +264,7 @@ class TaskState:
         store = self.stores[columns.store]
         assert not store.dirty, f"{columns.store}: restored while in use"
         store.forget()
+        columns = store.with_expired(columns)
         store.latest = max(store.latest, latest_of(columns.values))
         self.positions = {**self.positions, partition: position}
         self.epochs = {**self.epochs, partition: max(epoch, self.epochs.get(partition, 0))}
@@ -276,7 +276,7 @@ class TaskState:
         engine = self._engine(columns.store)
         if len(columns.keys) >= engine.bulk_records:
             engine.bulk(columns)
-            self._write([])
+            self._write([attrs.evolve(columns, keys=[], values=[])])
         else:
             self._write([columns])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from streamlet.topology.edges import edges_of
 from streamlet.topology.graph import Topology
-from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode, StoreSpec
 from streamlet.topology.subtopologies import Node, Subtopology, serde_name
 
 
@@ -75,8 +75,7 @@ def _node_text(topology: Topology, part: Subtopology, node: Node, order: Any) ->
         stores = ", ".join(sorted(node.stores))
         head = f"Processor: {node.name} (stores: [{stores}])"
         return f"{head}\n      --> {after}\n      <-- {before}"
-    topic = "one for each record" if node.by_record else _shown(topology, node.topic)
-    return f"Sink: {node.name} (topic: {topic})\n      <-- {before}"
+    return f"Sink: {node.name} (topic: {_shown(topology, node.topic)})\n      <-- {before}"
 
 
 def _ways_down(part: Subtopology) -> dict[str, int]:
@@ -122,7 +121,7 @@ def _part_json(topology: Topology, part: Subtopology) -> dict[str, Any]:
         "sinks": [
             {
                 "name": sink.name,
-                "topic": None if sink.by_record else sink.topic,
+                "topic": sink.topic,
                 "key": serde_name(sink.key),
                 "value": serde_name(sink.value),
                 "predecessors": list(sink.parents),
@@ -136,10 +135,23 @@ def _part_json(topology: Topology, part: Subtopology) -> dict[str, Any]:
                 "value": serde_name(spec.value),
                 "persistent": spec.persistent,
                 "changelog": part.changelog_topic(spec.name),
+                **_window(spec),
             }
             for spec in part.stores
         ],
         "repartition_topics": [topic.name for topic in part.repartitions],
+    }
+
+
+def _window(spec: StoreSpec) -> dict[str, Any]:
+    """The entries that only a store of windows has."""
+    window = spec.window
+    if window is None:
+        return {}
+    return {
+        "windows": window.text,
+        "grace_ms": window.grace_ms,
+        "retention_ms": window.retention_ms,
     }
 
 
@@ -152,8 +164,7 @@ def _links(part: Subtopology) -> list[str]:
     for node in part.processors:
         links += [f"    {_id(node.name)} -.- {_id('store', store)}" for store in node.stores]
     for sink in part.sinks:
-        if not sink.by_record:
-            links.append(f"    {_id(sink.name)} --> {_id('topic', sink.topic)}")
+        links.append(f"    {_id(sink.name)} --> {_id('topic', sink.topic)}")
     return links
 
 

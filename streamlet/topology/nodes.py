@@ -15,11 +15,27 @@ from streamlet.topology.operator import OperatorFactory
 
 
 @attrs.frozen(eq=False)
+class WindowSpec:
+    """The windows of a store: a ``state.window_rows.WindowLayout``.
+
+    ``text`` describes them for people, and ``grace_ms`` is for them too.
+    """
+
+    key: Any
+    text: str
+    retention_ms: int | None
+    size_ms: int | None
+    grace_ms: int
+    bucket_ms: int = 0
+
+
+@attrs.frozen(eq=False)
 class StoreSpec:
     """A state store: its name, how it is encoded, whether it is kept on disk and in a topic.
 
     ``named`` is False when the name was made up from the node's number, and so moves with it.
     ``source_topic`` is set for a table read straight from a topic that is its own changelog.
+    ``window`` makes it a window store, whose rows the serdes ``key`` and ``value`` are of.
     """
 
     name: str
@@ -29,6 +45,7 @@ class StoreSpec:
     logged: bool = True
     named: bool = True
     source_topic: str | None = None
+    window: WindowSpec | None = None
 
 
 @attrs.frozen(eq=False)
@@ -62,7 +79,7 @@ class ProcessorNode:
 
 @attrs.frozen(eq=False)
 class SinkNode:
-    """Writes a topic; without one (""), each record to the topic that the node above has chosen.
+    """Writes a topic.
 
     ``partitioner`` is ``(key, value, partitions) -> partition``, None for murmur2.
     """
@@ -73,11 +90,6 @@ class SinkNode:
     key: Any
     value: Any
     partitioner: Callable[[Any, Any, int], int] | None = None
-
-    @property
-    def by_record(self) -> bool:
-        """True if each record has a topic of its own, in the column ``olds`` of its batch."""
-        return not self.topic
 
 
 @attrs.frozen

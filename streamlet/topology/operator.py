@@ -56,6 +56,10 @@ class TaskContext(Protocol):
         """Count records an operator leaves out by rule (a null key in an aggregation)."""
         ...
 
+    def late(self, operator: str, count: int) -> None:
+        """Count records an operator leaves out of a window that is closed, once per window."""
+        ...
+
 
 class Operator(Protocol):
     """One step on batches."""

@@ -45,8 +45,8 @@ class Subtopology:
 
     @property
     def output_topics(self) -> tuple[str, ...]:
-        """Topics the sinks write, each once, in order; not those chosen for each record."""
-        return tuple(dict.fromkeys(sink.topic for sink in self.sinks if not sink.by_record))
+        """Topics the sinks write, each once, in order."""
+        return tuple(dict.fromkeys(sink.topic for sink in self.sinks))
 
     @property
     def stateful(self) -> bool:
@@ -203,7 +203,13 @@ def _canonical(part: Subtopology) -> dict[str, Any]:
                 spec.persistent,
                 spec.logged,
                 spec.source_topic,
+                *_window(spec),
             ]
             for spec in part.stores
         ],
     }
+
+
+def _window(spec: StoreSpec) -> list[Any]:
+    window = spec.window
+    return [] if window is None else [window.text, window.grace_ms, window.retention_ms]

@@ -27,7 +27,7 @@ def replay_run(run: Mapping[str, Any], build: Build) -> dict[str, Any]:
         try:
             for number, step in enumerate(run["steps"]):
                 _do(driver, step)
-                outputs += _outputs(driver, number)
+                outputs += _outputs(app, driver, number)
         except StreamletError as error:
             return {**result, "error": f"{type(error).__name__}: {error}"}
         return {**result, "stores": _stores(app, driver)}
@@ -42,13 +42,15 @@ def _do(driver: TopologyTestDriver, step: Mapping[str, Any]) -> None:
     driver.pipe_input(*record, headers=headers or None)
 
 
-def _outputs(driver: TopologyTestDriver, step: int) -> list[dict[str, Any]]:
+def _outputs(app: sl.App, driver: TopologyTestDriver, step: int) -> list[dict[str, Any]]:
+    topology = app.topology()
+    topics = {topic for part in topology.subtopologies for topic in part.output_topics}
     outputs = []
-    for topic in driver.produced_topic_names():
+    for topic in sorted(topics - set(topology.repartition_topics)):
         for record in driver.read_output(topic):
             output: dict[str, Any] = {
                 "topic": topic,
-                "key": record.key,
+                "key": _plain(record.key),
                 "value": record.value,
                 "timestamp": record.timestamp,
             }
@@ -68,6 +70,11 @@ def _entries(store: Any) -> list[dict[str, Any]]:
     time_of = getattr(store, "timestamp", lambda key: None)
     entries = [(key, value, time_of(key)) for key, value in store.range()]
     return [
-        {"key": key, "value": value, **({} if time is None else {"timestamp": time})}
+        {"key": _plain(key), "value": value, **({} if time is None else {"timestamp": time})}
         for key, value, time in entries
     ]
+
+
+def _plain(key: Any) -> Any:
+    """A windowed key as case files have it, any other one as it is."""
+    return key._asdict() if isinstance(key, sl.Windowed) else key

@@ -13,7 +13,7 @@ from types import ModuleType
 import attrs
 
 import streamlet as sl
-from tests.oracle import topologies
+from tests.oracle import topologies, window_topologies
 from tests.oracle.replay import Build
 
 
@@ -28,7 +28,7 @@ def of_modules(*modules: ModuleType) -> dict[str, Build]:
 
 
 #: Topology -> the function that adds it to an application.
-TOPOLOGIES: Mapping[str, Build] = of_modules(topologies)
+TOPOLOGIES: Mapping[str, Build] = of_modules(topologies, window_topologies)
 
 
 @attrs.frozen
@@ -52,27 +52,27 @@ def argument(kind: type, name: str, of: str) -> Need:
     return Need(f"`{of}=` of `{kind.__name__}.{name}`", is_there)
 
 
-WINDOWS = method(sl.KGroupedStream, "windowed_by")
+FINAL = argument(sl.WindowedKStream, "count", "emit")
 SUPPRESS = method(sl.KTable, "suppress")
 STREAM_STREAM = Need("join of two streams", lambda: hasattr(sl.KStream, "outer_join"))
 TABLE_TABLE = Need("join of two tables", lambda: hasattr(sl.KTable, "join"))
 GROUP_TABLE = method(sl.KTable, "group_by")
 GLOBAL_TABLE = method(sl.App, "global_table")
-COGROUP = method(sl.CogroupedKStream, "windowed_by")
+COGROUP = method(sl.KGroupedStream, "cogroup")
 PROCESS = method(sl.KStream, "process")
 TRANSFORM_VALUES = method(sl.KTable, "transform_values")
 VERSIONED = Need("versioned tables", lambda: hasattr(sl, "versioned"))
+BY_RECORD = Need(
+    "`to` with a topic for each record",
+    lambda: "Callable" in str(inspect.signature(sl.KStream.to).parameters["topic"].annotation),
+)
 
 _MISSING: Mapping[Need, str] = {
-    WINDOWS: """
-        tumbling-count tumbling-count-grace tumbling-reduce tumbling-aggregate-grace hopping-count
-        hopping-aggregate-grace sliding-count sliding-aggregate-grace session-count
-        session-count-grace session-aggregate-long-retention session-reduce-grace
-        session-aggregate-grace unlimited-window-count tumbling-count-rekeyed
-        window-to-stream-key-mapper tumbling-count-on-close
-        tumbling-count-on-close-default-retention sliding-count-on-close-default-retention
-        tumbling-aggregate-on-close-grace hopping-count-on-close-grace sliding-count-on-close-grace
-        session-count-on-close-grace tumbling-count-on-close-emit-interval timestamp-extractor
+    FINAL: """
+        tumbling-count-on-close tumbling-count-on-close-default-retention
+        sliding-count-on-close-default-retention tumbling-aggregate-on-close-grace
+        hopping-count-on-close-grace sliding-count-on-close-grace session-count-on-close-grace
+        tumbling-count-on-close-emit-interval
     """,
     SUPPRESS: """
         suppress-tumbling suppress-hopping suppress-session suppress-table-time-limit
@@ -100,12 +100,13 @@ _MISSING: Mapping[Need, str] = {
         stream-table-versioned-grace stream-table-versioned-grace-left
     """,
     GLOBAL_TABLE: "global-table-inner global-table-left",
-    COGROUP: "cogroup-tumbling cogroup-session",
+    COGROUP: "cogroup cogroup-tumbling cogroup-session",
     PROCESS: """
         processor-named-children fixed-key-processor processor-range-scan punctuate-stream-time
         punctuate-wall-clock punctuate-cancel ttl-by-punctuator dedupe-window-store
         versioned-get-as-of forward-timestamp
     """,
+    BY_RECORD: "to-topic-by-record",
     TRANSFORM_VALUES: "table-transform-values",
     argument(sl.KTable, "filter", "store"): "table-filter-materialized",
     argument(sl.KTable, "map_values", "store"): "table-map-values-materialized",
@@ -119,4 +120,6 @@ MISSING: Mapping[str, Need] = {
 #: Topology -> why its runs are not equal yet.
 DIFFERENT: Mapping[str, str] = {
     "stream-table-left": "`left_join` drops records without a key",
+    "table-filter-no-store": "a table always has a store, so that `filter` sends no tombstone for "
+    "a row that had not passed",
 }

@@ -59,6 +59,14 @@ grouped = flights.group_by(lambda k, f: f.carrier, key=str)
 assert_type(grouped, KGroupedStream[str, Flight])
 assert_type(flights.group_by_key(), KGroupedStream[str, Flight])
 assert_type(grouped.count(), KTable[str, int])
+windowed = grouped.windowed_by(sl.tumbling("5m", grace="30s"))
+assert_type(windowed, sl.WindowedKStream[str, Flight])
+assert_type(windowed.count(), KTable[sl.Windowed[str], int])
+assert_type(windowed.reduce(lambda one, two: two), KTable[sl.Windowed[str], Flight])
+assert_type(
+    windowed.aggregate(float, lambda k, v, total: total + v.delay),
+    KTable[sl.Windowed[str], float],
+)
 assert_type(grouped.reduce(lambda one, other: other), KTable[str, Flight])
 delays = grouped.aggregate(lambda: Delay(), lambda k, f, d: d.add(f), store="delays")
 assert_type(delays, KTable[str, Delay])

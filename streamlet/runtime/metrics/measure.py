@@ -61,7 +61,7 @@ class MeasuredMember:
         state: the worker's.
         mode: ``stream.rebalancing.mode``.
         polled: records polled.
-        dropped: by all tasks, closed ones included, as are ``skipped`` and ``dead_lettered``.
+        dropped: by all tasks, closed ones included, as are the three counts behind it.
         flush_ns: what commits waited for delivery.
         tasks: active tasks held.
         roles: role and stage of every task, copies included.
@@ -74,6 +74,7 @@ class MeasuredMember:
     mode: str
     polled: int
     dropped: int
+    late: int
     skipped: int
     dead_lettered: int
     flush_ns: int
@@ -163,6 +164,7 @@ def _thread(member: MeasuredMember, meters: Meters, now_ms: int) -> Iterator[Sam
     for outcome in OUTCOMES:
         yield _one(_T + "out_of_range_total", meters.out_of_range[outcome], outcome)
     yield _one(_T + "dropped_records_total", member.dropped)
+    yield _one(_T + "late_records_total", member.late)
     yield _one(_T + "skipped_records_total", member.skipped)
     yield _one(_T + "dead_lettered_records_total", member.dead_lettered)
 
@@ -208,6 +210,7 @@ def _task(active: ActiveTask, ends: EndOffsets) -> Iterator[Sample]:
     assert processor is not None
     yield _one(_K + "process_total", processor.counters.records, task)
     yield _one(_K + "dropped_records_total", processor.counters.dropped, task)
+    yield _one(_K + "late_records_total", processor.counters.late, task)
     yield _one(_K + "skipped_records_total", processor.counters.skipped, task)
     for kind, count in (processor.edges.dropped if processor.edges else {}).items():
         yield _one(_K + "repetitions_dropped_total", count, task, kind)

@@ -49,6 +49,8 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 _T = "streamlet_stream_thread_"
 _K = "streamlet_stream_task_"
 _C = "streamlet_consumer_coordinator_"
+_SKIPPED = "Records left out by the error policy, dead letters included"
+_LATE = "Records left out of closed windows, once for each window"
 
 
 def _latency(group: str, what: str, name: str) -> tuple[tuple[str, str], ...]:
@@ -221,11 +223,8 @@ _ALL = (
         MetricType.COUNTER,
         "Records left out by rule (no key, a negative time) by all tasks the member had",
     ),
-    Metric(
-        _T + "skipped_records_total",
-        MetricType.COUNTER,
-        "Records left out by the error policy, dead letters included",
-    ),
+    Metric(_T + "late_records_total", MetricType.COUNTER, _LATE),
+    Metric(_T + "skipped_records_total", MetricType.COUNTER, _SKIPPED),
     Metric(
         _T + "dead_lettered_records_total",
         MetricType.COUNTER,
@@ -329,6 +328,7 @@ _ALL = (
         ("task",),
         _total(_TASK, "dropped-records", _K + "dropped_records_total"),
     ),
+    Metric(_K + "late_records_total", MetricType.COUNTER, _LATE, ("task",)),
     Metric(
         _K + "skipped_records_total",
         MetricType.COUNTER,

@@ -11,10 +11,10 @@ from types import ModuleType
 import pytest
 
 from streamlet.dsl.branched import BranchedKStream
-from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable
+from streamlet.dsl.windowed import WindowedKStream
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "reference"
 PAGES = {path.name: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.md"))}
@@ -45,7 +45,7 @@ def test_all_code_on_the_pages_is_an_example() -> None:
 def test_every_operator_has_a_section_with_an_example() -> None:
     operators = {"streamlet.App.stream", "streamlet.App.table"} | {
         f"streamlet.{kind.__name__}.{name}"
-        for kind in (KStream, BranchedKStream, CogroupedKStream, KTable, KGroupedStream)
+        for kind in (KStream, BranchedKStream, KTable, KGroupedStream, WindowedKStream)
         for name, method in vars(kind).items()
         if inspect.isfunction(method) and not name.startswith("_")
     }

@@ -16,11 +16,13 @@ from streamlet.app import App, load_app
 from streamlet.config import Settings
 from streamlet.dsl.absent import ABSENT, snake_case
 from streamlet.dsl.branched import BranchedKStream
-from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.materialized import Materialized
 from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable
+from streamlet.dsl.windowed import WindowedKStream
+from streamlet.dsl.windows import tumbling
+from streamlet.serdes import Windowed
 from streamlet.testing.driver import TopologyTestDriver
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "coming-from.md").read_text("utf-8")
@@ -33,7 +35,7 @@ CLASSES = {
         BranchedKStream,
         KTable,
         KGroupedStream,
-        CogroupedKStream,
+        WindowedKStream,
         Materialized,
         TopologyTestDriver,
     )
@@ -49,7 +51,7 @@ def owners() -> dict[str, Any]:
         "KStream": stream,
         "KTable": grouped.count(),
         "KGroupedStream": grouped,
-        "CogroupedKStream": grouped.cogroup(lambda k, v, x: x),
+        "WindowedKStream": grouped.windowed_by(tumbling("1m")),
     }
 
 
@@ -81,7 +83,11 @@ def test_each_name_of_the_table_raises_its_sentence(kind: str) -> None:
         ("KStream", "groupByKey", "KStream has no groupByKey: its name is group_by_key"),
         ("KTable", "mapValues", "KTable has no mapValues: its name is map_values"),
         ("App", "setStateListener", "App has no setStateListener: its name is set_state_listener"),
-        ("KGroupedStream", "windowedBy", "KGroupedStream has no windowedBy: windows are not in"),
+        (
+            "KGroupedStream",
+            "windowedBy",
+            "KGroupedStream has no windowedBy: its name is windowed_by",
+        ),
         ("KTable", "outerJoin", "KTable has no outerJoin: joins of two tables are not in"),
         ("App", "GlobalTable", "App has no GlobalTable: global tables are not in streamlet yet"),
     ],
@@ -154,7 +160,14 @@ def test_each_operator_has_its_signature_on_the_page() -> None:
     named = set(re.findall(rf"`({'|'.join(CLASSES)})\.(\w+)\(", PAGE))
     public = {
         (one, name)
-        for one in CLASSES.keys() - {"App", "Materialized"}
+        for one in (
+            "KStream",
+            "BranchedKStream",
+            "KTable",
+            "KGroupedStream",
+            "TopologyTestDriver",
+            "WindowedKStream",
+        )
         for name, what in vars(CLASSES[one]).items()
         if not name.startswith("_") and inspect.isfunction(what)
     }
@@ -182,8 +195,12 @@ def test_the_window_of_the_page_counts_per_key_and_minute(
         clicks = [("ann", 60_000), ("ann", 119_999), ("ann", 120_000), ("bob", 60_001)]
         driver.pipe_inputs("clicks", [(user, make("page", at)) for user, at in clicks])
         counts = [(r.key, r.value) for r in driver.read_output("clicks-per-minute")]
-    ann, bob = ("ann", 60_000), ("bob", 60_000)
-    assert counts == [(ann, 1), (ann, 2), (("ann", 120_000), 1), (bob, 1)]
+    assert counts == [
+        (Windowed("ann", 60_000, 120_000), 1),
+        (Windowed("ann", 60_000, 120_000), 2),
+        (Windowed("ann", 120_000, 180_000), 1),
+        (Windowed("bob", 60_000, 120_000), 1),
+    ]
 
 
 def signature(function: Any) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import attrs
 
 from streamlet.serdes import Serde, serde
+from streamlet.state.window_rows import WindowLayout
 from streamlet.types import TopicPartition
 
 
@@ -18,6 +19,7 @@ class Spec:
     persistent: bool = True
     logged: bool = True
     source_topic: str | None = None
+    window: WindowLayout | None = None
 
 
 def changelog(store: str, partition: int = 0) -> TopicPartition:

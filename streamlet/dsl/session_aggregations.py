@@ -1,0 +1,114 @@
+"""The operator that folds a stream into a table of sessions.
+
+A record joins the sessions of its key that it touches, and merges them: their old rows are deleted,
+and the new one begins with the earliest of them. Rules and order are Kafka Streams'.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.aggregations import keyed
+from streamlet.dsl.uses import TableUse
+from streamlet.dsl.window_folds import BoundFolding
+from streamlet.dsl.window_updates import WindowUpdates
+from streamlet.dsl.windows import SessionWindows
+from streamlet.errors import StateError
+from streamlet.serdes.windowed import windowed_of
+from streamlet.state.bucket_store import BucketStore, Item
+from streamlet.topology.operator import TaskContext
+
+
+@attrs.frozen
+class SessionWindowed:
+    """A fold per key and session; every update goes out with a ``Windowed`` key.
+
+    Args:
+        name: of the node.
+        context: counts late records.
+        store: of the sessions.
+        windows: gap and grace.
+        folding: makes and merges the values.
+        use: what is noted of the table.
+    """
+
+    name: str
+    context: TaskContext
+    store: BucketStore
+    windows: SessionWindows
+    folding: BoundFolding
+    use: TableUse
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when a function fails, or a serde refuses a key or value."""
+        given, ckeys, error = keyed(self.store, batch)
+        updates = WindowUpdates()
+        failed, late = len(given), 0
+        now = self.store.progress
+        observed, highest = now.observed, now.highest
+        columns = zip(given.keys, ckeys, given.values, given.timestamps, strict=True)
+        try:
+            for index, (key, ckey, value, time) in enumerate(columns):
+                failed = index
+                observed = max(observed, time)
+                end = self._add(updates, index, key, ckey, value, time, observed, highest)
+                if end is None:
+                    late += 1
+                else:
+                    highest = max(highest, end)
+            failed = len(given)
+        except (StateError, KeyboardInterrupt):
+            raise
+        except BaseException as failure:  # an exit is an error like any other
+            error = failure
+        self.store.advance(observed, highest)
+        if late:
+            self.context.late(self.name, late)
+        done = updates.batch(given, self.use)
+        if error is not None:
+            raise OperatorFailed(failed, done) from error
+        return done
+
+    def _add(
+        self,
+        updates: WindowUpdates,
+        index: int,
+        key: Any,
+        ckey: Any,
+        value: Any,
+        time: int,
+        observed: int,
+        highest: int,
+    ) -> int | None:
+        """Add a record; the end of its session, or None if that is closed."""
+        gap, folding, store = self.windows.gap_ms, self.folding, self.store
+        found = self._touched(ckey, time - gap, time + gap, highest)
+        start = end = time
+        so_far = folding.of.first()
+        for item in found:
+            so_far = folding.merged(key, so_far, item[2])
+            start, end = min(start, item[1]), max(end, item[0])
+        if end < observed - self.windows.grace_ms - gap:
+            return None
+        new = folding.add_own(key, value, so_far)
+        if (start, end) != (time, time):
+            for one_end, one_start, old in found:
+                updates.add(index, windowed_of((key, one_start, one_end)), None, old, one_end)
+        send = folding.sent
+        sent = send(new) if send else new
+        updates.add(index, windowed_of((key, start, end)), sent, None, end)
+        store.replace(ckey, found, [(end, start, new)], end)
+        return end
+
+    def _touched(self, ckey: Any, low: int, high: int, highest: int) -> list[Item]:
+        """The sessions that end at ``low`` or later and begin at ``high`` or earlier, by their end.
+
+        One that the store shows no more, by the latest end it has, is not touched.
+        """
+        retention = self.store.layout.retention_ms
+        if retention is not None:
+            low = max(low, highest - retention + 1)
+        return [item for item in self.store.items(ckey, low, max(highest, low)) if item[1] <= high]

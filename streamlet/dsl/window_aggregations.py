@@ -1,0 +1,191 @@
+"""Operators that fold a stream into a table of tumbling, hopping or unlimited windows.
+
+A batch becomes columns of windows first: one entry for each window of each record that is not late.
+Then there is one look-up, one user function and one assignment per entry. Stream time is that of
+this aggregation, the highest time it has been given; the store keeps it with its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, compress, islice
+from operator import gt
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.aggregations import highest_times, keyed, note_times, rising
+from streamlet.dsl.columns import spread
+from streamlet.dsl.uses import TableUse
+from streamlet.dsl.window_folds import BoundFolding
+from streamlet.dsl.window_updates import taken
+from streamlet.dsl.windows import TimeWindows, UnlimitedWindows
+from streamlet.errors import StateError
+from streamlet.serdes.windowed import windowed_of
+from streamlet.state.window_store import WindowStore
+from streamlet.topology.operator import TaskContext
+
+
+@attrs.frozen
+class WindowEntries:
+    """The windows of a batch's records that are open when their record comes, in columns.
+
+    ``records`` is the index of each entry's record in the batch, ``late`` that of the record of
+    each window that was closed.
+    """
+
+    batch: Batch
+    ckeys: list[Any]
+    starts: list[int]
+    records: Sequence[int]
+    late: Sequence[int]
+
+
+@attrs.frozen
+class TimeWindowed:
+    """A fold per key and window; every update goes out with a ``Windowed`` key.
+
+    Args:
+        name: of the node.
+        context: counts late records.
+        store: of the windows.
+        windows: those of each record.
+        folding: makes the values.
+        use: what is noted of the table.
+    """
+
+    name: str
+    context: TaskContext
+    store: WindowStore
+    windows: TimeWindows | UnlimitedWindows
+    folding: BoundFolding
+    use: TableUse
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when a user function fails, or a serde refuses a key or value.
+
+        The windows of the failing record that came before the one that failed keep what they took,
+        as in Kafka Streams.
+        """
+        given, ckeys, error = keyed(self.store, batch)
+        entries = self._entries(given, ckeys)
+        pairs = list(zip(entries.starts, entries.ckeys, strict=True))
+        out, olds, failure = self._folded(entries.batch, pairs)
+        failed = len(given)
+        if failure is not None:
+            failed, error = entries.records[len(out)], failure
+        done = self._stored(entries, pairs, out, olds)
+        self._advance(given, entries, failed + (failure is not None), len(out))
+        if error is not None:
+            raise OperatorFailed(failed, done) from error
+        return done
+
+    # Windows.
+
+    def _entries(self, batch: Batch, ckeys: list[Any]) -> WindowEntries:
+        """The open windows of the records."""
+        times = batch.timestamps
+        starts, counts = self.windows.starts(times)
+        records: Sequence[int] = range(len(times))
+        if counts is not None:
+            records = spread(records, counts)
+            batch, ckeys = taken(batch, records), spread(ckeys, counts)
+        open_ = self._open(times, starts, records)
+        if open_ is None:
+            return WindowEntries(batch, ckeys, starts, records, ())
+        closed = [not one for one in open_]
+        return WindowEntries(
+            batch.select(open_),
+            list(compress(ckeys, open_)),
+            list(compress(starts, open_)),
+            list(compress(records, open_)),
+            list(compress(records, closed)),
+        )
+
+    def _open(
+        self, times: list[int], starts: list[int], records: Sequence[int]
+    ) -> list[bool] | None:
+        """Mask of the windows that are open when their record comes; None: all are."""
+        observed, grace = self.store.progress.observed, self.windows.grace_ms
+        if not starts:
+            return None
+        (first_end,) = self.windows.ends([min(starts)])
+        if first_end > max(observed, max(times)) - grace:
+            return None
+        # Each record is measured with the stream time as it is with this record.
+        highest = list(islice(accumulate(times, max, initial=observed), 1, None))
+        closing = [highest[record] - grace for record in records]
+        open_ = list(map(gt, self.windows.ends(starts), closing))
+        return None if all(open_) else open_
+
+    # Values.
+
+    def _folded(
+        self, batch: Batch, pairs: list[Any]
+    ) -> tuple[list[Any], list[Any], BaseException | None]:
+        """New values, which are in the cache, old values, and the failure that ended it."""
+        if self.folding.of.counts:
+            counts = self._counted(pairs)
+            return counts, [count - 1 or None for count in counts], None
+        cache, load = self.store.cache, self.store.load
+        folding = self.folding
+        first, step, check, copy = folding.of.first, folding.of.step, folding.check, folding.copy
+        get, send = cache.get, folding.sent
+        out: list[Any] = []
+        olds: list[Any] = []
+        try:
+            for key, pair, value in zip(batch.keys, pairs, batch.values, strict=True):
+                old = get(pair)
+                if old is None:
+                    old = load(pair)
+                mine = first() if old is None else copy(old) if copy else old
+                new = step(key, value, mine)
+                check(new)
+                if copy and new is value:
+                    new = copy(value)
+                sent = send(new) if send else new
+                cache[pair] = new
+                out.append(sent)
+                olds.append(old)
+        except (StateError, KeyboardInterrupt):
+            raise
+        except BaseException as failure:  # an exit is an error like any other
+            return out, olds, failure
+        return out, olds, None
+
+    def _counted(self, pairs: list[Any]) -> list[int]:
+        cache, load = self.store.cache, self.store.load
+        out: list[int] = []
+        append = out.append
+        for pair in pairs:
+            try:
+                count = cache[pair] + 1
+            except (KeyError, TypeError):  # not in the cache, or there as deleted
+                count = (load(pair) or 0) + 1
+            cache[pair] = count
+            append(count)
+        return out
+
+    def _stored(
+        self, entries: WindowEntries, pairs: list[Any], out: list[Any], olds: list[Any]
+    ) -> Batch:
+        """Mark what was written; the updates with their windows' keys and times."""
+        part, starts = entries.batch, entries.starts
+        if len(out) < len(pairs):
+            part, pairs, starts = part.slice(0, len(out)), pairs[: len(out)], starts[: len(out)]
+        times = part.timestamps
+        if not rising(times, self.store.latest):
+            times = highest_times(self.store, pairs, [old is not None for old in olds], times)
+        note_times(self.store, pairs, times)
+        keys = list(map(windowed_of, zip(part.keys, starts, self.windows.ends(starts))))  # noqa: B905 - alike
+        return part.with_keys(keys).with_values(out, olds if self.use.olds else None, times)
+
+    def _advance(self, batch: Batch, entries: WindowEntries, seen: int, stored: int) -> None:
+        """Raise stream time to that of the records seen, and count the late ones among them."""
+        if seen:
+            highest = max(entries.starts[:stored], default=-1)
+            self.store.advance(max(batch.timestamps[:seen]), highest)
+        late = sum(record < seen for record in entries.late)
+        if late:
+            self.context.late(self.name, late)

@@ -1,0 +1,216 @@
+"""``WindowedKStream``: grouped records that are folded window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+import attrs
+
+from streamlet.config.values import duration
+from streamlet.dsl.absent import no_operator
+from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations, merging
+from streamlet.dsl.functions import check_takes
+from streamlet.dsl.inference import UNKNOWN
+from streamlet.dsl.kinds import Kind
+from streamlet.dsl.materialized import Materialized, StoreLike
+from streamlet.dsl.session_aggregations import SessionWindowed
+from streamlet.dsl.sliding_aggregations import SlidingWindowed
+from streamlet.dsl.table import KTable, TableNode
+from streamlet.dsl.uses import TableUse
+from streamlet.dsl.window_aggregations import TimeWindowed
+from streamlet.dsl.window_folds import BoundFolding, Folding, counting, reducing
+from streamlet.dsl.windows import SessionWindows, SlidingWindows, Windows
+from streamlet.errors import TopologyError
+from streamlet.serdes import Serde, SerdeLike, Windowed
+from streamlet.state.bucket_store import bucket_rows
+from streamlet.state.window_rows import row_keys
+from streamlet.topology.nodes import StoreSpec, WindowSpec
+from streamlet.topology.operator import Operator, TaskContext
+
+if TYPE_CHECKING:
+    from streamlet.dsl.grouped import Initializer, KGroupedStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+
+
+class WindowedKStream(Generic[K, V]):
+    """Made by ``KGroupedStream.windowed_by``.
+
+    Records without a key are left out and counted as dropped; those that come for a window that is
+    closed are left out of that window and counted as late. ``store`` is the store's name, or a
+    ``Materialized``.
+    """
+
+    def __init__(self, grouped: KGroupedStream[K, V], windows: Windows) -> None:
+        self._grouped = grouped
+        self._windows = windows
+
+    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
+        __getattr__ = no_operator
+
+    def count(self, *, store: StoreLike = None) -> KTable[Windowed[K], int]:
+        """Number of records per key and window.
+
+        - Nulls: records without a key are left out and counted as dropped. Records without a value
+          count.
+        - Key: the record's with the window.
+        - Timestamp: the highest of the records in the window.
+        - Headers: those of the record that changed the row.
+        """
+        kind = Kind.given(int, "count()", "value")
+        return self._folded("count()", "KSTREAM-AGGREGATE-", store, kind, counting())
+
+    def reduce(
+        self, reducer: Callable[[V, V], V | None], *, store: StoreLike = None
+    ) -> KTable[Windowed[K], V]:
+        """``reducer(aggregate, value)`` per key and window, beginning with the first value.
+
+        The reducer may change and return the aggregate.
+
+        - Nulls: records without a key are left out and counted as dropped. The reducer gets a value
+          that is None, unless it is a window's first. A result None deletes the row.
+        - Key: the record's with the window.
+        - Timestamp: the highest of the records in the window.
+        - Headers: those of the record that changed the row.
+        """
+        check_takes("reduce()", reducer, "aggregate", "value")
+        self._grouped._show()
+        value = self._grouped._value
+        return self._folded("reduce()", "KSTREAM-REDUCE-", store, value, reducing(reducer))
+
+    @overload
+    def aggregate(
+        self,
+        initializer: Initializer[A],
+        aggregator: Callable[[K, V, A], A | None],
+        merger: Callable[[K, A, A], A] | None = None,
+        *,
+        value: SerdeLike[A] = None,
+        store: StoreLike = None,
+    ) -> KTable[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Aggregations,
+        *,
+        value: SerdeLike[Any] = None,
+        store: StoreLike = None,
+    ) -> KTable[Windowed[K], Any]: ...
+    def aggregate(
+        self,
+        initializer: Any,
+        aggregator: Any = None,
+        merger: Any = None,
+        *,
+        value: Any = None,
+        store: StoreLike = None,
+    ) -> KTable[Windowed[K], Any]:
+        """``aggregator(key, value, aggregate)`` per key and window.
+
+        As ``KGroupedStream.aggregate``. Sessions need a ``merger`` too, ``(key, aggregate,
+        aggregate) -> aggregate``, for records that join two of them. In place of all functions, an
+        aggregation of expressions: ``sum_(col("delay"))``, or a dict of them.
+
+        - Nulls: records without a key are left out and counted as dropped. The aggregator gets
+          values that are None. A result None deletes the row.
+        - Key: the record's with the window.
+        - Timestamp: the highest of the records in the window.
+        - Headers: those of the record that changed the row.
+        """
+        from streamlet.dsl.grouped import first_type
+
+        grouped, inferred = self._grouped, UNKNOWN
+        given = aggregator is None and is_aggregations(initializer)
+        if given:
+            of = grouped._key.of, grouped._value.of
+            merger = merging(initializer) if isinstance(self._windows, SessionWindows) else None
+            initializer, aggregator, inferred = functions(initializer, *of)
+        check_takes("aggregate()", initializer)
+        check_takes("aggregate()", aggregator, "key", "value", "aggregate")
+        grouped._show()
+        if value is None and not given:
+            inferred = first_type(initializer)
+        kind = Kind.of_result(value, inferred, "aggregate()", "value")
+        self._check_merger(merger)
+        folding = Folding(initializer, aggregator, merger)
+        return self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, folding)
+
+    def _check_merger(self, merger: Any) -> None:
+        sessions = isinstance(self._windows, SessionWindows)
+        if sessions and merger is None:
+            raise TopologyError(
+                "aggregate(): sessions merge, so it needs a merger as its third argument: "
+                "(key, aggregate, aggregate) -> aggregate"
+            )
+        if sessions:
+            check_takes("aggregate()", merger, "key", "aggregate", "aggregate")
+        elif merger is not None:
+            raise TopologyError("aggregate(): only sessions merge, so it takes no merger here")
+
+    def _folded(
+        self, call: str, prefix: str, store: StoreLike, value: Kind, folding: Folding
+    ) -> KTable[Windowed[K], Any]:
+        grouped, windows, use = self._grouped, self._windows, TableUse()
+        builder = grouped._builder
+        key = grouped._key.needed(call, "key", takes=False)
+        kept = value.needed(call, "value", takes=call == "aggregate()")
+        spec = builder.store(
+            store,
+            prefix,
+            attrs.evolve(row_keys(key), name=f"{windows.format} of {key.name}"),
+            bucket_rows(kept) if windows.bucket_ms else kept,
+            window=self._window(call, key, store),
+        )
+        name = builder.graph.new_name(prefix)
+        parent = grouped._partitioned(spec, counted=folding.counts)
+
+        def make(context: TaskContext) -> Operator:
+            bound = BoundFolding.bind(folding, kept, use)
+            return self._operator(name, context, spec, bound, use)
+
+        # As in Kafka Streams, these windows take no record without a value, and all others do.
+        skipped = "key value" if isinstance(windows, SlidingWindows) else "key"
+        builder.named_processor(name, (parent,), make, writes=spec.name, skip_nulls=skipped)
+        table = TableNode(builder, name, use, spec)
+        return KTable(table, Kind(windows.serde(key), Windowed), value)
+
+    def _operator(
+        self,
+        name: str,
+        context: TaskContext,
+        spec: StoreSpec,
+        folding: BoundFolding,
+        use: TableUse,
+    ) -> Operator:
+        windows, store = self._windows, context.store(spec.name)
+        if isinstance(windows, SessionWindows):
+            return SessionWindowed(name, context, store, windows, folding, use)
+        if isinstance(windows, SlidingWindows):
+            return SlidingWindowed(name, context, store, windows, folding, use)
+        return TimeWindowed(name, context, store, windows, folding, use)
+
+    def _window(self, call: str, key: Serde[Any], store: StoreLike) -> WindowSpec:
+        windows, wanted = self._windows, Materialized.of(store).retention
+        least, retention = windows.kept_ms, windows.kept_ms
+        if wanted is not None:
+            try:
+                retention = duration().parse(wanted)
+            except ValueError as error:
+                raise TopologyError(f"{call}: retention {wanted!r}: {error}") from error
+            if least is None or retention < least:
+                shortest = "for ever" if least is None else f"for {least} ms"
+                raise TopologyError(
+                    f"{call}: a retention of {retention} ms is too short: these windows take "
+                    f"records {shortest}"
+                )
+        return WindowSpec(
+            key,
+            windows.format,
+            retention,
+            windows.length_ms,
+            windows.grace_ms,
+            windows.bucket_ms,
+        )

@@ -1,0 +1,275 @@
+"""Kinds of windows: which windows a record falls into, and how long they take late records.
+
+A record is late for a window that closed: stream time, the highest timestamp that the aggregation
+has seen, is more than ``grace`` behind the window's end. Durations are text with a unit (``"100ms"
+"30s" "5m" "1h" "1d"``), a ``timedelta``, or milliseconds. Records before the epoch have no windows.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import chain, repeat
+from typing import Any, TypeAlias
+
+import attrs
+
+from streamlet.config.values import duration
+from streamlet.errors import TopologyError
+from streamlet.serdes import Serde, session_windowed, time_windowed
+from streamlet.serdes.windowed import NO_END
+
+#: What stands for a length of time.
+Duration: TypeAlias = str | timedelta | int
+
+
+@attrs.frozen
+class TimeWindows:
+    """Tumbling or hopping windows: one of ``size_ms`` begins at each multiple of ``advance_ms``."""
+
+    size_ms: int
+    advance_ms: int
+    grace_ms: int
+
+    @property
+    def kept_ms(self) -> int:
+        """The shortest time for which a store must keep windows, by their starts."""
+        return self.size_ms + self.grace_ms
+
+    @property
+    def length_ms(self) -> int | None:
+        """The difference between the start and the end of each; None: there is none."""
+        return self.size_ms
+
+    @property
+    def bucket_ms(self) -> int:
+        """0: each window is a row."""
+        return 0
+
+    @property
+    def format(self) -> str:
+        """The part that rows depend on: with another one a store's rows mean something else."""
+        if self.advance_ms == self.size_ms:
+            return f"tumbling {self.size_ms} ms"
+        return f"hopping {self.size_ms} ms by {self.advance_ms} ms"
+
+    def starts(self, times: list[int]) -> tuple[list[int], list[int] | None]:
+        """The starts of the windows of each record, ascending, and how many each record has.
+
+        None in place of the counts: each has one.
+        """
+        size, advance = self.size_ms, self.advance_ms
+        if size == advance:
+            return [time - time % size for time in times], None
+        behind = size - advance
+        runs = [
+            range(max(0, time - behind) // advance * advance, time + 1, advance) for time in times
+        ]
+        return list(chain.from_iterable(runs)), list(map(len, runs))
+
+    def ends(self, starts: list[int]) -> list[int]:
+        """The ends of windows, exclusive."""
+        size = self.size_ms
+        return [start + size for start in starts]
+
+    def serde(self, key: Serde[Any]) -> Serde[Any]:
+        """The serde of keys in these windows."""
+        return time_windowed(key, self.size_ms)
+
+
+@attrs.frozen
+class UnlimitedWindows:
+    """One window from ``start_ms`` on that never closes; earlier records are in none."""
+
+    start_ms: int
+    grace_ms: int = 0
+
+    @property
+    def kept_ms(self) -> int | None:
+        """None: the window is kept for ever."""
+        return None
+
+    @property
+    def length_ms(self) -> int | None:
+        """None: it has no end."""
+        return None
+
+    @property
+    def bucket_ms(self) -> int:
+        """0: it is a row for each key."""
+        return 0
+
+    @property
+    def format(self) -> str:
+        """The part that rows depend on."""
+        return f"unlimited from {self.start_ms}"
+
+    def starts(self, times: list[int]) -> tuple[list[int], list[int] | None]:
+        """The start for each record in the window, and 1 or 0 for each record."""
+        inside = [time >= self.start_ms for time in times]
+        count = sum(inside)
+        return [self.start_ms] * count, None if count == len(times) else list(map(int, inside))
+
+    def ends(self, starts: list[int]) -> list[int]:
+        """The end of all time, for each."""
+        return list(repeat(NO_END, len(starts)))
+
+    def serde(self, key: Serde[Any]) -> Serde[Any]:
+        """The serde of keys in this window."""
+        return time_windowed(key)
+
+
+@attrs.frozen
+class SlidingWindows:
+    """Windows of any two records that are at most ``difference_ms`` apart, both ends inclusive."""
+
+    difference_ms: int
+    grace_ms: int
+
+    @property
+    def kept_ms(self) -> int:
+        """The shortest time for which a store must keep windows, by their starts."""
+        return 2 * self.difference_ms + self.grace_ms
+
+    @property
+    def length_ms(self) -> int | None:
+        """The difference between the start and the end of each."""
+        return self.difference_ms
+
+    @property
+    def bucket_ms(self) -> int:
+        """The span of starts in one row: a record's windows are in two rows at most."""
+        return 2 * self.difference_ms + 2
+
+    @property
+    def format(self) -> str:
+        """The part that rows depend on."""
+        return f"sliding {self.difference_ms} ms"
+
+    def serde(self, key: Serde[Any]) -> Serde[Any]:
+        """The serde of keys in these windows."""
+        return time_windowed(key, self.difference_ms)
+
+
+@attrs.frozen
+class SessionWindows:
+    """Windows of records with less than ``gap_ms`` of silence between them, or just that."""
+
+    gap_ms: int
+    grace_ms: int
+
+    @property
+    def kept_ms(self) -> int:
+        """The shortest time for which a store must keep sessions, by their ends."""
+        return self.gap_ms + self.grace_ms
+
+    @property
+    def length_ms(self) -> int | None:
+        """None: each has its own."""
+        return None
+
+    @property
+    def bucket_ms(self) -> int:
+        """The span of ends in one row: what a record may join is in two rows at most, if open."""
+        return 2 * self.gap_ms + self.grace_ms + 1
+
+    @property
+    def format(self) -> str:
+        """The part that rows depend on."""
+        return f"session {self.gap_ms} ms, rows of {self.bucket_ms} ms"
+
+    def serde(self, key: Serde[Any]) -> Serde[Any]:
+        """The serde of keys in these windows."""
+        return session_windowed(key)
+
+
+#: What ``windowed_by`` takes.
+Windows: TypeAlias = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+
+
+def tumbling(size: Duration, *, grace: Duration = 0) -> TimeWindows:
+    """Windows of ``size`` one after another, the first at the epoch.
+
+    A record falls into the one window whose start is not after its timestamp and whose end is.
+
+    Args:
+        size: of each window.
+        grace: how far stream time may be behind a window's end while it takes late records.
+
+    Raises:
+        TopologyError: one is no duration, or the size is 0.
+    """
+    size_ms = _ms("tumbling(size=)", size, 1)
+    return TimeWindows(size_ms, size_ms, _ms("tumbling(grace=)", grace))
+
+
+def hopping(size: Duration, advance: Duration, *, grace: Duration = 0) -> TimeWindows:
+    """Windows of ``size``, one of which begins each ``advance``, the first at the epoch.
+
+    A record falls into ``size / advance`` of them, and is counted in each.
+
+    Args:
+        size: of each window.
+        advance: time between the starts of two windows, at most ``size``.
+        grace: as of ``tumbling``.
+
+    Raises:
+        TopologyError: one is no duration, or ``advance`` is 0 or longer than ``size``.
+    """
+    size_ms = _ms("hopping(size=)", size, 1)
+    advance_ms = _ms("hopping(advance=)", advance, 1)
+    if advance_ms > size_ms:
+        raise TopologyError(
+            f"hopping(): an advance of {advance_ms} ms is longer than windows of {size_ms} ms: "
+            "records between two windows would be in none"
+        )
+    return TimeWindows(size_ms, advance_ms, _ms("hopping(grace=)", grace))
+
+
+def sliding(difference: Duration, *, grace: Duration = 0) -> SlidingWindows:
+    """Windows around records: two are in one when at most ``difference`` apart.
+
+    There is a window that ends with each record, and one that begins behind each, if it differs
+    from all others. Both bounds are inclusive.
+
+    Args:
+        difference: of the times of two records in one window, at most.
+        grace: as of ``tumbling``.
+
+    Raises:
+        TopologyError: one is no duration.
+    """
+    return SlidingWindows(_ms("sliding(difference=)", difference), _ms("sliding(grace=)", grace))
+
+
+def session(gap: Duration, *, grace: Duration = 0) -> SessionWindows:
+    """Windows that end when no record came for longer than ``gap``.
+
+    They begin with their first record and end with their last one, both inclusive. A record that
+    comes between two sessions and is at most ``gap`` away from both merges them.
+
+    Args:
+        gap: the longest time between two records of a session.
+        grace: as of ``tumbling``, beyond the gap.
+
+    Raises:
+        TopologyError: one is no duration.
+    """
+    return SessionWindows(_ms("session(gap=)", gap, 1), _ms("session(grace=)", grace))
+
+
+def unlimited(start: Duration = 0) -> UnlimitedWindows:
+    """One window from ``start`` (ms since the epoch) on, which never closes.
+
+    Records before it are in no window and left out.
+
+    Raises:
+        TopologyError: ``start`` is no time.
+    """
+    return UnlimitedWindows(_ms("unlimited(start=)", start))
+
+
+def _ms(what: str, given: Duration, minimum_ms: int = 0) -> int:
+    try:
+        return duration(minimum_ms).parse(given)
+    except ValueError as error:
+        raise TopologyError(f"{what} {given!r}: {error}") from error

@@ -1,0 +1,141 @@
+"""Windowed keys and their formats: those of Java's windowed serdes, and JSON."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from streamlet.errors import SerdeError
+from streamlet.serdes.json_serde import json
+from streamlet.serdes.resolve import SerdeLike, serde
+from streamlet.serdes.serde import Serde, build
+
+K = TypeVar("K")
+
+#: The end of a window that never closes, as in Java.
+NO_END = 2**63 - 1
+
+_LONG = struct.Struct(">q")
+_LONGS = struct.Struct(">qq")
+
+
+class Windowed(NamedTuple, Generic[K]):
+    """A key in a window; times in ms since the epoch.
+
+    ``end`` is behind a tumbling or hopping window, and the last ms of a sliding or session window,
+    as in Kafka Streams.
+    """
+
+    key: K
+    start: int
+    end: int
+
+
+#: Makes a ``Windowed`` of a tuple ``(key, start, end)``, quicker than its constructor.
+windowed_of: Callable[[Iterable[Any]], Windowed[Any]] = partial(tuple.__new__, Windowed)
+
+
+def time_windowed(key: SerdeLike[K], size_ms: int | None = None) -> Serde[Windowed[K]]:
+    """Keys of tumbling, hopping and sliding windows, as Java's ``TimeWindowedSerde`` writes them.
+
+    The bytes of the key, then the start. The end is not written: it is ``size_ms`` after the start
+    (a sliding window's time difference), or that of an unlimited window without a size.
+
+    Raises:
+        SerdeError: there is no serde for the key.
+    """
+    inner = serde(key)
+
+    def end_of(start: int) -> int:
+        return NO_END if size_ms is None else start + size_ms
+
+    def encode(value: Windowed[Any]) -> bytes:
+        return inner.encode(value.key) + _LONG.pack(value.start)
+
+    def encode_all(column: list[Windowed[Any]]) -> list[bytes]:
+        keys, starts, _ = zip(*column, strict=True)
+        tails = {start: _LONG.pack(start) for start in set(starts)}
+        heads = inner.encode_column(list(keys))
+        pairs = zip(heads, starts, strict=True)
+        return [head + tails[start] for head, start in pairs]  # type: ignore[operator]
+
+    def decode(raw: bytes) -> Windowed[Any]:
+        (start,) = _LONG.unpack(raw[-8:])
+        return Windowed(inner.decode(raw[:-8]), start, end_of(start))
+
+    size = "unlimited" if size_ms is None else f"{size_ms} ms"
+    return _windowed(f"windowed({inner.name}, {size})", inner, encode, decode, encode_all)
+
+
+def session_windowed(key: SerdeLike[K]) -> Serde[Windowed[K]]:
+    """Keys of session windows, as Java's ``SessionWindowedSerde`` writes them.
+
+    The bytes of the key, then the end, then the start.
+
+    Raises:
+        SerdeError: there is no serde for the key.
+    """
+    inner = serde(key)
+
+    def encode(value: Windowed[Any]) -> bytes:
+        return inner.encode(value.key) + _LONGS.pack(value.end, value.start)
+
+    def decode(raw: bytes) -> Windowed[Any]:
+        end, start = _LONGS.unpack(raw[-16:])
+        return Windowed(inner.decode(raw[:-16]), start, end)
+
+    return _windowed(f"session({inner.name})", inner, encode, decode, None)
+
+
+class _Document(msgspec.Struct):
+    key: msgspec.Raw
+    start: int
+    end: int
+
+
+def windowed_json(key: type[K]) -> Serde[Windowed[K]]:
+    """Keys of any windows as JSON: ``{"key": …, "start": …, "end": …}``.
+
+    ``key`` is the type of the key, as of ``json``.
+
+    Raises:
+        SerdeError: JSON cannot carry the type.
+    """
+    inner = json(key)
+    decoder = msgspec.json.Decoder(_Document)
+
+    def encode(value: Windowed[Any]) -> bytes:
+        tail = b',"start":%d,"end":%d}' % (value.start, value.end)
+        return b'{"key":' + inner.encode(value.key) + tail
+
+    def decode(raw: bytes) -> Windowed[Any]:
+        found = decoder.decode(raw)
+        return Windowed(inner.decode(bytes(found.key)), found.start, found.end)
+
+    return _windowed(f"windowed {inner.name}", inner, encode, decode, None)
+
+
+def _windowed(
+    name: str,
+    inner: Serde[Any],
+    encode: Callable[[Windowed[Any]], bytes],
+    decode: Callable[[bytes], Windowed[Any]],
+    encode_all: Callable[[list[Windowed[Any]]], list[bytes]] | None,
+) -> Serde[Windowed[Any]]:
+    def encode_one(value: Windowed[Any]) -> bytes:
+        if value.key is None:
+            raise SerdeError(f"{name}: a windowed key cannot be None")
+        return encode(value)
+
+    return build(
+        name,
+        encode_one,
+        decode,
+        accepts=frozenset({Windowed}),
+        immutable=inner.immutable,
+        encode_all=encode_all,
+    )

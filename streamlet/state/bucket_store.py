@@ -1,0 +1,170 @@
+"""The store of sliding windows and sessions: the windows of one key and a span of time in one row.
+
+Which windows a record touches is not known before they were looked at. In rows of their own they
+would have to be found by a scan, amid writes; so the windows of a key whose times fall into one
+*bucket* are one row, a list. A look-up is one or two gets, and rows still expire by their times.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import insort
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+from streamlet.serdes import Serde
+from streamlet.serdes.serde import build
+from streamlet.serdes.windowed import Windowed, windowed_of
+from streamlet.state.rows import NO_TIME
+from streamlet.state.window_rows import time_bytes
+from streamlet.state.window_store import WindowStore
+
+#: A window: its time, which orders and expires it, a second time, its value. Of a sliding window
+#: these are its start and the time of its youngest record, of a session its end and its start.
+Item: TypeAlias = tuple[int, int, Any]
+
+_HEAD = struct.Struct(">qqI")
+_times_of = itemgetter(0, 1)
+
+
+def bucket_rows(value: Serde[Any]) -> Serde[list[Item]]:
+    """The serde of rows whose windows have values of a serde."""
+
+    def encode(row: list[Item]) -> bytes:
+        values = value.encode_column([one for _, _, one in row])
+        parts = []
+        for (first, second, _), raw in zip(row, values, strict=True):
+            assert raw is not None, "a window without a value"
+            parts += [_HEAD.pack(first, second, len(raw)), raw]
+        return b"".join(parts)
+
+    def decode(raw: bytes) -> list[Item]:
+        at, row = 0, []
+        while at < len(raw):
+            first, second, length = _HEAD.unpack_from(raw, at)
+            at += _HEAD.size
+            row.append((first, second, value.decode(raw[at : at + length])))
+            at += length
+        return row
+
+    return build(f"windows of {value.name}", encode, decode, accepts=frozenset({list}))
+
+
+class BucketStore(WindowStore):
+    """A store whose rows are lists of windows, ordered by their times.
+
+    A list that was read must not be changed, nor the values in it.
+    """
+
+    def items(self, ckey: Any, low: int, high: int) -> list[Item]:
+        """The windows of a key whose times are from ``low`` to ``high``, ascending.
+
+        The caller leaves out those that have expired (``shown_from``).
+        """
+        found: list[Item] = []
+        bucket, load, get = self.layout.bucket_ms, self.load, self.cache.get
+        for time in range(low - low % bucket, high + 1, bucket):
+            pair = time, ckey
+            row = get(pair) or load(pair)
+            if row:
+                found += [item for item in row if low <= item[0] <= high]
+        return found
+
+    def replace(self, ckey: Any, old: Iterable[Item], new: Iterable[Item], time_ms: int) -> None:
+        """Take windows of a key out, and put others in, or in place of those with their times."""
+        rows: dict[int, list[Item]] = {}
+        for item in old:
+            self._remove(self._row_of(rows, ckey, item[0]), item)
+        for item in new:
+            row = self._row_of(rows, ckey, item[0])
+            self._remove(row, item)
+            if item[2] is not None:
+                insort(row, item, key=_times_of)
+        kept_from = self._items_from()
+        for time, row in rows.items():
+            if row and row[0][0] < kept_from:
+                row = [item for item in row if item[0] >= kept_from]
+            self.cache[time, ckey] = row or None
+            self.dirty[time, ckey] = time_ms
+
+    def _row_of(self, rows: dict[int, list[Item]], ckey: Any, time: int) -> list[Item]:
+        """The row to change, a copy of what is stored."""
+        time = self._row_time(time)
+        if time not in rows:
+            rows[time] = list(self.load((time, ckey)) or ())
+        return rows[time]
+
+    @staticmethod
+    def _remove(row: list[Item], item: Item) -> None:
+        for index, one in enumerate(row):
+            if one[0] == item[0] and one[1] == item[1]:
+                del row[index]
+                return
+
+    # The way for all stores.
+
+    def fetch(self, key: Any, start_ms: int) -> Any | None:
+        """The value of a key's window that begins at this time, or None.
+
+        Raises:
+            SerdeError: the key is of a wrong type.
+            StateError: the stored value cannot be decoded.
+        """
+        item = self._find(key, start_ms)
+        return None if item is None else item[2]
+
+    def put(self, key: Any, value: Any | None, time_ms: int = NO_TIME) -> None:
+        """Set the value of a ``Windowed`` key, or delete it with None.
+
+        Raises:
+            SerdeError: the key is of a wrong type.
+        """
+        (ckey,) = self.ckeys([key.key])
+        sessions = self.layout.size_ms is None
+        item = (key.end, key.start, value) if sessions else (key.start, time_ms, value)
+        there = self._find(key.key, key.start)
+        self.replace(ckey, [] if there is None else [there], [item], time_ms)
+        self.advance(NO_TIME, item[0])
+
+    def timestamp(self, key: Any) -> int | None:
+        """The time of the youngest record in a sliding window, ms; None for a session."""
+        item = self._find(key.key, key.start)
+        return None if item is None or self.layout.size_ms is None else item[1]
+
+    def range(self, low: Any | None = None, high: Any | None = None) -> Iterator[tuple[Any, Any]]:
+        """Windows whose times are from ``low`` to ``high`` (ms, both inclusive) with their values.
+
+        The time is the start of a sliding window and the end of a session. In the order of these
+        times, then of the bytes of the keys.
+        """
+        first = self.shown_from if low is None else max(self.shown_from, low)
+        for item, ckey in self.scan(first, high):
+            key = self._record_key_of(ckey)
+            yield self.window(key, item), item[2]
+
+    def scan(self, low: int, high: int | None = None) -> Iterator[tuple[Item, Any]]:
+        """Windows from one time to another (both inclusive), and their cache keys, in order."""
+        last = None if high is None else time_bytes(self._row_time(high) + self.layout.bucket_ms)
+        rows = super()._scan(time_bytes(self._row_time(low)), last)
+        for _, bucket in groupby(rows, key=lambda entry: entry[0][0]):
+            found = [
+                (item, ckey)
+                for (_, ckey), row in bucket
+                for item in row
+                if item[0] >= low and (high is None or item[0] <= high)
+            ]
+            yield from sorted(found, key=lambda entry: entry[0][0])  # keys are in order already
+
+    def window(self, key: Any, item: Item) -> Windowed[Any]:
+        """The windowed key of a key's window."""
+        size = self.layout.size_ms
+        first, second, _ = item
+        return windowed_of((key, second, first) if size is None else (key, first, first + size))
+
+    def _find(self, key: Any, start: int) -> Item | None:
+        (ckey,) = self.ckeys([key])
+        low = max(self.shown_from, start)
+        items = self.items(ckey, low, self.progress.highest)
+        return next((one for one in items if self.window(key, one).start == start), None)

@@ -1,0 +1,115 @@
+"""The keys of a window store's rows, and what is known of all of them.
+
+A row's key is a time, eight bytes that sort as the times do, and then the bytes of the record key.
+So windows of one time lie together, and those that have expired are all at the beginning.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Protocol
+
+import attrs
+
+from streamlet.serdes import Serde
+from streamlet.serdes.serde import build
+from streamlet.state.rows import NO_TIME, TIME_BYTES, rows_of
+
+#: The key of the row that bears the store's ``WindowProgress``; before that of any window.
+PROGRESS_KEY = b""
+#: The least bytes that the key of a window can have.
+FIRST_KEY = b"\x00"
+
+_UNSIGNED = struct.Struct(">Q")
+_SIGN = 1 << 63
+_TIMES = struct.Struct(">qq")
+
+
+class WindowLayout(Protocol):
+    """The layout of a window store's rows, and the time for which they are kept."""
+
+    @property
+    def key(self) -> Serde[Any]:
+        """Serde of the record keys."""
+        ...
+
+    @property
+    def retention_ms(self) -> int | None:
+        """The most that the store's latest time is ahead of a window it shows; None: no bound."""
+        ...
+
+    @property
+    def size_ms(self) -> int | None:
+        """The difference between a window's start and its end; None: there is no end."""
+        ...
+
+    @property
+    def bucket_ms(self) -> int:
+        """The span of times in one row; 0: a row holds one window."""
+        ...
+
+
+@attrs.frozen
+class WindowProgress:
+    """The times that a window store has come to, ms; it moves with the rows.
+
+    ``observed`` is the stream time of the aggregation, ``highest`` the latest window (of sessions:
+    the latest end) that was ever put. ``emitted`` says how far final results were sent, in the
+    words of who sends them.
+    """
+
+    observed: int = NO_TIME
+    highest: int = NO_TIME
+    emitted: bytes = b""
+
+    def to_row(self) -> bytes:
+        """The bytes of its row, which has no time of its own."""
+        value = _TIMES.pack(self.observed, self.highest) + self.emitted
+        (row,) = rows_of([value], [NO_TIME])
+        assert row is not None
+        return row
+
+    @classmethod
+    def from_row(cls, row: bytes | None) -> WindowProgress:
+        """Read what ``to_row`` wrote; None: nothing was put yet."""
+        if row is None:
+            return cls()
+        observed, highest = _TIMES.unpack_from(row, TIME_BYTES)
+        return cls(observed, highest, row[TIME_BYTES + _TIMES.size :])
+
+
+def time_bytes(time_ms: int) -> bytes:
+    """Eight bytes that sort as times do."""
+    return _UNSIGNED.pack(time_ms + _SIGN)
+
+
+def row_keys(key: Serde[Any]) -> Serde[tuple[int, Any]]:
+    """The serde of row keys ``(time, cache key)``, for record keys of a serde.
+
+    The cache key is the record key itself where its serde is exact, else its bytes.
+    """
+    exact = key.exact is not None
+
+    def encode(row: tuple[int, Any]) -> bytes:
+        time, ckey = row
+        return time_bytes(time) + (key.encode(ckey) if exact else ckey)
+
+    def encode_all(column: list[tuple[int, Any]]) -> list[bytes]:
+        times, ckeys = zip(*column, strict=True)
+        heads = {time: time_bytes(time) for time in set(times)}
+        tails = key.encode_column(list(ckeys)) if exact else ckeys
+        return [heads[time] + tail for time, tail in zip(times, tails, strict=True)]
+
+    def decode(raw: bytes) -> tuple[int, Any]:
+        (time,) = _UNSIGNED.unpack(raw[:8])
+        return time - _SIGN, key.decode(raw[8:]) if exact else raw[8:]
+
+    return build(
+        f"windows of {key.name}",
+        encode,
+        decode,
+        accepts=frozenset({tuple}),
+        exact=tuple,
+        immutable=True,
+        encode_all=encode_all,
+    )

@@ -1,0 +1,304 @@
+"""The window store of one task: rows by time and key, which expire by their times.
+
+It is a ``CachedStore`` whose cache keys are pairs ``(time, cache key of the record key)``. What it
+adds:
+
+- It knows the stream time of its aggregation and the latest window that was put
+  (``WindowProgress``). They are a row of the store, written with every commit that changed them: so
+  they go wherever the rows go, and a record that was late stays late.
+- Windows older than the retention are not shown. They leave the cache at once, by an index of the
+  cache keys of each time, and the medium with the next commit, by one range deletion. Nothing about
+  them is written to the changelog: a reader deletes them by the times in the progress row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+from typing import Any
+
+import attrs
+
+from streamlet.serdes import Serde
+from streamlet.serdes.windowed import NO_END, Windowed
+from streamlet.state.backing import Backing, Columns
+from streamlet.state.rows import NO_TIME
+from streamlet.state.store import CachedStore
+from streamlet.state.window_rows import (
+    FIRST_KEY,
+    PROGRESS_KEY,
+    WindowLayout,
+    WindowProgress,
+    row_keys,
+    time_bytes,
+)
+
+_MISSING = object()
+#: Below all times of windows: nothing has expired.
+_EVER = -(1 << 63)
+
+
+class WindowStore(CachedStore):
+    """A store of windows, one in each row.
+
+    Args:
+        name: of the store.
+        layout: keys, retention and size of the windows.
+        value: serde of the rows' values.
+        backing: where the bytes are.
+    """
+
+    def __init__(
+        self, name: str, layout: WindowLayout, value: Serde[Any], backing: Backing
+    ) -> None:
+        super().__init__(name, row_keys(layout.key), value, backing)
+        self.layout = layout
+        self._record_key = layout.key
+        #: Cache keys of the rows in the cache by time, and those times as a heap.
+        self._by_time: dict[int, dict[Any, None]] = {}
+        self._times_heap: list[int] = []
+        self._progress: WindowProgress | None = None  # None: not read yet
+        self._written_progress = WindowProgress()
+        self._pinned_progress: WindowProgress | None = None
+        #: Rows below this time are out of the cache; those of the medium below the next one are
+        #: deleted, and there are none above the third.
+        self._forgotten = _EVER
+        self._deleted = _EVER
+        self._on_medium = _EVER
+        self._pinned_deleted: int | None = None
+        #: Rows from this time on must be kept although they have expired; None: there are none.
+        self.needed_from: int | None = None
+
+    # Times.
+
+    @property
+    def progress(self) -> WindowProgress:
+        """The times that the store has come to."""
+        if self._progress is None:
+            self._progress = WindowProgress.from_row(self._backing.get(PROGRESS_KEY))
+            self._written_progress = self._progress
+            self._on_medium = self._progress.highest
+        return self._progress
+
+    @property
+    def shown_from(self) -> int:
+        """The earliest time of a window that may be shown, ms; all earlier ones have expired."""
+        return self._shown_from(self.progress)
+
+    def advance(self, observed: int, highest: int = NO_TIME, emitted: bytes | None = None) -> None:
+        """Raise the stream time and the latest window that was put, and note what was emitted."""
+        now = self.progress
+        self._progress = WindowProgress(
+            max(now.observed, observed),
+            max(now.highest, highest),
+            now.emitted if emitted is None else emitted,
+        )
+        if self._kept_from() > self._forgotten:
+            self._forget_expired()
+
+    def _shown_from(self, progress: WindowProgress) -> int:
+        retention = self.layout.retention_ms
+        if retention is None or progress.highest == NO_TIME:
+            return _EVER
+        return progress.highest - retention + 1
+
+    def _kept_from(self) -> int:
+        """Rows below this time hold nothing that is shown or needed."""
+        return self._row_time(self._items_from())
+
+    def _items_from(self) -> int:
+        """Windows before this time are neither shown nor needed."""
+        shown, needed = self.shown_from, self.needed_from
+        return shown if needed is None else min(shown, needed)
+
+    def _row_time(self, time: int) -> int:
+        """The time in the key of the row that a window of this time is in."""
+        bucket = self.layout.bucket_ms
+        return time if bucket == 0 or time == _EVER else time - time % bucket
+
+    # The hot way.
+
+    def ckeys(self, keys: list[Any]) -> list[Any]:
+        """Cache keys of decoded record keys; the list itself where keys are exact."""
+        if self._record_key.exact is not None:
+            return keys
+        return self._record_key.encode_column(keys)
+
+    def load(self, ckey: Any) -> Any | None:
+        """The value of a row by its cache key, or None; it is in the cache afterwards."""
+        value = self.cache.get(ckey, _MISSING)
+        if value is _MISSING:
+            if self._progress is not None and ckey[0] > self._on_medium:
+                value = None  # later than all that was ever written
+                (self._keep or self.cache.__setitem__)(ckey, None)
+            else:
+                value = super().load(ckey)
+            self._index(ckey)
+        return value
+
+    def load_many(self, ckeys: Iterable[Any]) -> None:
+        """Fetch what is not in the cache; one call to the medium for all."""
+        wanted = [ckey for ckey in ckeys if ckey not in self.cache]
+        super().load_many(wanted)
+        for ckey in wanted:
+            self._index(ckey)
+
+    def _index(self, ckey: Any) -> None:
+        time = ckey[0]
+        rows = self._by_time.get(time)
+        if rows is None:
+            rows = self._by_time[time] = {}
+            heappush(self._times_heap, time)
+        rows[ckey] = None
+
+    def _forget_expired(self) -> None:
+        """Take expired rows out of the cache; their changes are never written."""
+        self._forgotten = self._kept_from()
+        heap, gone = self._times_heap, False
+        while heap and heap[0] < self._forgotten:
+            for ckey in self._by_time.pop(heappop(heap)):
+                self.cache.pop(ckey, None)
+                self._times.pop(ckey, None)
+                gone |= self.dirty.pop(ckey, None) is not None
+                gone |= self._pinned.pop(ckey, None) is not None
+        if gone:
+            self._overlay.written()  # it counts on dicts that only grow
+
+    # The way for all stores.
+
+    def get(self, key: Any) -> Any | None:
+        """The value of a ``Windowed`` key, or None.
+
+        Raises:
+            SerdeError: the key is of a wrong type.
+            StateError: the stored value cannot be decoded.
+        """
+        return self.fetch(key.key, key.start)
+
+    def fetch(self, key: Any, start_ms: int) -> Any | None:
+        """The value of a key's window that begins at this time, or None.
+
+        Raises:
+            SerdeError: the key is of a wrong type.
+            StateError: the stored value cannot be decoded.
+        """
+        return None if start_ms < self.shown_from else self.load(self._row(key, start_ms))
+
+    def put(self, key: Any, value: Any | None, time_ms: int = NO_TIME) -> None:
+        """Set the value of a ``Windowed`` key, or delete it with None.
+
+        Raises:
+            SerdeError: the key is of a wrong type.
+        """
+        ckey = self._row(key.key, key.start)
+        self.cache[ckey] = value
+        self.dirty[ckey] = time_ms
+        self.latest = max(self.latest, time_ms)
+        self._index(ckey)
+        self.advance(NO_TIME, key.start)
+
+    def timestamp(self, key: Any) -> int | None:
+        """The time of the row of a ``Windowed`` key, ms; None if there is no such row."""
+        ckey = self._row(key.key, key.start)
+        time = NO_TIME if self.load(ckey) is None else self.time_of(ckey)
+        return None if time == NO_TIME else time
+
+    def range(self, low: Any | None = None, high: Any | None = None) -> Iterator[tuple[Any, Any]]:
+        """Windows that begin from ``low`` to ``high`` (ms, both inclusive) with their values.
+
+        In the order of their starts, then of the bytes of their keys.
+        """
+        first = max(self.shown_from, _EVER if low is None else low)
+        last = None if high is None else time_bytes(high + 1)
+        for (start, ckey), value in self._scan(time_bytes(first), last):
+            yield Windowed(self._record_key_of(ckey), start, self._end(start)), value
+
+    def _end(self, start: int) -> int:
+        size = self.layout.size_ms
+        return NO_END if size is None else start + size
+
+    def _row(self, key: Any, time: int) -> tuple[int, Any]:
+        (ckey,) = self.ckeys([key])
+        return self._row_time(time), ckey
+
+    def _record_key_of(self, ckey: Any) -> Any:
+        return ckey if self._record_key.exact is not None else self._record_key.decode(ckey)
+
+    # What the task's state does with it.
+
+    def has_changes(self) -> bool:
+        """True if a drain would return anything."""
+        return super().has_changes() or self.progress != self._written_progress
+
+    def drain(self, again: Iterable[bytes] = ()) -> Columns:
+        """Encode the dirty entries, the progress and the range of rows that have expired."""
+        progress = self.progress
+        wanted = set(again)
+        columns = super().drain([key for key in again if key != PROGRESS_KEY])
+        if progress != self._written_progress or PROGRESS_KEY in wanted:
+            keys, values = [PROGRESS_KEY, *columns.keys], [progress.to_row(), *columns.values]
+            columns = attrs.evolve(columns, keys=keys, values=values)
+        self._pinned_progress = progress
+        self._on_medium = max(self._on_medium, progress.highest)
+        kept_from = self._kept_from()
+        if columns.keys and kept_from > self._deleted:
+            columns = attrs.evolve(columns, expired=_range(self._deleted, kept_from))
+            self._pinned_deleted = kept_from
+        return columns
+
+    def undo_drain(self) -> None:
+        """Take back a drain: the entries are dirty again."""
+        self._pinned_progress = self._pinned_deleted = None
+        super().undo_drain()
+
+    def written(self) -> dict[Any, int]:
+        """Note that a drain is on the medium; its cache keys need not stay in the cache."""
+        if self._pinned_progress is not None:
+            self._written_progress = self._pinned_progress
+        if self._pinned_deleted is not None:
+            self._deleted = self._pinned_deleted
+        self._pinned_progress = self._pinned_deleted = None
+        return super().written()
+
+    def with_expired(self, columns: Columns) -> Columns:
+        """Entries from the changelog with the range of rows that expire with them."""
+        row = dict(zip(columns.keys, columns.values, strict=True)).get(PROGRESS_KEY)
+        shown = self._shown_from(WindowProgress.from_row(row))
+        if shown == _EVER:
+            return columns
+        return attrs.evolve(columns, expired=_range(_EVER, self._row_time(shown)))
+
+    def reset(self, backing: Backing) -> None:
+        """Forget everything that is not on the medium, which is this one now."""
+        self._pinned_progress = self._pinned_deleted = None
+        super().reset(backing)
+
+    def forget(self) -> None:
+        """Empty the cache: what is on the medium has changed."""
+        super().forget()
+        self._by_time.clear()
+        self._times_heap.clear()
+        self._progress = None
+        self._forgotten = self._deleted = _EVER
+
+    def evict(self, limit_bytes: int, recent: Iterable[Any] = ()) -> list[Any]:
+        """Drop clean entries, as ``CachedStore`` does."""
+        victims = super().evict(limit_bytes, recent)
+        for ckey in victims:
+            self._by_time[ckey[0]].pop(ckey, None)
+        return victims
+
+    def check_invariants(self) -> None:
+        """Assert what must hold between two calls; for tests."""
+        super().check_invariants()
+        indexed = {ckey for rows in self._by_time.values() for ckey in rows}
+        assert indexed == self.cache.keys(), "the index and the cache differ"
+        assert sorted(self._times_heap) == sorted(self._by_time), "the heap and the index differ"
+
+    def _scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[Any, Any]]:
+        return super()._scan(FIRST_KEY if low is None else low, high)
+
+
+def _range(low: int, high: int) -> tuple[bytes, bytes]:
+    """The rows from one time to another (exclusive); never the progress row."""
+    return FIRST_KEY if low == _EVER else time_bytes(low), time_bytes(high)

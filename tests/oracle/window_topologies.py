@@ -1,0 +1,109 @@
+"""The recorded topologies with windows: the function ``foo_bar`` is the topology ``foo-bar``."""
+
+from __future__ import annotations
+
+import streamlet as sl
+from tests.oracle.helpers import add, first, grouped, out, pair, stream
+
+TUMBLING = sl.tumbling("100ms")
+TUMBLING_GRACE = sl.tumbling("100ms", grace="30ms")
+HOPPING = sl.hopping("100ms", "40ms")
+HOPPING_GRACE = sl.hopping("100ms", "50ms", grace="30ms")
+SLIDING = sl.sliding("50ms")
+SLIDING_GRACE = sl.sliding("50ms", grace="30ms")
+SESSION = sl.session("40ms")
+SESSION_GRACE = sl.session("40ms", grace="30ms")
+
+
+def tumbling_count(app: sl.App) -> None:
+    out(grouped(app).windowed_by(TUMBLING).count(store="counts"))
+
+
+def tumbling_count_grace(app: sl.App) -> None:
+    out(grouped(app).windowed_by(TUMBLING_GRACE).count(store="counts"))
+
+
+def tumbling_reduce(app: sl.App) -> None:
+    out(grouped(app).windowed_by(TUMBLING_GRACE).reduce(pair, store="reduced"))
+
+
+def tumbling_aggregate_grace(app: sl.App) -> None:
+    windowed = grouped(app).windowed_by(TUMBLING_GRACE)
+    out(windowed.aggregate(str, lambda k, v, x: add(x, v), store="aggregated"))
+
+
+def hopping_count(app: sl.App) -> None:
+    out(grouped(app).windowed_by(HOPPING).count(store="counts"))
+
+
+def hopping_aggregate_grace(app: sl.App) -> None:
+    windowed = grouped(app).windowed_by(HOPPING_GRACE)
+    out(windowed.aggregate(str, lambda k, v, x: add(x, v), store="aggregated"))
+
+
+def sliding_count(app: sl.App) -> None:
+    out(grouped(app).windowed_by(SLIDING).count(store="counts"))
+
+
+def sliding_aggregate_grace(app: sl.App) -> None:
+    windowed = grouped(app).windowed_by(SLIDING_GRACE)
+    out(windowed.aggregate(str, lambda k, v, x: add(x, v), store="aggregated"))
+
+
+def session_count(app: sl.App) -> None:
+    out(grouped(app).windowed_by(SESSION).count(store="counts"))
+
+
+def session_count_grace(app: sl.App) -> None:
+    out(grouped(app).windowed_by(SESSION_GRACE).count(store="counts"))
+
+
+def _aggregated_sessions(app: sl.App, store: sl.Materialized) -> None:
+    """The merger shows which aggregate came first."""
+    windowed = grouped(app).windowed_by(SESSION_GRACE)
+    out(
+        windowed.aggregate(
+            str, lambda k, v, x: add(x, v), lambda k, x, y: f"({x}&{y})", store=store
+        )
+    )
+
+
+def session_aggregate_long_retention(app: sl.App) -> None:
+    """A store that keeps closed sessions: a record in between may still merge them."""
+    _aggregated_sessions(app, sl.Materialized("aggregated", retention="1000s"))
+
+
+def session_aggregate_grace(app: sl.App) -> None:
+    _aggregated_sessions(app, sl.Materialized("aggregated"))
+
+
+def session_reduce_grace(app: sl.App) -> None:
+    out(grouped(app).windowed_by(SESSION_GRACE).reduce(pair, store="reduced"))
+
+
+def unlimited_window_count(app: sl.App) -> None:
+    """One window for ever from time 50 on."""
+    counts = grouped(app).windowed_by(sl.unlimited("50ms")).count(store="counts")
+    out(counts.to_stream().select_key(lambda w, n: f"{w.key}@{w.start}", key=str))
+
+
+def tumbling_count_rekeyed(app: sl.App) -> None:
+    letters = stream(app).group_by(lambda k, v: first(v), key=str)
+    out(letters.windowed_by(TUMBLING_GRACE).count(store="counts"))
+
+
+def window_to_stream_key_mapper(app: sl.App) -> None:
+    counts = grouped(app).windowed_by(TUMBLING_GRACE).count(store="counts")
+    out(counts.to_stream().select_key(lambda w, n: f"{w.key}@{w.start}", key=str))
+
+
+def timestamp_extractor(app: sl.App) -> None:
+    """The time is the value: a negative one is dropped, null takes the partition's time so far."""
+
+    @sl.with_partition_time
+    def time_of(k: str, v: int | None, read: int, partition_time: int) -> int:
+        return partition_time if v is None else v
+
+    longs = app.stream("in", key=str, value=int, timestamp=time_of)
+    out(longs, "out-stream")
+    out(longs.group_by_key().windowed_by(TUMBLING_GRACE).count(store="counts"), "out-count")
