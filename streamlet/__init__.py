@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from streamlet.consumer import Consumer
     from streamlet.dsl.aggregates import count, max_, min_, sum_
     from streamlet.dsl.branched import BranchedKStream
+    from streamlet.dsl.cogrouped import CogroupedKStream
     from streamlet.dsl.expressions import col, key, lit, value
     from streamlet.dsl.grouped import KGroupedStream
     from streamlet.dsl.materialized import Materialized
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "BranchedKStream",
+    "CogroupedKStream",
     "Consumer",
     "KGroupedStream",
     "KStream",
@@ -87,6 +89,7 @@ __all__ = [
 _HOMES = {
     "App": "streamlet.app",
     "BranchedKStream": "streamlet.dsl.branched",
+    "CogroupedKStream": "streamlet.dsl.cogrouped",
     "Consumer": "streamlet.consumer",
     "KGroupedStream": "streamlet.dsl.grouped",
     "KStream": "streamlet.dsl.stream",

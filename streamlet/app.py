@@ -214,7 +214,7 @@ class App:
             return known[0]
         spec = self._builder.store(store, f"{topic}-", *serdes, source_topic=topic)
         source = self._builder.source((topic,), *kinds, extractor(call, timestamp), None)
-        use = TableUse()
+        use = TableUse(unnamed=not spec.named)
         node = self._builder.processor(
             "KTABLE-SOURCE-",
             (source,),

@@ -227,7 +227,7 @@ def _sink(
         limits=catalog.limits,
         name=name,
     )
-    outputs = {node.topic for part in topology.subtopologies for node in part.sinks}
+    outputs = {topic for part in topology.subtopologies for topic in part.output_topics}
     sink.introduce(outputs | set(_changelogs(topology)))
     return sink
 

@@ -80,6 +80,7 @@ class RunResults:
             for topic in part.input_topics
             if topic not in topology.repartition_topics
         }
+        #: Serdes by topic; those of sinks that choose a topic for each record by "".
         self._serdes = {
             sink.topic: (sink.key, sink.value)
             for part in topology.subtopologies
@@ -98,7 +99,7 @@ class RunResults:
     def produced(self, outputs: list[Output]) -> None:
         """These were handed to the producer."""
         for out in outputs:
-            if out.topic in self._serdes:
+            if out.topic in self._serdes or out.by_record:
                 self.count += len(out.keys)
                 if self.keep:
                     topics = [out.topic] * len(out.keys)
@@ -121,13 +122,14 @@ class RunResults:
         if not self._serdes:
             return f"{did}; its topology writes to no topic, so there are no results to return"
         if self.keep:
-            return f"{did}; none of them led to a record in {' or '.join(sorted(self._serdes))}"
+            topics = [topic or "a topic chosen for it" for topic in sorted(self._serdes)]
+            return f"{did}; none of them led to a record in {' or '.join(topics)}"
         return f"{did}, wrote {self.count:,}; with count= or timeout= it returns them"
 
     def _decoded(
         self, topic: str, key: bytes | None, value: bytes | None, time: int
     ) -> OutputValue:
-        key_serde, value_serde = self._serdes[topic]
+        key_serde, value_serde = self._serdes.get(topic) or self._serdes[""]
         return OutputValue(
             topic,
             None if key is None else key_serde.decode(key),

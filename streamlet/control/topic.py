@@ -13,7 +13,7 @@ from streamlet.clock import Clock
 from streamlet.control.records import Place, encode_key, encode_value, place_of
 from streamlet.control.values import Entry
 from streamlet.control.view import ControlView
-from streamlet.errors import TimedOutError, TopologyError
+from streamlet.errors import StreamletError, TimedOutError, TopologyError
 from streamlet.kafka.ports import Admin, NewTopic, RecordSink, RecordSource
 from streamlet.types import TopicPartition
 
@@ -107,13 +107,24 @@ class ControlTopic:
     def read(self, timeout_ms: int = 15_000) -> ControlView:
         """Read from the beginning to what is the end now; nothing if the topic does not exist.
 
+        After an error the view is as before.
+
         Raises:
             TimedOutError: the end was not reached in time.
             BrokerError: the broker does not answer.
         """
+        before = self.view
+        try:
+            self._read(timeout_ms)
+        except StreamletError:
+            self.view = before
+            raise
+        return self.view
+
+    def _read(self, timeout_ms: int) -> None:
         self.view = ControlView()
         if self.name not in self._admin.topics():
-            return self.view
+            return
         deadline = self._clock.now_ms() + timeout_ms
         start = self._admin.start_offsets([self._partition])[self._partition]
         end = self._admin.end_offsets([self._partition])[self._partition]
@@ -122,7 +133,6 @@ class ControlTopic:
             if self._clock.now_ms() > deadline:
                 raise TimedOutError(f"{self.name} was not read to its end in {timeout_ms} ms")
             self.follow(POLL_MS)
-        return self.view
 
     def follow(self, timeout_ms: int) -> bool:
         """Take what has come since, waiting for the first record; whether the view changed.

@@ -16,7 +16,12 @@ from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
 from streamlet.topology.graph import Graph
-from streamlet.topology.names import REPARTITION_SUFFIX, is_numbered, repartition_name
+from streamlet.topology.names import (
+    REPARTITION_SUFFIX,
+    check_topic_name,
+    is_numbered,
+    repartition_name,
+)
 from streamlet.topology.nodes import (
     InternalTopic,
     ProcessorNode,
@@ -130,13 +135,19 @@ class Builder:
     def sink(
         self,
         parent: str,
-        topic: str,
+        topic: str | Make,
         key: Serde[Any],
         value: Serde[Any],
         partitioner: Callable[[Any, Any, int], int] | None = None,
     ) -> None:
-        """Write a topic."""
+        """Write a topic, or the topics that an operator chooses for each record."""
         name = self.graph.new_name("KSTREAM-SINK-")
+        if not isinstance(topic, str):
+            chooser = f"{name}-topic"
+            self.named_processor(chooser, (parent,), topic)
+            parent, topic = chooser, ""
+        else:
+            check_topic_name(topic, "a topic that is written")
         self.graph.add_sink(SinkNode(name, (parent,), topic, key, value, partitioner))
 
     def repartition(self, parent: str, how: Repartition) -> str:

@@ -9,6 +9,7 @@ from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations
 from streamlet.dsl.aggregations import Aggregate, Count, HotStore, Reduce
 from streamlet.dsl.builder import Builder, Repartition
+from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN, result_type
 from streamlet.dsl.kinds import Kind
@@ -160,6 +161,18 @@ class KGroupedStream(Generic[K, V]):
             return Aggregate(kept, initializer, aggregator, spec.value, use)
 
         return self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, fold)
+
+    def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]:
+        """The first of several streams that are folded into one table.
+
+        Their records go to the aggregator of their stream, ``(key, value, aggregate) ->
+        aggregate``. ``cogroup`` of the result adds another stream, its ``aggregate`` ends it.
+
+        - Nulls: records without a key or a value are left out and counted as dropped.
+        - Key, timestamp, headers: kept.
+        """
+        check_takes("cogroup()", aggregator, "key", "value", "aggregate")
+        return CogroupedKStream(((self, aggregator),))
 
     def windowed_by(self, windows: Windows) -> WindowedKStream[K, V]:
         """The same records in windows: ``tumbling``, ``hopping``, ``sliding``, ``session``.

@@ -30,6 +30,7 @@ from streamlet.dsl.stateless import (
 )
 from streamlet.dsl.stream_table import joined, table_of
 from streamlet.dsl.table import KTable
+from streamlet.dsl.topics import ChooseTopics
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 
@@ -283,27 +284,38 @@ class KStream(Generic[K, V]):
 
     def to(
         self,
-        topic: str,
+        topic: str | Callable[[K, V], str],
         *,
         key: SerdeLike[K] = None,
         value: SerdeLike[V] = None,
         partitioner: Callable[[K, V, int], int] | None = None,
     ) -> None:
-        """Writes the records to a topic that exists.
+        """Writes the records to a topic that exists, or each to the one that a function names.
 
-        ``partitioner`` is ``(key, value, partitions) -> partition``; without it the key decides,
-        as in Java's client.
+        The function is ``(key, value) -> topic``. ``partitioner`` is ``(key, value, partitions) ->
+        partition``; without it the key decides, as in Java's client. It needs a single topic.
 
         - Nulls: written as they are; a record without a key goes to any partition.
         - Key, timestamp, headers: those of the record.
         """
-        call = f"to({topic!r})"
+        call = f"to({topic!r})" if isinstance(topic, str) else "to()"
+        target: str | Make
+        if isinstance(topic, str):
+            target = topic
+        else:
+            check_takes(call, topic, "key", "value", context=True)
+            if partitioner is not None:
+                raise TopologyError(
+                    f"{call}: a partitioner knows one topic, not one of each record"
+                )
+            self._show()
+            target = applied(topic, ChooseTopics)
         if partitioner is not None:
             check_takes(call, partitioner, "key", "value", "partitions")
             self._show()
         new_key, new_value = self._written(key, value, call)
         serdes = (new_key.needed(call, "key"), new_value.needed(call, "value"))
-        self._node.builder.sink(self._node.name, topic, *serdes, partitioner)
+        self._node.builder.sink(self._node.name, target, *serdes, partitioner)
 
     def group_by(
         self,

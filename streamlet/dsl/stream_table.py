@@ -60,10 +60,11 @@ def table_of(
     call: str, stream: KStream[Any, Any], store: StoreLike, key: Kind, value: Kind
 ) -> KTable[Any, Any]:
     """The table of the newest value per key of a stream."""
-    builder, use = stream._node.builder, TableUse()
+    builder = stream._node.builder
     serdes = key.needed(call, "key"), value.needed(call, "value")
     above = copartitioned(call, stream, key, value, None)
     spec = builder.store(store, "KSTREAM-TOTABLE-", *serdes)
+    use = TableUse(unnamed=not spec.named)
     node = builder.processor(
         "KSTREAM-TOTABLE-",
         (above.name,),

@@ -62,9 +62,12 @@ class KTable(Generic[K, V]):
     def filter(self, predicate: Callable[[K, V], object]) -> KTable[K, V]:
         """Rows for which ``predicate(key, value)`` is true.
 
-        A row that passes no more becomes a tombstone.
+        A row that passes no more becomes a tombstone. As in Kafka Streams, a row that had not
+        passed becomes one, too, where the table comes from ``table`` or ``to_table`` and those were
+        not given a ``store=``.
 
-        - Nulls: the predicate never sees a tombstone. One is sent on if the row had passed.
+        - Nulls: the predicate never sees a tombstone. One is sent on if the row had passed; of a
+          table without ``store=`` in any case.
         - Key, timestamp, headers: those of the record that changed the row.
         """
         return self._filtered("filter()", predicate, keep=True)
@@ -72,7 +75,8 @@ class KTable(Generic[K, V]):
     def filter_not(self, predicate: Callable[[K, V], object]) -> KTable[K, V]:
         """Rows for which ``predicate(key, value)`` is false.
 
-        - Nulls: the predicate never sees a tombstone. One is sent on if the row had passed.
+        - Nulls: the predicate never sees a tombstone. One is sent on if the row had passed; of a
+          table without ``store=`` in any case.
         - Key, timestamp, headers: those of the record that changed the row.
         """
         return self._filtered("filter_not()", predicate, keep=False)
@@ -123,8 +127,8 @@ class KTable(Generic[K, V]):
     def _filtered(self, call: str, predicate: Callable[[K, V], object], keep: bool) -> KTable[K, V]:
         check_takes(call, predicate, "key", "value")
         above = self._node
-        # Without the previous value every row that does not pass would send a tombstone.
-        above.use.want_olds()
+        # Without the previous value every row that does not pass sends a tombstone.
+        above.use.wish_olds()
         above.use.shown = True
         name = above.builder.processor(
             "KTABLE-FILTER-", (above.name,), lambda _: TableFilter(predicate, keep)

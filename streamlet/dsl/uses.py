@@ -13,9 +13,11 @@ class TableUse:
     """Needs of those below a table's node.
 
     ``olds``: a reader needs the previous values. ``shown``: a user function sees the values, and
-    might change one in place.
+    might change one in place. ``unnamed`` is a table of a topic or stream whose store the user did
+    not ask for: Kafka Streams would keep none, and so would not know the previous values.
     """
 
+    unnamed: bool = attrs.field(default=False, kw_only=True)
     parent: TableUse | None = None
     olds: bool = False
     shown: bool = False
@@ -25,3 +27,11 @@ class TableUse:
         self.olds = True
         if self.parent is not None:
             self.parent.want_olds()
+
+    def wish_olds(self) -> None:
+        """Note that a reader needs the previous values where Kafka Streams would know them."""
+        origin = self
+        while origin.parent is not None:
+            origin = origin.parent
+        if not origin.unnamed:
+            self.want_olds()

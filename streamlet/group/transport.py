@@ -221,10 +221,8 @@ class Transport:
         request = WireRequest("DescribeGroups", 4, 5, fields)
 
         async def describe() -> GroupDescription:
-            deadline = self._deadline(timeout_ms)
-            response = await self._ask(
-                group, request, deadline, lambda answer: answer.groups[0].error_code
-            )
+            until = self._deadline(timeout_ms)
+            response = await self._ask(group, request, until, lambda a: a.groups[0].error_code)
             return decode_group(response.groups[0])
 
         return self._start(describe)
@@ -334,7 +332,11 @@ class Transport:
         """
         while True:
             node = (await self._coordinator(group, deadline))[Connection.MAIN]
-            response = await self._deliver(request, node, deadline)
+            try:
+                response = await self._deliver(request, node, deadline)
+            except TransportError:
+                self._nodes.pop(group, None)  # it may have moved: look it up again
+                raise
             late = self._clock.now_ms() + _FIND_PAUSE_MS >= deadline
             if code(response) not in _MOVED | _NOT_YET or late:
                 return response

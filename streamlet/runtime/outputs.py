@@ -24,6 +24,8 @@ class Output:
     origins: list[tuple[int, TopicPartition, Sequence[int]]] = attrs.field(factory=list)
     #: Whether the lists are this output's own and may grow.
     owned: bool = False
+    #: Whether the topic was chosen for these records.
+    by_record: bool = False
 
     def extend(self, more: Output) -> None:
         """Append another output of the same shape."""
@@ -93,6 +95,7 @@ class Output:
         """True if ``extend`` would keep every column whole."""
         return (
             self.topic == other.topic
+            and self.by_record == other.by_record
             and (self.partitions is None) == (other.partitions is None)
             and (self.headers is None) == (other.headers is None)
         )

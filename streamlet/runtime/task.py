@@ -17,6 +17,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.errors import ProcessingError, error_text
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.runtime.edges.task_edges import TaskEdges
+from streamlet.runtime.encoding import encoded
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.partition_group import KnownEnd, PartitionGroup
 from streamlet.runtime.policy import ErrorPolicy, reason_headers
@@ -277,43 +278,35 @@ class Task:
         return step
 
     def _sink(self, node: SinkNode) -> Step:
+        if not node.by_record:
+            return self._sink_to(node)
+        steps: dict[str, Step] = {}
+
+        def step(batch: Batch) -> None:
+            chosen = batch.olds
+            assert chosen is not None
+            for topic in dict.fromkeys(chosen):
+                if topic not in steps:
+                    steps[topic] = self._sink_to(attrs.evolve(node, topic=topic), by_record=True)
+                steps[topic](batch.select([one == topic for one in chosen]))
+
+        return step
+
+    def _sink_to(self, node: SinkNode, by_record: bool = False) -> Step:
         count = self._partition_counts.get(node.topic, 0)
 
         def step(batch: Batch) -> None:
             while len(batch):
                 try:
-                    self._emit(self._encode(node, batch, count))
+                    self._emit(encoded(node, batch, count, by_record))
                     return
                 except OperatorFailed as failed:
                     if failed.index:
-                        self._emit(self._encode(node, failed.done, count))
+                        self._emit(encoded(node, failed.done, count, by_record))
                     self._record_failed(batch, failed.index, node.name, failed.__cause__)
                     batch = batch.slice(failed.index + 1, len(batch))
 
         return step
-
-    def _encode(self, node: SinkNode, batch: Batch, count: int) -> Output:
-        partitions: list[int] | None = None
-        try:
-            keys = node.key.encode_column(batch.keys)
-            values = node.value.encode_column(batch.values)
-        except ColumnError as failed:
-            done = batch.slice(0, failed.index)
-            raise OperatorFailed(failed.index, done) from failed.cause
-        if node.partitioner is not None:
-            partitions = []
-            try:
-                for key, value in zip(batch.keys, batch.values, strict=True):
-                    partitions.append(_partition(node.partitioner(key, value, count), count))
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:
-                done = batch.slice(0, len(partitions))
-                raise OperatorFailed(len(partitions), done) from error
-        origin = (len(batch), TopicPartition(batch.topic, batch.partition), batch.offsets)
-        return Output(
-            node.topic, keys, values, batch.timestamps, partitions, batch.headers, [origin]
-        )
 
     def _emit(self, output: Output) -> None:
         """Queue an output, joined with the one before where that changes no order."""
@@ -370,13 +363,6 @@ class Task:
                 headers = None if raw.headers is None else raw.headers[i]
                 return raw.keys[i], raw.values[i], raw.timestamps[i], headers
         raise AssertionError(f"no raw record for {where} offset {offset}")
-
-
-def _partition(chosen: object, count: int) -> int:
-    """The result of a user's partitioner, if there is such a partition."""
-    if type(chosen) is not int or not 0 <= chosen < max(count, 1):
-        raise ValueError(f"expected a partition, an int from 0 to {count - 1}, got {chosen!r}")
-    return chosen
 
 
 def _nothing(batch: Batch) -> None:

@@ -10,6 +10,7 @@ import attrs
 
 from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector, opened
 from streamlet.scaling.follow import ApplicationFollower, Check, no_check
+from streamlet.scaling.outages import UNMARKED_LIMIT_MS, OutagePatience
 from streamlet.scaling.plan import ScaleDownPlan
 from streamlet.scaling.progress import Progress
 from streamlet.scaling.replace import Replacement, ReplaceResult
@@ -51,7 +52,8 @@ def scale_down(
         application: which.
         wanted: who.
         ways: how to ask and to tell.
-        wait: until all have left.
+        wait: until all have left. A broker that is away meanwhile is waited for; before anything
+            is marked for the time limit of ``wanted``, or a minute.
         dry_run: only plan.
 
     Raises:
@@ -61,13 +63,15 @@ def scale_down(
     wanted.check()
     with opened(application, ways.stopped) as cluster:
         command = ScaleDown(cluster, wanted)
-        plan = command.plan()
+        patience = _patience(cluster, ways)
+        limit_ms = _limit_ms(wanted.timeout_ms) if wait and not dry_run else 0
+        plan = patience.until_done(command.plan, limit_ms)
         if not plan.leaving:
             return ScaleDownResult.of(plan, done=True)
         if dry_run or not ways.ask(plan):
             return ScaleDownResult.of(plan, done=False)
-        plan = command.mark(plan)
-        done = wait and _follow(cluster, plan, ways)
+        plan = patience.until_done(lambda: command.mark(plan), limit_ms)
+        done = wait and _follow(cluster, plan, ways, wanted.timeout_ms)
         return ScaleDownResult.of(plan, done=done)
 
 
@@ -87,7 +91,8 @@ def cancel_scale_down(
     """
     ways = ways or CommandPrompts()
     with opened(application, ways.stopped) as cluster:
-        result, back = cancel(cluster, names)
+        limit_ms = UNMARKED_LIMIT_MS if wait else 0
+        result, back = _patience(cluster, ways).until_done(lambda: cancel(cluster, names), limit_ms)
         if back and wait:
             done = ApplicationFollower(cluster, ways.note).until_calm(back)
             result = attrs.evolve(result, done=done)
@@ -107,23 +112,42 @@ def replace(
     with opened(application, ways.stopped) as cluster:
         wanted.await_new(cluster, ways.note)
         command = ScaleDown(cluster, wanted.scale_down)
-        plan = command.plan()
+        patience, limit_ms = _patience(cluster, ways), _limit_ms(wanted.timeout_ms)
+        plan = patience.until_done(command.plan, limit_ms)
         if not ways.ask(plan):
             return ReplaceResult.of(wanted, plan, done=False)
-        plan = command.mark(plan)
+        plan = patience.until_done(lambda: command.mark(plan), limit_ms)
+        check = wanted.succession(cluster, ways.note).look
         try:
-            left = _follow(cluster, plan, ways, wanted.succession(cluster, ways.note).look)
-        except SuccessorLostError as lost:
-            return wanted.given_up(cluster, plan, lost)
+            left = _follow(cluster, plan, ways, wanted.timeout_ms, check)
+        except SuccessorLostError as error:
+            lost = error
+            return patience.until_done(
+                lambda: wanted.given_up(cluster, plan, lost), wanted.timeout_ms
+            )
         if not left:
             return ReplaceResult.of(wanted, plan, done=False)
-        return wanted.checked(cluster, plan, ApplicationFollower(cluster, ways.note))
+        follower = ApplicationFollower(cluster, ways.note)
+        return patience.until_done(
+            lambda: wanted.checked(cluster, plan, follower), wanted.timeout_ms
+        )
 
 
 def _follow(
     cluster: ApplicationInspector,
     plan: ScaleDownPlan,
     ways: CommandPrompts,
+    limit_ms: float | None,
     check: Check = no_check,
 ) -> bool:
-    return ApplicationFollower(cluster, ways.note, check).until_left(plan, ways.watcher)
+    follower = ApplicationFollower(cluster, ways.note, check, limit_ms)
+    return follower.until_left(plan, ways.watcher)
+
+
+def _patience(cluster: ApplicationInspector, ways: CommandPrompts) -> OutagePatience:
+    return OutagePatience(ways.note, cluster.clock, cluster.stopped)
+
+
+def _limit_ms(timeout_ms: float | None) -> float:
+    """Time limit of an outage before an instance is marked."""
+    return UNMARKED_LIMIT_MS if timeout_ms is None else min(timeout_ms, UNMARKED_LIMIT_MS)

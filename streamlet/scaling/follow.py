@@ -5,16 +5,24 @@ Input and output are those of ``cluster``; a broker that restarts is waited for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
 import attrs
 
-from streamlet.errors import BrokerError, NotFoundError, TimedOutError, WithdrawnError
+from streamlet.errors import (
+    BrokerError,
+    NotFoundError,
+    StreamletError,
+    TimedOutError,
+    WithdrawnError,
+)
 from streamlet.group.inspector import describe
 from streamlet.group.snapshot import GroupSnapshot
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.departures import Departures
+from streamlet.scaling.outages import OutageReport
 from streamlet.scaling.plan import ScaleDownPlan
 from streamlet.scaling.present import InstanceInfo
 from streamlet.scaling.progress import Progress, progress
@@ -43,20 +51,33 @@ class ApplicationFollower:
         cluster: the application.
         note: called with what an operator has to know meanwhile.
         check: looks at the group beside what is followed.
+        limit_ms: the command's own time limit, for a broker that stays away; None for no limit.
     """
 
     cluster: ApplicationInspector
     note: Callable[[str], None]
     check: Check = no_check
+    limit_ms: float | None = None
+    _outage: OutageReport = attrs.field(init=False)
+    _check_outage: OutageReport = attrs.field(init=False)
+    _until_ms: float = attrs.field(init=False)
     _group: GroupSnapshot | None = None
     #: Whether the control topic has to be read to its end, so that marks just written are known.
     _must_read: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        clock = self.cluster.clock
+        self._outage = OutageReport(self.note, clock)
+        self._check_outage = OutageReport(self.note, clock)
+        limit_ms = math.inf if self.limit_ms is None else self.limit_ms
+        self._until_ms = clock.now_ms() + limit_ms + _AFTER_DEADLINE_MS
 
     def until_left(self, plan: ScaleDownPlan, watcher: Watcher) -> bool:
         """Wait until all have left; whether they have (the caller may be stopped).
 
         Raises:
-            TimedOutError: some are there long after the deadline of their marks.
+            TimedOutError: some are there long after the deadline of their marks, or no broker
+                answered until after the command's own limit.
             WithdrawnError: some stay after all, or ended before their tasks were handed over.
         """
         before: Progress | None = None
@@ -74,6 +95,7 @@ class ApplicationFollower:
                 all_run = found.moved == len(found.steps) or not plan.staying
                 if all_run or departures.failed or now_ms - settled_ms >= _LAST_WORD_MS:
                     return _succeeded(departures)
+            self._check_outage_time()
             self._check_time(departures.under_way)
             if self.cluster.stopped.wait(_LOOK_MS / 1000):
                 return False
@@ -104,8 +126,19 @@ class ApplicationFollower:
         for line in departures.look(self._group, view, now_ms, fresh=group is not None):
             self.note(line)
         if group is not None and group.stable and departures.under_way:
-            self.check(group)
+            self._checked(group)
         return progress(plan, self._group, view)
+
+    def _checked(self, group: GroupSnapshot) -> None:
+        """Make the check, which is made again at the next look if a broker is away."""
+        try:
+            self.check(group)
+        except StreamletError as error:
+            if not error.passing:
+                raise
+            self._check_outage.failed(error, "trying again")
+        else:
+            self._check_outage.over()
 
     def _described(self) -> GroupSnapshot | None:
         """The group if it is stable or empty, with the control topic read up to now."""
@@ -120,9 +153,16 @@ class ApplicationFollower:
             return None
         except (BrokerError, TimedOutError) as error:
             self._must_read = True
-            self.note(f"{error}; the marks hold meanwhile")
+            self._outage.failed(error, "the marks hold meanwhile")
             return None
+        self._outage.over()
         return group if group.stable or not group.members else None
+
+    def _check_outage_time(self) -> None:
+        if self._outage.lasts and self.cluster.clock.now_ms() > self._until_ms:
+            raise TimedOutError(
+                "no broker answers, so it is unknown whether all have left; the marks hold"
+            )
 
     def _check_time(self, under_way: Sequence[InstanceInfo]) -> None:
         now_ms = self.cluster.clock.wall_ms()

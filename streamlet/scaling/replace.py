@@ -12,6 +12,7 @@ from streamlet.group.inspector import GroupInspector
 from streamlet.scaling.cluster import ApplicationInspector, Situation
 from streamlet.scaling.follow import ApplicationFollower
 from streamlet.scaling.leavers import in_order
+from streamlet.scaling.outages import OutagePatience
 from streamlet.scaling.plan import ScaleDownPlan
 from streamlet.scaling.scale_down import ScaleDownRequest, cancel
 from streamlet.scaling.selection import find
@@ -50,14 +51,19 @@ class Replacement:
     def await_new(self, cluster: ApplicationInspector, note: Callable[[str], None]) -> None:
         """Wait until all new instances are in the group; nothing is marked yet.
 
+        A broker that is away meanwhile is waited for as long.
+
         Raises:
             NotFoundError: an old instance does not run.
             RefusedError: a new one is marked to leave.
             TimedOutError: some have not come in time.
         """
         deadline = cluster.clock.now_ms() + self.join_timeout_ms
+        patience = OutagePatience(note, cluster.clock, cluster.stopped)
         waited_for: list[str] = []
-        while missing := self._to_come(cluster.situation()):
+        while missing := self._to_come(
+            patience.until_done(cluster.situation, deadline - cluster.clock.now_ms())
+        ):
             if missing != waited_for:
                 note(f"waiting for {', '.join(missing)} to join")
                 waited_for = missing

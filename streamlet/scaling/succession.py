@@ -25,6 +25,11 @@ class SuccessorLostError(TimedOutError):
         super().__init__(reason)
         self.there = there
 
+    @property
+    def passing(self) -> bool:
+        """False: the instance was waited for already."""
+        return False
+
 
 @attrs.define
 class Succession:

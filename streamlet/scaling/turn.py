@@ -17,7 +17,13 @@ from streamlet.clock import Clock
 from streamlet.control.records import place_of
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Command
-from streamlet.errors import BrokerError, DeliveryError, RefusedError
+from streamlet.errors import (
+    BrokerError,
+    DeliveryError,
+    RefusedError,
+    UndeliveredError,
+    UnreachableError,
+)
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +52,8 @@ def our_turn(
         control.write(ours)
         control.flush()
     except DeliveryError as error:
-        raise BrokerError(
+        kind = UnreachableError if error.passing else BrokerError
+        raise kind(
             f"topic {control.name} cannot be written: {error}. Nothing was changed; does it take a "
             "right to WRITE that we do not have?"
         ) from error
@@ -56,7 +63,8 @@ def our_turn(
         yield
     except DeliveryError as error:
         control.forget_unwritten()  # we are about to say that it was not delivered
-        raise DeliveryError(
+        undelivered = UndeliveredError if error.passing else DeliveryError
+        raise undelivered(
             f"{error}. A broker that stopped answering may have taken it all the same: `streamlet "
             "status` shows who is to leave, and giving the command again does nothing twice"
         ) from error

@@ -103,6 +103,8 @@ def folds(topology: Topology, policy: ErrorPolicy) -> tuple[Fold, ...]:
     ours = {sink.name for fold in found for sink in fold.sinks}
     for part in topology.subtopologies:
         for sink in part.sinks:
+            if sink.by_record:
+                raise Unfit(f"{sink.name} writes a topic that is chosen for each record")
             if sink.name not in ours and sink.topic not in topology.repartition_topics:
                 raise Unfit(f"{sink.name} writes {sink.topic} and is no aggregation's result")
     read = {topic for part in topology.subtopologies for topic in part.input_topics}

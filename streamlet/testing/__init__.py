@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from streamlet.broker.server import KafkaBroker as KafkaBroker
-    from streamlet.testing.driver import OutputRecord as OutputRecord
     from streamlet.testing.driver import TopologyTestDriver as TopologyTestDriver
+    from streamlet.testing.driver_topics import OutputRecord as OutputRecord
 
 #: Public name -> module that has it.
 _MODULES = {
     "KafkaBroker": "streamlet.broker.server",
-    "OutputRecord": "streamlet.testing.driver",
+    "OutputRecord": "streamlet.testing.driver_topics",
     "TopologyTestDriver": "streamlet.testing.driver",
 }
 

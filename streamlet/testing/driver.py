@@ -1,14 +1,14 @@
 """``TopologyTestDriver``: an application's topology without a broker.
 
-The tasks, operators and stores are those of a worker; only the topics are lists here. Every topic
-that the application reads has one partition. What is written to a topic that the application reads,
-a repartition topic or another, is read at once.
+The tasks, operators and stores are those of a worker; only the topics are lists here. A topic has
+one partition unless ``partitions=`` gives it more, and each partition its own tasks then. What is
+written to a topic that the application reads, a repartition topic or another, is read at once.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -17,15 +17,15 @@ import attrs
 
 from streamlet.app import App
 from streamlet.clock import ManualClock
-from streamlet.errors import ConfigError, NotFoundError
-from streamlet.kafka.murmur2 import partition_of
+from streamlet.errors import NotFoundError
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.task import Task
-from streamlet.serdes import Serde, SerdeLike
+from streamlet.serdes import SerdeLike
 from streamlet.serdes import serde as serde_of
 from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
+from streamlet.testing.driver_topics import DriverTopics, OutputRecord
 from streamlet.topology.nodes import SourceNode
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -38,25 +38,9 @@ CACHE_BYTES = 16 * 1024 * 1024
 START_MS = 1_577_836_800_000  # 2020-01-01T00:00:00Z
 
 
-@attrs.frozen
-class OutputRecord:
-    """A record that the application wrote, decoded.
-
-    ``timestamp`` is in ms since the epoch. ``partition`` is the one that the partitioner chose, or
-    that Kafka's default partitioner gives the key; None where the producer may take any, which is
-    where a record without a key goes to one of several.
-    """
-
-    key: Any
-    value: Any
-    timestamp: int
-    headers: Headers | None = attrs.field(default=None, eq=False)
-    partition: int | None = 0
-
-
 @attrs.define
 class _Part:
-    """One subtopology's only task, with the state it commits."""
+    """A task, with the state it commits."""
 
     task: Task
     state: TaskState
@@ -72,10 +56,13 @@ class TopologyTestDriver:
     Args:
         app: the application; its error policy holds here too.
         start_ms: the record time and the wall clock at the beginning, ms since the epoch.
-        partitions: how many partitions topics have that the application only writes; 1 without.
+        partitions: how many partitions topics have; 1 without. A topic that the application reads
+            has a task for each: ``{"in": 3}`` makes 0_0, 0_1 and 0_2. Repartition topics then have
+            as many as they would get on a broker.
 
     Raises:
-        ConfigError: ``partitions`` names a topic that the application reads, or does not write.
+        ConfigError: ``partitions`` names a topic that the application neither reads nor writes.
+        TopologyError: topics that are joined or read together have different counts.
     """
 
     def __init__(
@@ -87,15 +74,12 @@ class TopologyTestDriver:
         self._wall = ManualClock(start_ms)
         self._record_ms = start_ms
         self._parts: list[_Part] = []
-        self._reader: dict[str, tuple[_Part, SourceNode]] = {}
-        self._next_offset: dict[str, int] = {}
-        self._written: dict[str, deque[OutputRecord]] = {}
-        self._ours = frozenset(self._topology.repartition_topics)
-        self._outputs = self._output_topics()
-        self._partitions = dict(partitions or {})
-        self._check_partitions()
+        self._reader: dict[TopicPartition, _Part] = {}
+        self._sources: dict[str, SourceNode] = {}
+        self._topics = DriverTopics(self._topology, self._policy.topic, partitions or {})
         for part in self._topology.subtopologies:
-            self._open(part)
+            for number in range(self._topics.counts[part.input_topics[0]]):
+                self._open(part, number)
 
     def __enter__(self) -> Self:
         return self
@@ -118,17 +102,19 @@ class TopologyTestDriver:
         timestamp_ms: int | None = None,
         *,
         headers: Headers | None = None,
+        partition: int | None = None,
     ) -> None:
         """Write one record, encoded as the application reads the topic, and process it.
 
-        ``headers`` are pairs of a name and bytes.
+        ``headers`` are pairs of a name and bytes. Without ``partition`` the key decides, as with
+        Kafka's default partitioner; a record without a key goes to partition 0.
 
         Raises:
-            NotFoundError: the application does not read the topic.
+            NotFoundError: the application does not read the topic, or that has no such partition.
             SerdeError: the record cannot be encoded.
             ProcessingError: it failed under the error policy ``fail``.
         """
-        self.pipe_inputs(topic, [(key, value)], timestamp_ms, headers=headers)
+        self.pipe_inputs(topic, [(key, value)], timestamp_ms, headers=headers, partition=partition)
 
     def pipe_bytes(
         self,
@@ -138,10 +124,11 @@ class TopologyTestDriver:
         timestamp_ms: int | None = None,
         *,
         headers: Headers | None = None,
+        partition: int | None = None,
     ) -> None:
         """Write one raw record, also one that cannot be decoded; otherwise as ``pipe_input``."""
         self._reading(topic)
-        self._pipe(topic, [key], [value], timestamp_ms, headers)
+        self._pipe(topic, [key], [value], timestamp_ms, headers, partition)
 
     def pipe_inputs(
         self,
@@ -150,16 +137,17 @@ class TopologyTestDriver:
         timestamp_ms: int | None = None,
         *,
         headers: Headers | None = None,
+        partition: int | None = None,
     ) -> None:
-        """Write several records and process them as one batch; raises as ``pipe_input``.
+        """Write several records and process those of a partition as one batch.
 
-        Each record has the ``headers``.
+        Each record has the ``headers``; ``partition`` and errors as of ``pipe_input``.
         """
-        _, source = self._reading(topic)
+        source = self._reading(topic)
         pairs = list(records)
         keys = source.key.encode_column([key for key, _ in pairs])
         values = source.value.encode_column([value for _, value in pairs])
-        self._pipe(topic, keys, values, timestamp_ms, headers)
+        self._pipe(topic, keys, values, timestamp_ms, headers, partition)
 
     # Time.
 
@@ -203,6 +191,15 @@ class TopologyTestDriver:
 
     # Results.
 
+    @property
+    def tasks(self) -> tuple[TaskId, ...]:
+        """The tasks, one per subtopology and partition of what it reads."""
+        return tuple(part.task.task for part in self._parts)
+
+    def produced_topic_names(self) -> list[str]:
+        """Names of the topics that records were written to so far, sorted."""
+        return self._topics.produced()
+
     def read_output(
         self, topic: str, *, key: SerdeLike[Any] = None, value: SerdeLike[Any] = None
     ) -> list[OutputRecord]:
@@ -210,16 +207,14 @@ class TopologyTestDriver:
 
         They are decoded as the application encoded them. ``key`` and ``value`` say otherwise, which
         topics need that are no sink of the application, such as one for dead letters (else bytes).
+        Where topics are chosen for each record, any name may be given.
 
         Raises:
             NotFoundError: the application writes no topic of this name.
             SerdeError: a record cannot be decoded as ``key`` or ``value`` says.
         """
-        if topic not in self._outputs:
-            known = ", ".join(sorted(self._outputs)) or "no topic"
-            raise NotFoundError(f"{self.application} does not write {topic!r}; it writes {known}")
-        records = list(self._written.pop(topic, ()))
-        serdes = self._sink_serdes(topic)
+        records = self._topics.taken(topic)
+        serdes = self._topics.serdes(topic)
         decode_key, decode_value = (
             (serde_of(given) if given is not None else known).decode
             for given, known in zip((key, value), serdes, strict=True)
@@ -233,17 +228,31 @@ class TopologyTestDriver:
             for record in records
         ]
 
-    def store(self, name: str) -> CachedStore:
+    def store(self, name: str, *, partition: int | None = None) -> CachedStore:
         """A store of the application, to read or to fill.
 
+        ``partition`` is that of the task, where there are several with this store.
+
         Raises:
-            NotFoundError: there is no store of that name.
+            NotFoundError: there is no store of that name, or several and no partition is given.
         """
-        for part in self._parts:
-            if name in part.state.stores:
-                return part.state.stores[name]
-        known = ", ".join(sorted(name for part in self._parts for name in part.state.stores))
-        raise NotFoundError(f"no store {name!r}; there are: {known or 'none'}")
+        found = {
+            part.task.task.partition: part.state.stores[name]
+            for part in self._parts
+            if name in part.state.stores
+        }
+        if not found:
+            known = {name for part in self._parts for name in part.state.stores}
+            raise NotFoundError(
+                f"no store {name!r}; there are: {', '.join(sorted(known)) or 'none'}"
+            )
+        number = min(found) if partition is None and len(found) == 1 else partition
+        if number not in found:
+            raise NotFoundError(
+                f"store {name!r} is in the tasks of partitions {', '.join(map(str, found))}: "
+                "partition= says which one is meant"
+            )
+        return found[number]
 
     def dropped(self) -> int:
         """Records left out by rule so far: null keys, negative timestamps."""
@@ -264,56 +273,37 @@ class TopologyTestDriver:
 
     # Inside.
 
-    def _open(self, part: Subtopology) -> None:
+    def _open(self, part: Subtopology, number: int) -> None:
         changelogs = {
-            spec.name: TopicPartition(topic, 0)
+            spec.name: TopicPartition(topic, number)
             for spec in part.stores
             if (topic := part.changelog_topic(spec.name)) is not None
         }
         state = TaskState.open(None, part.stores, CACHE_BYTES, changelogs)
+        counts = self._topics.counts
         task = Task(
-            TaskId(part.id, 0),
+            TaskId(part.id, number),
             part,
             state,
-            {TopicPartition(topic, 0): 0 for topic in part.input_topics},
+            {TopicPartition(topic, number): 0 for topic in part.input_topics},
             policy=self._policy,
-            partition_counts={
-                topic: self._partitions.get(topic, 1) for topic in part.output_topics
-            },
+            partition_counts={topic: counts.get(topic, 1) for topic in part.output_topics},
         )
         opened = _Part(task, state)
         self._parts.append(opened)
         for source in part.sources:
             for topic in source.topics:
-                self._reader[topic] = (opened, source)
+                self._sources[topic] = source
+                self._reader[TopicPartition(topic, number)] = opened
 
-    def _reading(self, topic: str) -> tuple[_Part, SourceNode]:
-        if topic not in self._reader:
-            known = ", ".join(sorted(set(self._reader) - self._ours))
+    def _reading(self, topic: str) -> SourceNode:
+        if topic not in self._sources:
+            known = ", ".join(sorted(self._sources.keys() - self._topics.ours))
             raise NotFoundError(f"{self.application} does not read {topic!r}; it reads {known}")
-        return self._reader[topic]
+        return self._sources[topic]
 
     def _stream_times(self) -> list[int]:
         return [part.task.stream_time for part in self._parts]
-
-    def _output_topics(self) -> frozenset[str]:
-        """The topics that the application writes, dead letters included, repartition topics not."""
-        written = {t for part in self._topology.subtopologies for t in part.output_topics}
-        letters = {self._policy.topic} if self._policy.topic is not None else set()
-        return frozenset((written - self._ours) | letters)
-
-    def _check_partitions(self) -> None:
-        read = {t for part in self._topology.subtopologies for t in part.input_topics}
-        problems = []
-        for topic, count in self._partitions.items():
-            if topic in read:
-                problems.append(f"{topic!r} is read by {self.application}: it has one partition")
-            elif topic not in self._outputs:
-                problems.append(f"{topic!r} is not written by {self.application}")
-            elif count < 1:
-                problems.append(f"{topic!r} cannot have {count} partitions")
-        if problems:
-            raise ConfigError([f"partitions=: {problem}" for problem in problems])
 
     def _pipe(
         self,
@@ -322,77 +312,32 @@ class TopologyTestDriver:
         values: list[bytes | None],
         timestamp_ms: int | None,
         headers: Headers | None,
+        partition: int | None,
     ) -> None:
+        self._topics.check_partition(topic, partition)
         time = self._record_ms if timestamp_ms is None else timestamp_ms
         heads: list[Headers | None] | None = [list(headers)] * len(keys) if headers else None
-        batch = self._batch(topic, keys, values, [time] * len(keys), heads)
-        self._process(deque([batch] if keys else []))
-
-    def _batch(
-        self,
-        topic: str,
-        keys: list[bytes | None],
-        values: list[bytes | None],
-        timestamps: list[int],
-        headers: list[Headers | None] | None = None,
-    ) -> PartitionBatch:
-        first = self._next_offset.get(topic, 0)
-        self._next_offset[topic] = first + len(keys)
-        offsets = range(first, first + len(keys))
-        return PartitionBatch(topic, 0, offsets, keys, values, timestamps, headers)
+        places = None if partition is None else [partition] * len(keys)
+        times = [time] * len(keys)
+        self._process(deque(self._topics.batches(topic, keys, values, times, heads, places)))
 
     def _process(self, batches: deque[PartitionBatch]) -> None:
         """Process batches and what comes of them in topics that are read, in order; commit."""
         while batches:
             batch = batches.popleft()
-            part, _ = self._reader[batch.topic]
+            part = self._reader[TopicPartition(batch.topic, batch.partition)]
             batches.extend(self._taken(part.task.process(batch, self._wall.now_ms())))
             self._commit(part)
 
-    def _taken(self, outputs: Iterable[Output]) -> list[PartitionBatch]:
+    def _taken(self, outputs: Iterable[Output]) -> Iterator[PartitionBatch]:
         """Keep outputs to be read by the test; those the application reads, as input."""
-        batches: list[PartitionBatch] = []
         for out in outputs:
-            headers = out.headers or [None] * len(out.keys)
-            if out.topic not in self._ours:
-                partitions: Iterable[int | None] = out.partitions or [
-                    self._default(out.topic, key) for key in out.keys
-                ]
-                columns = zip(
-                    out.keys, out.values, out.timestamps, headers, partitions, strict=True
-                )
-                written = self._written.setdefault(out.topic, deque())
-                written.extend(OutputRecord(*record) for record in columns)
-            if out.topic in self._reader:
-                batches.append(
-                    self._batch(
-                        out.topic,
-                        list(out.keys),
-                        list(out.values),
-                        list(out.timestamps),
-                        out.headers,
-                    )
-                )
-        return batches
-
-    def _default(self, topic: str, key: bytes | None) -> int | None:
-        """The partition that Kafka's default partitioner gives a key; None if it may be any."""
-        count = self._partitions.get(topic, 1)
-        if count == 1:
-            return 0
-        return None if key is None else partition_of(key, count)
+            yield from self._topics.take(out)
 
     def _commit(self, part: _Part) -> None:
         part.commits += 1
         drained = part.state.drain()
         part.state.write(drained, StateNumber(1, part.commits), {})
-
-    def _sink_serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
-        for part in self._topology.subtopologies:
-            for sink in part.sinks:
-                if sink.topic == topic:
-                    return sink.key, sink.value
-        return serde_of(bytes), serde_of(bytes)
 
 
 def _ms(by: timedelta | int) -> int:

@@ -75,7 +75,8 @@ def _node_text(topology: Topology, part: Subtopology, node: Node, order: Any) ->
         stores = ", ".join(sorted(node.stores))
         head = f"Processor: {node.name} (stores: [{stores}])"
         return f"{head}\n      --> {after}\n      <-- {before}"
-    return f"Sink: {node.name} (topic: {_shown(topology, node.topic)})\n      <-- {before}"
+    topic = "one for each record" if node.by_record else _shown(topology, node.topic)
+    return f"Sink: {node.name} (topic: {topic})\n      <-- {before}"
 
 
 def _ways_down(part: Subtopology) -> dict[str, int]:
@@ -121,7 +122,7 @@ def _part_json(topology: Topology, part: Subtopology) -> dict[str, Any]:
         "sinks": [
             {
                 "name": sink.name,
-                "topic": sink.topic,
+                "topic": None if sink.by_record else sink.topic,
                 "key": serde_name(sink.key),
                 "value": serde_name(sink.value),
                 "predecessors": list(sink.parents),
@@ -164,7 +165,8 @@ def _links(part: Subtopology) -> list[str]:
     for node in part.processors:
         links += [f"    {_id(node.name)} -.- {_id('store', store)}" for store in node.stores]
     for sink in part.sinks:
-        links.append(f"    {_id(sink.name)} --> {_id('topic', sink.topic)}")
+        if not sink.by_record:
+            links.append(f"    {_id(sink.name)} --> {_id('topic', sink.topic)}")
     return links
 
 

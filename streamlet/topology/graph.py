@@ -105,8 +105,9 @@ class Graph:
         self._enter(node, node.parents)
 
     def add_sink(self, node: SinkNode) -> None:
-        """Add a node that writes a topic."""
-        check_topic_name(node.topic, "a topic that is written")
+        """Add a node that writes topics."""
+        if not node.by_record:
+            check_topic_name(node.topic, "a topic that is written")
         self._enter(node, node.parents)
 
     def add_store(self, spec: StoreSpec) -> None:

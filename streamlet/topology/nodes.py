@@ -79,7 +79,7 @@ class ProcessorNode:
 
 @attrs.frozen(eq=False)
 class SinkNode:
-    """Writes a topic.
+    """Writes a topic; without one (""), each record to the topic that the node above has chosen.
 
     ``partitioner`` is ``(key, value, partitions) -> partition``, None for murmur2.
     """
@@ -90,6 +90,11 @@ class SinkNode:
     key: Any
     value: Any
     partitioner: Callable[[Any, Any, int], int] | None = None
+
+    @property
+    def by_record(self) -> bool:
+        """True if each record has a topic of its own, in the column ``olds`` of its batch."""
+        return not self.topic
 
 
 @attrs.frozen

@@ -23,6 +23,9 @@ import attrs
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from streamlet.topology.subtopologies import Node, Subtopology
 
+#: Topic of a sink that writes each record to a topic that is chosen for it.
+ANY_TOPIC = ""
+
 
 @attrs.frozen
 class _Reach:
@@ -44,7 +47,11 @@ class _Reach:
     def meets(self, other: _Reach) -> bool:
         """True if the order of two records that go different ways can be seen."""
         return bool(
-            self.nodes & other.nodes or self.topics & other.topics or self.shares_store(other)
+            self.nodes & other.nodes
+            or self.topics & other.topics
+            or (ANY_TOPIC in self.topics and other.topics)
+            or (ANY_TOPIC in other.topics and self.topics)
+            or self.shares_store(other)
         )
 
     def shares_store(self, other: _Reach) -> bool:

@@ -45,8 +45,8 @@ class Subtopology:
 
     @property
     def output_topics(self) -> tuple[str, ...]:
-        """Topics the sinks write, each once, in order."""
-        return tuple(dict.fromkeys(sink.topic for sink in self.sinks))
+        """Topics the sinks write, each once, in order; not those chosen for each record."""
+        return tuple(dict.fromkeys(sink.topic for sink in self.sinks if not sink.by_record))
 
     @property
     def stateful(self) -> bool:

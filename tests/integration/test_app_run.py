@@ -91,6 +91,26 @@ def test_a_run_that_returns_nothing_says_what_it_did(
     )
 
 
+def test_records_go_to_the_topics_that_a_function_names(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    app, lines = word_count(bootstrap_servers, tmp_path)
+    outputs = [f"{lines}-{word}" for word in ("a", "b")]
+    admin = KafkaAdmin(bootstrap_servers)
+    admin.create_topics([NewTopic(topic, 1, 1) for topic in outputs])
+    admin.close()
+    config = {"state.dir": str(tmp_path)}
+    split = App(f"{app.name}-split", bootstrap_servers=bootstrap_servers, config=config)
+    stream = split.stream(lines, key=str, value=str)
+    stream.to(lambda key, line: f"{lines}-{line[0]}")
+    results = split.run(count=3, timeout=60)
+    assert sorted((r.topic, r.value) for r in results) == [
+        (outputs[0], "a b"),
+        (outputs[1], "b"),
+        (outputs[1], "b c"),
+    ]
+
+
 def test_close_ends_a_run_from_another_thread(bootstrap_servers: str, tmp_path: Path) -> None:
     seen = threading.Event()
     app, _ = word_count(bootstrap_servers, tmp_path, lambda k, word: seen.set())

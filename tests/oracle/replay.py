@@ -27,7 +27,7 @@ def replay_run(run: Mapping[str, Any], build: Build) -> dict[str, Any]:
         try:
             for number, step in enumerate(run["steps"]):
                 _do(driver, step)
-                outputs += _outputs(app, driver, number)
+                outputs += _outputs(driver, number)
         except StreamletError as error:
             return {**result, "error": f"{type(error).__name__}: {error}"}
         return {**result, "stores": _stores(app, driver)}
@@ -42,11 +42,9 @@ def _do(driver: TopologyTestDriver, step: Mapping[str, Any]) -> None:
     driver.pipe_input(*record, headers=headers or None)
 
 
-def _outputs(app: sl.App, driver: TopologyTestDriver, step: int) -> list[dict[str, Any]]:
-    topology = app.topology()
-    topics = {topic for part in topology.subtopologies for topic in part.output_topics}
+def _outputs(driver: TopologyTestDriver, step: int) -> list[dict[str, Any]]:
     outputs = []
-    for topic in sorted(topics - set(topology.repartition_topics)):
+    for topic in driver.produced_topic_names():
         for record in driver.read_output(topic):
             output: dict[str, Any] = {
                 "topic": topic,

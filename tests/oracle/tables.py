@@ -58,14 +58,10 @@ STREAM_STREAM = Need("join of two streams", lambda: hasattr(sl.KStream, "outer_j
 TABLE_TABLE = Need("join of two tables", lambda: hasattr(sl.KTable, "join"))
 GROUP_TABLE = method(sl.KTable, "group_by")
 GLOBAL_TABLE = method(sl.App, "global_table")
-COGROUP = method(sl.KGroupedStream, "cogroup")
+COGROUP = method(sl.CogroupedKStream, "windowed_by")
 PROCESS = method(sl.KStream, "process")
 TRANSFORM_VALUES = method(sl.KTable, "transform_values")
 VERSIONED = Need("versioned tables", lambda: hasattr(sl, "versioned"))
-BY_RECORD = Need(
-    "`to` with a topic for each record",
-    lambda: "Callable" in str(inspect.signature(sl.KStream.to).parameters["topic"].annotation),
-)
 
 _MISSING: Mapping[Need, str] = {
     FINAL: """
@@ -100,13 +96,12 @@ _MISSING: Mapping[Need, str] = {
         stream-table-versioned-grace stream-table-versioned-grace-left
     """,
     GLOBAL_TABLE: "global-table-inner global-table-left",
-    COGROUP: "cogroup cogroup-tumbling cogroup-session",
+    COGROUP: "cogroup-tumbling cogroup-session",
     PROCESS: """
         processor-named-children fixed-key-processor processor-range-scan punctuate-stream-time
         punctuate-wall-clock punctuate-cancel ttl-by-punctuator dedupe-window-store
         versioned-get-as-of forward-timestamp
     """,
-    BY_RECORD: "to-topic-by-record",
     TRANSFORM_VALUES: "table-transform-values",
     argument(sl.KTable, "filter", "store"): "table-filter-materialized",
     argument(sl.KTable, "map_values", "store"): "table-map-values-materialized",
@@ -120,6 +115,4 @@ MISSING: Mapping[str, Need] = {
 #: Topology -> why its runs are not equal yet.
 DIFFERENT: Mapping[str, str] = {
     "stream-table-left": "`left_join` drops records without a key",
-    "table-filter-no-store": "a table always has a store, so that `filter` sends no tombstone for "
-    "a row that had not passed",
 }

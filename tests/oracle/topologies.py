@@ -108,6 +108,12 @@ def to_table(app: sl.App) -> None:
     out(stream(app).to_table(store="table"))
 
 
+def to_topic_by_record(app: sl.App) -> None:
+    """The recorded driver took names that Kafka does not (``out-ä``), and nobody read them."""
+    known = stream(app).filter(lambda k, v: s(first(v)).isascii())
+    known.to(lambda k, v: f"out-{s(first(v))}")
+
+
 def process_values_headers(app: sl.App) -> None:
     """Reads the last header ``h``, puts it into the value, adds ``seen`` and replaces ``h``."""
 
@@ -172,6 +178,12 @@ def reduce_to_null(app: sl.App) -> None:
         return None if v.startswith("c") else pair(first(x), v)
 
     out(grouped(app).reduce(reduced, store="reduced"))
+
+
+def cogroup(app: sl.App) -> None:
+    left: sl.CogroupedKStream[str, str] = grouped(app, "left").cogroup(lambda k, v, x: f"{x}l{v}")
+    both = left.cogroup(grouped(app, "right"), lambda k, v, x: f"{x}r{v}")
+    out(both.aggregate(str, store="aggregated"))
 
 
 # Tables.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from streamlet.testing import KafkaBroker
-from tests.integration.chaos.checks import assert_counts_exact, contents, counts_of
+from tests.integration.chaos.chained import assert_all_exact, rows_of_digits
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
 
@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
 #: Longer than the session time-out.
 FROZEN_S = 8.0
-DIGITS = 10
 
 
 class Faults:
@@ -125,28 +124,3 @@ def test_every_store_behind_repartitions_is_exact_whatever_fails(
     assert fresh.stop() == 0, fresh.log()
     assert_all_exact(cluster, [fresh], true)
     print(f"{load.total} records, {dict(faults.made)}")
-
-
-def rows_of_digits(cluster: Cluster) -> None:
-    """Give each digit a row of the table that is joined."""
-    with Load(cluster.servers, cluster.topic("names"), keys=DIGITS) as rows:
-        rows.send(500)
-        rows.finish()
-
-
-def assert_all_exact(cluster: Cluster, instances: list[Instance], true: Counter[str]) -> None:
-    """Each store is the one that these records make, read once each."""
-    copies = contents(cluster, instances)
-    assert sorted(copies) == list(cluster.tasks)
-    assert_counts_exact(cluster, copies, true)
-    digits: Counter[str] = Counter()
-    endings: Counter[str] = Counter()
-    sums: Counter[str] = Counter()
-    for key, count in true.items():
-        digits[f"k{key[-1]}"] += count
-        endings[key[-2:]] += count
-        sums[key[-1]] += count * (count + 1) // 2
-    assert counts_of(copies, "sums") == sums
-    assert counts_of(copies, "updates") == {"all": true.total()}
-    assert counts_of(copies, "merged") == endings
-    assert counts_of(copies, "met") == digits

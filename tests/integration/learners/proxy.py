@@ -16,8 +16,41 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+import attrs
+
 PRODUCE, LIST_OFFSETS, METADATA, OFFSET_COMMIT = 0, 2, 3, 8
 _HOST = "127.0.0.1"
+
+
+@attrs.frozen
+class Interference:
+    """The fate of a request that does not go its way.
+
+    Attributes:
+        arrives: whether the broker gets it; its answer is dropped.
+        answer: what the client gets instead, with its length in front; None: no answer, ever.
+    """
+
+    arrives: bool
+    answer: bytes | None = None
+
+
+@attrs.define
+class _Connection:
+    """A client's connection, and the one to the broker that belongs to it."""
+
+    client: socket.socket
+    broker: socket.socket
+    #: What is held, and whose answer comes next.
+    late: list[Held] = attrs.field(factory=list)
+    #: Answers to be dropped or replaced, by the number of the request.
+    fates: dict[bytes, Interference] = attrs.field(factory=dict)
+    _sending: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def give(self, frame: bytes) -> None:
+        """Send an answer to the client; from both threads."""
+        with self._sending:
+            self.client.sendall(frame)
 
 
 class Held:
@@ -57,6 +90,8 @@ class Proxy:
         #: What a request is answered with in the broker's place, and then hung up upon; None: the
         #: broker answers.
         self.answer: Callable[[bytes], bytes | None] = lambda frame: None
+        #: The fate of a request; None: it goes its way.
+        self.interfere: Callable[[bytes], Interference | None] = lambda frame: None
 
     @property
     def servers(self) -> str:
@@ -97,11 +132,12 @@ class Proxy:
                 self._sockets.append(client)
                 broker = socket.create_connection(self._broker)
                 self._sockets.append(broker)
-                late: list[Held] = []  # whose answer comes next on this connection
+                both = _Connection(client, broker)
                 for pump in (self._requests, self._answers):
-                    threading.Thread(target=pump, args=(client, broker, late), daemon=True).start()
+                    threading.Thread(target=pump, args=(both,), daemon=True).start()
 
-    def _requests(self, client: socket.socket, broker: socket.socket, late: list[Held]) -> None:
+    def _requests(self, both: _Connection) -> None:
+        client, broker = both.client, both.broker
         with contextlib.suppress(OSError):
             while (frame := _frame(client)) is not None:
                 if client in self._frozen:
@@ -111,25 +147,42 @@ class Proxy:
                     self._held = None
                     held.caught.set()
                     held.wait()
-                    late.append(held)
+                    both.late.append(held)
                 if (answer := self.answer(frame)) is not None:
                     client.sendall(answer)
                     client.shutdown(socket.SHUT_RDWR)
                     break
-                broker.sendall(self.alter(frame))
-        if not late:
+                if not self._interferes(both, frame):
+                    broker.sendall(self.alter(frame))
+        if not both.late:
             with contextlib.suppress(OSError):
                 broker.shutdown(socket.SHUT_RDWR)
 
-    def _answers(self, client: socket.socket, broker: socket.socket, late: list[Held]) -> None:
+    def _interferes(self, both: _Connection, frame: bytes) -> bool:
+        """Decide on the fate of a request; True if the broker does not get it."""
+        fate = self.interfere(frame)
+        if fate is None:
+            return False
+        if fate.arrives:
+            both.fates[_number(frame, 8)] = fate
+        elif fate.answer is not None:
+            both.give(fate.answer)
+        return not fate.arrives
+
+    def _answers(self, both: _Connection) -> None:
+        client, broker = both.client, both.broker
         with contextlib.suppress(OSError):
             while (frame := _frame(broker)) is not None:
                 if client in self._frozen:
                     continue
-                for held in late:
+                for held in both.late:
                     held.answered.set()
-                with contextlib.suppress(OSError):  # the client has gone long ago
-                    client.sendall(frame.replace(self._theirs, self._ours))
+                answer: bytes | None = frame.replace(self._theirs, self._ours)
+                if (fate := both.fates.pop(_number(frame, 4), None)) is not None:
+                    answer = fate.answer
+                if answer is not None:
+                    with contextlib.suppress(OSError):  # the client has gone long ago
+                        both.give(answer)
         with contextlib.suppress(OSError):
             client.shutdown(socket.SHUT_RDWR)
 
@@ -143,6 +196,11 @@ def _close(one: socket.socket) -> None:
 def api(frame: bytes) -> int:
     """The kind of a request: a number behind its length."""
     return int(struct.unpack_from(">h", frame, 4)[0])
+
+
+def _number(frame: bytes, at: int) -> bytes:
+    """The number that a request and its answer share."""
+    return frame[at : at + 4]
 
 
 def _frame(source: socket.socket) -> bytes | None:

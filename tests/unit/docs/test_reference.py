@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from streamlet.dsl.branched import BranchedKStream
+from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable
@@ -45,7 +46,14 @@ def test_all_code_on_the_pages_is_an_example() -> None:
 def test_every_operator_has_a_section_with_an_example() -> None:
     operators = {"streamlet.App.stream", "streamlet.App.table"} | {
         f"streamlet.{kind.__name__}.{name}"
-        for kind in (KStream, BranchedKStream, KTable, KGroupedStream, WindowedKStream)
+        for kind in (
+            KStream,
+            BranchedKStream,
+            CogroupedKStream,
+            KTable,
+            KGroupedStream,
+            WindowedKStream,
+        )
         for name, method in vars(kind).items()
         if inspect.isfunction(method) and not name.startswith("_")
     }

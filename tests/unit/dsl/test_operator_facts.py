@@ -12,16 +12,18 @@ import pytest
 
 from streamlet.app import App
 from streamlet.dsl.branched import BranchedKStream
+from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable
 from streamlet.dsl.windows import tumbling
-from streamlet.testing.driver import OutputRecord, TopologyTestDriver
+from streamlet.testing.driver import TopologyTestDriver
+from streamlet.testing.driver_topics import OutputRecord
 
 LABELS = {"nulls", "key", "timestamp", "headers"}
 OPERATORS = {
     f"{kind.__name__}.{name}": operator
-    for kind in (KStream, BranchedKStream, KTable, KGroupedStream)
+    for kind in (KStream, BranchedKStream, CogroupedKStream, KTable, KGroupedStream)
     for name, operator in vars(kind).items()
     if inspect.isfunction(operator) and not name.startswith("_")
 } | {"App.stream": App.stream, "App.table": App.table}
@@ -96,6 +98,10 @@ def second(key: Any, value: Any) -> Any:
 
 
 #: Operator of a stream -> a topology with it, whose function notes its calls; a new key is "new".
+def cogrouped(stream: KStream[str, str]) -> CogroupedKStream[str, str]:
+    return stream.group_by_key().cogroup(lambda key, value, kept: kept + value)
+
+
 STREAMS: dict[str, Callable[[App, Calls], None]] = {
     "App.stream": lambda app, calls: stream_of(app).to("out"),
     "KStream.filter": lambda app, calls: (
@@ -153,6 +159,17 @@ STREAMS: dict[str, Callable[[App, Calls], None]] = {
     ),
     "KGroupedStream.count": lambda app, calls: (
         stream_of(app).group_by_key().count().to_stream().to("out")
+    ),
+    **dict.fromkeys(
+        ("KGroupedStream.cogroup", "CogroupedKStream.aggregate"),
+        lambda app, calls: cogrouped(stream_of(app)).aggregate(str).to_stream().to("out"),
+    ),
+    "CogroupedKStream.cogroup": lambda app, calls: (
+        cogrouped(app.stream("other", key=str, value=str))
+        .cogroup(stream_of(app).group_by_key(), lambda key, value, kept: kept + value)
+        .aggregate(str)
+        .to_stream()
+        .to("out")
     ),
     "KGroupedStream.windowed_by": lambda app, calls: (
         stream_of(app)
@@ -257,7 +274,8 @@ def test_what_a_streams_operator_does_with_nulls(name: str) -> None:
 @pytest.mark.parametrize("name", STREAMS)
 def test_key_timestamp_and_headers_of_what_a_streams_operator_sends(name: str) -> None:
     said, result = facts(OPERATORS[name]), tried(STREAMS[name])
-    counted = name == "KStream.group_by_key"  # alone it writes nothing
+    alone = ("KStream.group_by_key", "KGroupedStream.cogroup", "CogroupedKStream.cogroup")
+    counted = name in alone  # they write nothing without a fold
     if said["key"].startswith("nothing"):
         assert nothing_is_written(result)
         assert said["timestamp"] == said["headers"] == said["key"]
@@ -311,13 +329,13 @@ def test_a_result_none_is_a_null_value_or_deletes_the_row(kind: str) -> None:
 #: Operator of a table -> a topology with it below a table of "in".
 TABLES: dict[str, Callable[[App, Calls], None]] = {
     "KTable.filter": lambda app, calls: (
-        app.table("in", key=str, value=str)
+        app.table("in", key=str, value=str, store="rows")
         .filter(calls.returning(lambda k, v: v != "out"))
         .to_stream()
         .to("out")
     ),
     "KTable.filter_not": lambda app, calls: (
-        app.table("in", key=str, value=str)
+        app.table("in", key=str, value=str, store="rows")
         .filter_not(calls.returning(lambda k, v: v == "out"))
         .to_stream()
         .to("out")
@@ -340,7 +358,8 @@ CHANGES: list[Pair] = [("k", "v"), ("k", None), ("k", "out"), ("k", None), ("new
 
 #: What a table's operator makes of ``CHANGES``, by what it says of nulls.
 SENT: dict[str, list[Pair]] = {
-    "the predicate never sees a tombstone. One is sent on if the row had passed.": CHANGES[:2],
+    "the predicate never sees a tombstone. One is sent on if the row had passed; of a table "
+    "without ``store=`` in any case.": CHANGES[:2],
     "the function never sees a tombstone, which is sent on. A result None deletes the row.": [
         *CHANGES[:2],
         ("k", None),

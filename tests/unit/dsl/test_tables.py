@@ -32,7 +32,7 @@ def test_a_tombstone_deletes_the_row_and_is_sent_on() -> None:
 
 def test_a_row_that_passes_no_more_becomes_a_tombstone() -> None:
     app = App("a")
-    table = app.table("t", key=str, value=int)
+    table = app.table("t", key=str, value=int, store="rows")
     table.filter(lambda k, v: v > 10).to_stream().to("out")
     records: Records = [("a", 20), ("a", 5), ("a", 6), ("b", 1), ("b", 30), ("b", None)]
     assert run(app, records) == [("a", 20), ("a", None), ("b", 30), ("b", None)]
@@ -40,14 +40,28 @@ def test_a_row_that_passes_no_more_becomes_a_tombstone() -> None:
 
 def test_filter_not_is_the_other_half() -> None:
     app = App("a")
-    table = app.table("t", key=str, value=int)
+    table = app.table("t", key=str, value=int, store="rows")
     table.filter_not(lambda k, v: v > 10).to_stream().to("out")
     assert run(app, [("a", 20), ("a", 5), ("a", 20)]) == [("a", 5), ("a", None)]
 
 
+@pytest.mark.parametrize("made", ["table", "to_table"])
+def test_a_table_without_a_store_of_its_name_sends_a_tombstone_for_each_row_that_fails(
+    made: str,
+) -> None:
+    app = App("a")
+    if made == "table":
+        table = app.table("t", key=str, value=int)
+    else:
+        table = app.stream("t", key=str, value=int).to_table()
+    table.map_values(lambda v: v * 2, value=int).filter(lambda k, v: v > 10).to_stream().to("out")
+    records: Records = [("a", 1), ("a", 6), ("a", None), ("a", None)]
+    assert run(app, records) == [("a", None), ("a", 12), ("a", None), ("a", None)]
+
+
 def test_a_filter_below_mapped_values_sees_the_mapped_old_ones() -> None:
     app = App("a")
-    table = app.table("t", key=str, value=int)
+    table = app.table("t", key=str, value=int, store="rows")
     mapped = table.map_values(lambda v: v * 2, value=int)
     mapped.filter(lambda k, v: v > 10).to_stream().to("out")
     assert run(app, [("a", 6), ("a", 1), ("a", 2)]) == [("a", 12), ("a", None)]

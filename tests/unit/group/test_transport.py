@@ -233,3 +233,31 @@ def test_positions_are_asked_for_again_while_the_coordinator_moves_or_loads(
     answer = transport.ask(OffsetFetch("words", (), require_stable=False), 30_000).result(30)
     assert answer == OffsetFetchAnswer(0, {})
     assert looked_up == ["words"] * 3
+
+
+def test_a_coordinator_that_does_not_answer_is_looked_up_again_next_time(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """It may have moved to another broker for good; a command that watches asks again."""
+
+    async def find(group: str, deadline: int) -> str:
+        transport._nodes[group] = dict.fromkeys(Connection, str(len(looked_up)))
+        looked_up.append(group)
+        return ""
+
+    async def deliver(sent: WireRequest, node: str, deadline: int) -> int:
+        if node == "0":
+            raise TransportError(FailureKind.TIMEOUT, "0 is not reachable", sent=False)
+        return 0
+
+    looked_up: list[str] = []
+    transport = Transport("127.0.0.1:1")
+    request.addfinalizer(transport.close)
+    monkeypatch.setattr(transport, "_find", find)
+    monkeypatch.setattr(transport, "_deliver", deliver)
+    monkeypatch.setattr("streamlet.group.transport.decode", lambda _, n: OffsetFetchAnswer(n, {}))
+    wanted = OffsetFetch("words", (), require_stable=False)
+    with pytest.raises(TransportError, match="0 is not reachable"):
+        transport.ask(wanted, 30_000).result(30)
+    assert transport.ask(wanted, 30_000).result(30) == OffsetFetchAnswer(0, {})
+    assert looked_up == ["words"] * 2

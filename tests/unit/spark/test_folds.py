@@ -102,6 +102,11 @@ def again(app_stream: Any) -> None:
     counted(app_stream).to("flights")
 
 
+def by_record(app_stream: Any) -> None:
+    app_stream.to(lambda key, flight: flight.carrier)
+    counted(app_stream).to("out")
+
+
 UNFIT = [
     (lambda s: s.filter(DELAY > 0).to("out"), "there is no aggregation"),
     (lambda s: s.group_by_key().reduce(lambda a, b: b).to_stream().to("out"), "REDUCE.* keeps"),
@@ -122,6 +127,11 @@ UNFIT = [
     (around, "writes delayed and is no aggregation's result"),
     (through_a_topic, "sees every update"),
     (again, "flights is read again"),
+    (
+        lambda s: counted(s).to(lambda k, n: k),
+        "SINK-.*-topic behind KSTREAM-AGG.* sees every update",
+    ),
+    (by_record, "SINK-.* writes a topic that is chosen for each record"),
 ]
 
 

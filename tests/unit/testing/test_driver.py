@@ -86,13 +86,15 @@ def test_outputs_show_the_partition_that_kafka_would_give_them() -> None:
     assert partitions == {"chosen": [1, 2, 0], "by-key": by_key, "one": [0, 0, 0]}
 
 
-def test_partitions_of_a_topic_that_is_read_or_not_written_are_refused() -> None:
-    wrong = {"in": 2, "elsewhere": 2, "out": 0}
+def test_partitions_of_a_topic_that_is_ours_or_unknown_are_refused() -> None:
+    app = echo()
+    app.stream("in", key=str, value=int).repartition(name="again").to("copy")
+    wrong = {"echo-again-repartition": 2, "elsewhere": 2, "out": 0}
     with pytest.raises(ConfigError) as raised:
-        TopologyTestDriver(echo(), partitions=wrong)
+        TopologyTestDriver(app, partitions=wrong)
     assert raised.value.problems == (
-        "partitions=: 'in' is read by echo: it has one partition",
-        "partitions=: 'elsewhere' is not written by echo",
+        "partitions=: 'echo-again-repartition' has as many partitions as the topics before it",
+        "partitions=: 'elsewhere' is neither read nor written by echo",
         "partitions=: 'out' cannot have 0 partitions",
     )
 

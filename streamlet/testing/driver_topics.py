@@ -1,0 +1,183 @@
+"""The topics of a ``TopologyTestDriver``: their partitions, what was written, how it is encoded."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from streamlet.errors import ConfigError, NotFoundError
+from streamlet.kafka.murmur2 import partition_of
+from streamlet.kafka.ports import Headers, PartitionBatch
+from streamlet.runtime.outputs import Output
+from streamlet.serdes import Serde
+from streamlet.serdes import serde as serde_of
+from streamlet.topology.graph import Topology
+from streamlet.types import TopicPartition
+
+
+@attrs.frozen
+class OutputRecord:
+    """A record that the application wrote, decoded.
+
+    ``timestamp`` is in ms since the epoch. ``partition`` is the one that the partitioner chose, or
+    that Kafka's default partitioner gives the key; None where the producer may take any, which is
+    where a record without a key goes to one of several.
+    """
+
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Headers | None = attrs.field(default=None, eq=False)
+    partition: int | None = 0
+
+
+class DriverTopics:
+    """Topics that the application reads and writes, as lists.
+
+    Args:
+        topology: the application's.
+        dead_letters: where records go that fail, if they do.
+        given: partition counts; topics that are not in it have one, and repartition topics as many
+            as follow from those of the topics that are read.
+
+    Raises:
+        ConfigError: a topic in ``given`` is neither read nor written.
+        TopologyError: topics that need equal counts have others.
+    """
+
+    def __init__(
+        self, topology: Topology, dead_letters: str | None, given: Mapping[str, int]
+    ) -> None:
+        parts = topology.subtopologies
+        self._topology = topology
+        #: Repartition topics.
+        self.ours = frozenset(topology.repartition_topics)
+        #: Topics that are read, repartition topics included.
+        self.read = frozenset(topic for part in parts for topic in part.input_topics)
+        written = {topic for part in parts for topic in part.output_topics} - self.ours
+        #: Topics that are written, dead letters included, repartition topics not.
+        self.written = written if dead_letters is None else written | {dead_letters}
+        #: Whether a sink chooses a topic for each record, so that any name may come.
+        self.any_written = any(sink.by_record for part in parts for sink in part.sinks)
+        self.counts = self._counted(given)
+        self._next_offset: dict[TopicPartition, int] = {}
+        self._records: dict[str, deque[OutputRecord]] = {}
+
+    def _counted(self, given: Mapping[str, int]) -> dict[str, int]:
+        problems = []
+        for topic, count in given.items():
+            if topic in self.ours:
+                problems.append(f"{topic!r} has as many partitions as the topics before it")
+            elif topic not in self.read | self.written and not self.any_written:
+                application = self._topology.application
+                problems.append(f"{topic!r} is neither read nor written by {application}")
+            elif count < 1:
+                problems.append(f"{topic!r} cannot have {count} partitions")
+        if problems:
+            raise ConfigError([f"partitions=: {problem}" for problem in problems])
+        sources = {topic: given.get(topic, 1) for topic in self._topology.source_topics}
+        if not sources.keys() & given.keys():  # a task of each subtopology will do
+            return {**dict.fromkeys(self.read, 1), **given}
+        return {**given, **self._topology.partition_counts(sources)}
+
+    # Input.
+
+    def batches(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers | None] | None = None,
+        partitions: Sequence[int] | None = None,
+    ) -> list[PartitionBatch]:
+        """Records as they are read, a batch for each partition; the key decides about theirs.
+
+        Those without a key are in partition 0.
+        """
+        if partitions is None:
+            partitions = [0 if key is None else self._placed(topic, key) for key in keys]
+        found = []
+        for partition in dict.fromkeys(partitions):
+            of = [index for index, place in enumerate(partitions) if place == partition]
+            where = TopicPartition(topic, partition)
+            first = self._next_offset.get(where, 0)
+            self._next_offset[where] = first + len(of)
+            found.append(
+                PartitionBatch(
+                    topic,
+                    partition,
+                    range(first, first + len(of)),
+                    [keys[index] for index in of],
+                    [values[index] for index in of],
+                    [timestamps[index] for index in of],
+                    None if headers is None else [headers[index] for index in of],
+                )
+            )
+        return found
+
+    def check_partition(self, topic: str, partition: int | None) -> None:
+        """Refuse a partition that a topic does not have.
+
+        Raises:
+            NotFoundError: it has not.
+        """
+        count = self.counts.get(topic, 1)
+        if partition is not None and not 0 <= partition < count:
+            raise NotFoundError(f"{topic!r} has no partition {partition}; it has {count}")
+
+    # Output.
+
+    def take(self, out: Output) -> list[PartitionBatch]:
+        """Keep records that were written; those of a topic that is read, as input."""
+        if out.topic not in self.ours:
+            partitions: Sequence[int | None] = out.partitions or [
+                self._default(out.topic, key) for key in out.keys
+            ]
+            headers = out.headers or [None] * len(out.keys)
+            columns = zip(out.keys, out.values, out.timestamps, headers, partitions, strict=True)
+            kept = self._records.setdefault(out.topic, deque())
+            kept.extend(OutputRecord(*record) for record in columns)
+        if out.topic not in self.read:
+            return []
+        columns_of = out.topic, out.keys, out.values, out.timestamps, out.headers
+        return self.batches(*columns_of, out.partitions)
+
+    def produced(self) -> list[str]:
+        """Names of the topics that were written, sorted."""
+        return sorted(self._records)
+
+    def taken(self, topic: str) -> list[OutputRecord]:
+        """The records written since the last call, as bytes.
+
+        Raises:
+            NotFoundError: the application does not write the topic.
+        """
+        if topic not in self.written and not self.any_written:
+            application = self._topology.application
+            known = ", ".join(sorted(self.written)) or "no topic"
+            raise NotFoundError(f"{application} does not write {topic!r}; it writes {known}")
+        kept = self._records.get(topic, deque())
+        records = list(kept)
+        kept.clear()
+        return records
+
+    def serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+        """Serdes that the application writes a topic with; bytes where no sink is known."""
+        sinks = [sink for part in self._topology.subtopologies for sink in part.sinks]
+        own = [sink for sink in sinks if sink.topic == topic]
+        if topic not in self.written:
+            own += [sink for sink in sinks if sink.by_record]
+        return (own[0].key, own[0].value) if own else (serde_of(bytes), serde_of(bytes))
+
+    def _default(self, topic: str, key: bytes | None) -> int | None:
+        """The partition that Kafka's default partitioner gives a key; None if it may be any."""
+        if key is not None:
+            return self._placed(topic, key)
+        return 0 if self.counts.get(topic, 1) == 1 else None
+
+    def _placed(self, topic: str, key: bytes) -> int:
+        return partition_of(key, self.counts.get(topic, 1))
