@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from streamlet.dsl.windowed import WindowedKStream
     from streamlet.dsl.windows import hopping, session, sliding, tumbling, unlimited
     from streamlet.errors import StreamletError
+    from streamlet.origins import Origin, RepeatFilter, without_repeats
     from streamlet.runtime.listeners import StateRestoreListener
     from streamlet.serdes import (
         Serde,
@@ -55,7 +56,9 @@ __all__ = [
     "KStream",
     "KTable",
     "Materialized",
+    "Origin",
     "RecordContext",
+    "RepeatFilter",
     "Serde",
     "StateRestoreListener",
     "StreamletError",
@@ -84,6 +87,7 @@ __all__ = [
     "windowed_json",
     "with_context",
     "with_partition_time",
+    "without_repeats",
 ]
 
 _HOMES = {
@@ -95,7 +99,9 @@ _HOMES = {
     "KStream": "streamlet.dsl.stream",
     "KTable": "streamlet.dsl.table",
     "Materialized": "streamlet.dsl.materialized",
+    "Origin": "streamlet.origins",
     "RecordContext": "streamlet.dsl.record_context",
+    "RepeatFilter": "streamlet.origins",
     "Serde": "streamlet.serdes",
     "StateRestoreListener": "streamlet.runtime.listeners",
     "StreamletError": "streamlet.errors",
@@ -123,6 +129,7 @@ _HOMES = {
     "windowed_json": "streamlet.serdes",
     "with_context": "streamlet.dsl.record_context",
     "with_partition_time": "streamlet.dsl.partition_time",
+    "without_repeats": "streamlet.origins",
 }
 
 

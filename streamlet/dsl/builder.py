@@ -139,6 +139,7 @@ class Builder:
         key: Serde[Any],
         value: Serde[Any],
         partitioner: Callable[[Any, Any, int], int] | None = None,
+        origin: bool = False,
     ) -> None:
         """Write a topic, or the topics that an operator chooses for each record."""
         name = self.graph.new_name("KSTREAM-SINK-")
@@ -148,7 +149,7 @@ class Builder:
             parent, topic = chooser, ""
         else:
             check_topic_name(topic, "a topic that is written")
-        self.graph.add_sink(SinkNode(name, (parent,), topic, key, value, partitioner))
+        self.graph.add_sink(SinkNode(name, (parent,), topic, key, value, partitioner, origin))
 
     def repartition(self, parent: str, how: Repartition) -> str:
         """Send a stream through a topic of ours; the name of the node that reads it back.

@@ -289,11 +289,14 @@ class KStream(Generic[K, V]):
         key: SerdeLike[K] = None,
         value: SerdeLike[V] = None,
         partitioner: Callable[[K, V, int], int] | None = None,
+        origin: bool = False,
     ) -> None:
         """Writes the records to a topic that exists, or each to the one that a function names.
 
         The function is ``(key, value) -> topic``. ``partitioner`` is ``(key, value, partitions) ->
         partition``; without it the key decides, as in Java's client. It needs a single topic.
+        So does ``origin``: then each record bears a header that says which input record it stems
+        from, and ``streamlet.without_repeats`` can tell what a crash had written again.
 
         - Nulls: written as they are; a record without a key goes to any partition.
         - Key, timestamp, headers: those of the record.
@@ -304,10 +307,9 @@ class KStream(Generic[K, V]):
             target = topic
         else:
             check_takes(call, topic, "key", "value", context=True)
-            if partitioner is not None:
-                raise TopologyError(
-                    f"{call}: a partitioner knows one topic, not one of each record"
-                )
+            if partitioner is not None or origin:
+                what = "origin=True needs" if origin else "a partitioner knows"
+                raise TopologyError(f"{call}: {what} one topic, not one of each record")
             self._show()
             target = applied(topic, ChooseTopics)
         if partitioner is not None:
@@ -315,7 +317,7 @@ class KStream(Generic[K, V]):
             self._show()
         new_key, new_value = self._written(key, value, call)
         serdes = (new_key.needed(call, "key"), new_value.needed(call, "value"))
-        self._node.builder.sink(self._node.name, target, *serdes, partitioner)
+        self._node.builder.sink(self._node.name, target, *serdes, partitioner, origin)
 
     def group_by(
         self,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import compress
 
 import attrs
 
 from streamlet.clock import Clock, moment
 from streamlet.errors import ConfigError, OutOfRangeError, TimedOutError
 from streamlet.kafka.ports import Admin, PartitionBatch, RecordSource
+from streamlet.origins import RepeatFilter
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -136,6 +138,31 @@ class TopicReader:
         self.source.unassign(done)
         for tp in done:
             del left[tp]
+
+
+def new_records(
+    batches: Iterable[PartitionBatch], repeats: RepeatFilter
+) -> Iterator[PartitionBatch]:
+    """The records of batches that repeat no other."""
+    for batch in batches:
+        yield _new(batch, repeats)
+
+
+def _new(batch: PartitionBatch, repeats: RepeatFilter) -> PartitionBatch:
+    headers = batch.headers or [None] * len(batch)
+    keep = [
+        repeats.takes(batch.topic, batch.partition, offset, own)
+        for offset, own in zip(batch.offsets, headers, strict=True)
+    ]
+    return PartitionBatch(
+        batch.topic,
+        batch.partition,
+        list(compress(batch.offsets, keep)),
+        list(compress(batch.keys, keep)),
+        list(compress(batch.values, keep)),
+        list(compress(batch.timestamps, keep)),
+        list(compress(headers, keep)),
+    )
 
 
 def head(batch: PartitionBatch, count: int) -> PartitionBatch:

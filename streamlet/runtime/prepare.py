@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamlet.errors import TopologyError
+from streamlet.errors import MissingTopicError, TopologyError
 from streamlet.kafka.ports import Admin, NewTopic
 from streamlet.topology.graph import Topology
 from streamlet.topology.internal_topics import Given, given_for, internal_topics
@@ -31,6 +31,11 @@ def prepare_topics(
     """
     existing = admin.topics()
     counts = {name: info.partitions for name, info in existing.items()}
+    missing = sorted(topology.topics_with_origins - counts.keys())
+    if missing:
+        raise MissingTopicError(
+            f"topic {missing[0]!r} is written with origins and does not exist; create it"
+        )
     wanted = internal_topics(topology, counts, replication, given)
     check_moved(topology, topology.application, tuple(existing))
     for topic in wanted:

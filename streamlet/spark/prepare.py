@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from streamlet.spark.python_kafka import Clients
+
+log = logging.getLogger(__name__)
 
 OutputKind = Literal["updates", "latest"]
 Connector = Literal["java", "python"]
@@ -102,6 +105,7 @@ def prepare(
     topology, chosen = found.topology(), where.settings or found.settings
     _check_settings(chosen)
     _check_functions(topology)
+    _tell_of_origins(topology)
     folds, reason = _folds(found, wish)
     client = {"bootstrap.servers": where.bootstrap_servers or chosen.bootstrap_servers}
     clients = None
@@ -227,6 +231,16 @@ def _check_functions(topology: Topology) -> None:
         raise TopologyError(
             f"functions with a RecordContext ({', '.join(asking)}) do not run on Spark, where "
             "headers are not read; --engine native can"
+        )
+
+
+def _tell_of_origins(topology: Topology) -> None:
+    """Warn of topics with origins, which are written without them here."""
+    topics = sorted(topology.topics_with_origins)
+    if topics:
+        log.warning(
+            "records of %s have no origins on Spark, so readers cannot tell repetitions",
+            ", ".join(topics),
         )
 
 

@@ -19,6 +19,8 @@ from streamlet.app import App
 from streamlet.clock import ManualClock
 from streamlet.errors import NotFoundError
 from streamlet.kafka.ports import Headers, PartitionBatch
+from streamlet.runtime.edges.records import edge_of
+from streamlet.runtime.edges.writer import EdgeWriter
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.task import Task
 from streamlet.serdes import SerdeLike
@@ -44,6 +46,7 @@ class _Part:
 
     task: Task
     state: TaskState
+    origins: EdgeWriter
     commits: int = 0
 
 
@@ -187,7 +190,7 @@ class TopologyTestDriver:
         """Let this much time pass (ms), and tasks do what they were waiting with."""
         self._wall.advance(_ms(by))
         for part in self._parts:
-            self._process(deque(self._taken(part.task.resume(self._wall.now_ms()))))
+            self._process(deque(self._taken(part, part.task.resume(self._wall.now_ms()))))
 
     # Results.
 
@@ -281,15 +284,21 @@ class TopologyTestDriver:
         }
         state = TaskState.open(None, part.stores, CACHE_BYTES, changelogs)
         counts = self._topics.counts
+        inputs = [TopicPartition(topic, number) for topic in part.input_topics]
         task = Task(
             TaskId(part.id, number),
             part,
             state,
-            {TopicPartition(topic, number): 0 for topic in part.input_topics},
+            dict.fromkeys(inputs, 0),
             policy=self._policy,
             partition_counts={topic: counts.get(topic, 1) for topic in part.output_topics},
         )
-        opened = _Part(task, state)
+        headed = {
+            topic: counts.get(topic, 1)
+            for topic in self._topology.topics_with_origins & {*part.output_topics}
+        }
+        writer = EdgeWriter(headed, {tp: edge_of(tp) for tp in inputs}, headed)
+        opened = _Part(task, state, writer)
         self._parts.append(opened)
         for source in part.sources:
             for topic in source.topics:
@@ -326,13 +335,13 @@ class TopologyTestDriver:
         while batches:
             batch = batches.popleft()
             part = self._reader[TopicPartition(batch.topic, batch.partition)]
-            batches.extend(self._taken(part.task.process(batch, self._wall.now_ms())))
+            batches.extend(self._taken(part, part.task.process(batch, self._wall.now_ms())))
             self._commit(part)
 
-    def _taken(self, outputs: Iterable[Output]) -> Iterator[PartitionBatch]:
+    def _taken(self, part: _Part, outputs: Iterable[Output]) -> Iterator[PartitionBatch]:
         """Keep outputs to be read by the test; those the application reads, as input."""
         for out in outputs:
-            yield from self._topics.take(out)
+            yield from self._topics.take(part.origins.prefixed(out))
 
     def _commit(self, part: _Part) -> None:
         part.commits += 1

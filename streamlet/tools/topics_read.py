@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from streamlet.kafka.ports import PartitionBatch
     from streamlet.records.reader import ReadFrom
 
+WithoutRepeats = Annotated[
+    bool,
+    typer.Option("--without-repeats", help="Leave out what was written again, by its origin."),
+]
+
 
 @command("topics read")
 def read(
@@ -40,6 +45,7 @@ def read(
     headers: Annotated[
         bool, typer.Option("--headers", help="Show the headers of each record as well.")
     ] = False,
+    without_repeats: WithoutRepeats = False,
 ) -> None:
     """Print the records that a topic has now: key and value, a tab between them.
 
@@ -49,15 +55,17 @@ def read(
     With --json each record is a line {"topic", "partition", "offset", "timestamp", "key", "value",
     "headers"}, where bytes are in base64; one that cannot be decoded has an "error" as well.
     """
-    from streamlet.records.reader import ReadFrom, head
+    from streamlet.origins import RepeatFilter
+    from streamlet.records.reader import ReadFrom, head, new_records
     from streamlet.records.shown import RecordView, as_json, as_line
     from streamlet.records.types import DataType
 
     view = RecordView(DataType.of(key, "--key"), DataType.of(value, "--value"))
     where, printed = ReadFrom.of(from_), 0
-    wants_headers = headers or common.output.as_json
+    wants_headers = headers or without_repeats or common.output.as_json
+    repeats = RepeatFilter() if without_repeats else None
     with closing(_batches(common, topic, where, follow, wants_headers)) as batches:
-        for batch in batches:
+        for batch in batches if repeats is None else new_records(batches, repeats):
             shown = batch if limit is None else head(batch, limit - printed)
             documents = view.documents(shown)
             if common.output.as_json:

@@ -125,6 +125,7 @@ def _part_json(topology: Topology, part: Subtopology) -> dict[str, Any]:
                 "topic": None if sink.by_record else sink.topic,
                 "key": serde_name(sink.key),
                 "value": serde_name(sink.value),
+                "origin": sink.origin,
                 "predecessors": list(sink.parents),
             }
             for sink in part.sinks

@@ -41,6 +41,11 @@ class Topology:
         """Topics between two subtopologies, sorted."""
         return tuple(sorted(t.name for part in self.subtopologies for t in part.repartitions))
 
+    @property
+    def topics_with_origins(self) -> frozenset[str]:
+        """Topics that are written with the origin of each record in a header."""
+        return frozenset(s.topic for part in self.subtopologies for s in part.sinks if s.origin)
+
     def partition_counts(self, source_counts: Mapping[str, int]) -> dict[str, int]:
         """Partition counts of all input topics, those of repartition topics worked out.
 
@@ -75,6 +80,7 @@ class Graph:
         self._stores: dict[str, StoreSpec] = {}
         self._repartitions: dict[str, InternalTopic] = {}
         self._readers: dict[str, str] = {}
+        self._origins: dict[str, bool] = {}
         self._frozen: Topology | None = None
 
     @property
@@ -108,6 +114,11 @@ class Graph:
         """Add a node that writes topics."""
         if not node.by_record:
             check_topic_name(node.topic, "a topic that is written")
+            if self._origins.setdefault(node.topic, node.origin) != node.origin:
+                raise TopologyError(
+                    f"topic {node.topic!r} is written with origins and without: give origin=True "
+                    "to each to() or to none"
+                )
         self._enter(node, node.parents)
 
     def add_store(self, spec: StoreSpec) -> None:

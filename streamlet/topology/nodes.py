@@ -81,7 +81,8 @@ class ProcessorNode:
 class SinkNode:
     """Writes a topic; without one (""), each record to the topic that the node above has chosen.
 
-    ``partitioner`` is ``(key, value, partitions) -> partition``, None for murmur2.
+    ``partitioner`` is ``(key, value, partitions) -> partition``, None for murmur2. With ``origin``
+    each record bears its origin in a header.
     """
 
     name: str
@@ -90,6 +91,7 @@ class SinkNode:
     key: Any
     value: Any
     partitioner: Callable[[Any, Any, int], int] | None = None
+    origin: bool = False
 
     @property
     def by_record(self) -> bool:

@@ -41,6 +41,8 @@ class EdgePlan:
         self._topology = topology
         self._counts = dict(counts)
         self._ids = dict(topic_ids)
+        #: Partitions of the topics whose records we give an origin in a header.
+        self._headed = {topic: counts[topic] for topic in topology.topics_with_origins}
         #: Partitions of the topics whose records we give a prefix.
         self._prefixed: dict[str, int] = {}
         for edge in edges_of(topology, counts) if exact else ():
@@ -74,7 +76,7 @@ class EdgePlan:
         edges = {
             tp: edge_of(tp, ids.get(tp.topic, ""), note.incarnation) for tp, note in notes.items()
         }
-        return TaskEdges(part, notes, edges, self._prefixed)
+        return TaskEdges(part, notes, edges, self._prefixed, self._headed)
 
     def _sources(self, topic: str) -> list[int]:
         return [

@@ -21,6 +21,7 @@ class TaskEdges:
         notes: of its input partitions, as of the positions it begins at.
         edges: number of each of its input partitions (``records.edge_of``).
         prefixed: partitions of each repartition topic whose records bear a prefix.
+        headed: partitions of each output topic whose records bear their origins in a header.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class TaskEdges:
         notes: Mapping[TopicPartition, InputNote],
         edges: Mapping[TopicPartition, int],
         prefixed: Mapping[str, int],
+        headed: Mapping[str, int],
     ) -> None:
         self._notes = dict(notes)
         between = {topic.name for topic in part.repartitions}
@@ -37,8 +39,9 @@ class TaskEdges:
             for tp, note in notes.items()
             if tp.topic in between
         }
-        writes = {topic: prefixed[topic] for topic in part.output_topics if topic in prefixed}
-        self.writer = EdgeWriter(writes, edges) if writes else None
+        counts = {**prefixed, **headed}
+        writes = {topic: counts[topic] for topic in part.output_topics if topic in counts}
+        self.writer = EdgeWriter(writes, edges, headed) if writes else None
 
     @property
     def notes(self) -> dict[TopicPartition, InputNote]:

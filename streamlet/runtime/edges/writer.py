@@ -1,5 +1,7 @@
 """Gives each record to an exact repartition topic its origin, and the origin before it.
 
+So do records to output topics with origins (``to(topic, origin=True)``), in a header.
+
 One writer per active period of a task. The chain of each edge begins with the period, and again
 behind each commit: everything before that was delivered, and lies before it in the topic. So a
 reader that misses a record for good (the topic lost it) goes on after the writer's next commit.
@@ -7,10 +9,14 @@ reader that misses a record for good (the topic lost it) goes on after the write
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+
+import attrs
 
 from streamlet.errors import ProcessingError
 from streamlet.kafka.partitioner import KeyPartitioner
+from streamlet.kafka.ports import Headers
+from streamlet.origins import ORIGIN_HEADER, origin_headers
 from streamlet.runtime.edges.records import INDEX_BITS, pack
 from streamlet.runtime.outputs import Output
 from streamlet.types import TopicPartition
@@ -18,34 +24,43 @@ from streamlet.types import TopicPartition
 #: Newest origin plus one of each partition of one topic, 0 before the first.
 _Chain = list[int]
 _MOST = 1 << INDEX_BITS
+_LOW = (1 << 32) - 1
 
 
 class EdgeWriter:
     """The chains of one task.
 
     Args:
-        topics: partitions of each exact repartition topic that it writes.
+        topics: partitions of each exact repartition topic that it writes, and of each output topic
+            with origins.
+        headed: those whose records bear their origins in a header.
         edges: number of each of its input partitions (``records.edge_of``).
     """
 
-    def __init__(self, topics: Mapping[str, int], edges: Mapping[TopicPartition, int]) -> None:
+    def __init__(
+        self,
+        topics: Mapping[str, int],
+        edges: Mapping[TopicPartition, int],
+        headed: Collection[str] = (),
+    ) -> None:
+        self._headed = frozenset(headed)
         self._partitioners = {topic: KeyPartitioner(count) for topic, count in topics.items()}
         self._edges = dict(edges)
         self._chains: dict[tuple[str, TopicPartition], _Chain] = {}
         self._before: dict[tuple[str, TopicPartition], _Chain] = {}
 
     def prefixed(self, output: Output) -> Output:
-        """The output as it is to be written; itself if its topic bears no prefixes.
+        """The output as it is to be written; itself if its topic bears no origins.
 
         Raises:
             ProcessingError: an input record became more than 524,288 records of one partition.
         """
         partitioner = self._partitioners.get(output.topic)
-        if partitioner is None:
+        if partitioner is None or output.by_record:
             return output
         self._before = {}
         offsets = [offset for _, _, run in output.origins for offset in run]
-        partitions = partitioner.choose(output.keys, offsets)
+        partitions = output.partitions or partitioner.choose(output.keys, offsets)
         edges: list[int] = []
         origins: list[int] = []
         previous: list[int] = []
@@ -55,8 +70,34 @@ class EdgeWriter:
             edges += [self._edges[source]] * count
             self._number(source, chain, run, partitions[done : done + count], origins, previous)
             done += count
+        if output.topic in self._headed:
+            headers = self._with_headers(output, origins, previous)
+            return attrs.evolve(output, partitions=partitions, headers=headers)
         values: list[bytes | None] = [*pack(output.values, edges, origins, previous)]
         return output.with_values(values, partitions)
+
+    def _with_headers(
+        self,
+        output: Output,
+        origins: Sequence[int],
+        previous: Sequence[int],
+    ) -> list[Headers | None]:
+        """The headers of an output, with its origins in place of those of its input."""
+        made: list[tuple[str, bytes]] = []
+        for count, source, _ in output.origins:
+            edge = self._edges[source]
+            header = origin_headers(*source, edge >> 32, edge & _LOW)
+            end = len(made) + count
+            for origin, before in zip(
+                origins[len(made) : end], previous[len(made) : end], strict=True
+            ):
+                made.append(header(*_place(origin), *_place(before)))
+        if output.headers is None:
+            return [[one] for one in made]
+        return [
+            [*(pair for pair in own or () if pair[0] != ORIGIN_HEADER), one]
+            for own, one in zip(output.headers, made, strict=True)
+        ]
 
     def refused(self, output: Output, index: int) -> None:
         """Take back what ``prefixed`` noted of the record at ``index`` and those behind it."""
@@ -103,3 +144,8 @@ class EdgeWriter:
             chain = self._chains[name] = [0] * self._partitioners[topic].partitions
         self._before.setdefault(name, list(chain))
         return chain
+
+
+def _place(origin: int) -> tuple[int, int]:
+    """Offset and index of an origin; -1 and 0 for none."""
+    return (origin >> INDEX_BITS) - 1, (origin & _MOST - 1) >> 1

@@ -161,6 +161,15 @@ def plain(name: str) -> App:
     return app
 
 
+def originated(name: str) -> App:
+    """``plain``, and its output says where each record stems from."""
+    app = App(name)
+    events = app.stream(f"{name}-in", key=str, value=int)
+    counts = events.group_by_key().count(store="counts").to_stream()
+    counts.to(f"{name}-counts", origin=True)
+    return app
+
+
 def fronted(name: str) -> App:
     """``plain`` behind a new subtopology, so that the counting tasks have other numbers."""
     app = App(name)
@@ -202,6 +211,7 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "regrouped": regrouped,
     "renamed": renamed,
     "in_front": in_front,
+    "originated": originated,
     "plain": plain,
     "stranger": stranger,
     "fronted": fronted,

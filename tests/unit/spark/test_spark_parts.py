@@ -13,7 +13,7 @@ import streamlet as sl
 from streamlet.errors import AppNotFoundError, ConfigError, StreamletError, TopologyError
 from streamlet.spark.gateway import is_noise
 from streamlet.spark.java import has_vector_module, java_home, wrapped
-from streamlet.spark.prepare import _check_functions
+from streamlet.spark.prepare import _check_functions, _tell_of_origins
 from streamlet.spark.reference import reference_of, resolve
 from streamlet.spark.security import check_clients, java_settings
 
@@ -54,6 +54,17 @@ def test_functions_that_ask_for_a_record_context_are_refused_by_name() -> None:
     stream.peek(sl.with_context(lambda k, v, context: None)).to("out")
     with pytest.raises(TopologyError, match=r"\(KSTREAM-PEEK-0000000001\) do not run on Spark"):
         _check_functions(app.topology())
+
+
+def test_topics_with_origins_are_named_in_a_warning_on_spark(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = sl.App("words")
+    app.stream("in", key=str, value=str).to("out", origin=True)
+    _tell_of_origins(app.topology())
+    assert [one.getMessage() for one in caplog.records] == [
+        "records of out have no origins on Spark, so readers cannot tell repetitions"
+    ]
 
 
 def test_an_app_that_no_module_holds_is_refused() -> None:
