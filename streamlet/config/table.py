@@ -218,9 +218,9 @@ class Settings:
     repartition_exact: bool = _row(
         "processing",
         boolean(),
-        False,
-        "Whether state behind repartition topics counts each record once, whatever crashes. The "
-        "records there bear a prefix for that; every instance must run a version that reads it.",
+        True,
+        "Whether state behind repartition topics counts each record once, whatever crashes. "
+        "Records there bear a prefix for that, once all instances run a version that can read it.",
     )
     commit_interval_ms: int = _row(
         "processing",

@@ -120,8 +120,10 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
     reason = _reason(said.values(), gone)
     log.info("generation %d is planned: %s", run.generation, reason)
     turns = release_delays(decided.members)
+    prefixes = all(r.head is not None and r.head.latest >= wire.PREFIX_VERSION for r in read)
+    for_all = Assignment(flip=flip, prefixes=prefixes)
     answers = {
-        r.member_id: _answer(run, view, decided, flip, r, reason, turns.get(r.member_id, 0))
+        r.member_id: _answer(run, view, decided, for_all, r, reason, turns.get(r.member_id, 0))
         for r in read
     }
     versions = {r.member_id: r for r in read}
@@ -298,13 +300,18 @@ def _answer(
     run: RunAssignor,
     view: LeaderView,
     decided: Plan,
-    flip: TypeMigration | None,
+    for_all: Assignment,
     read: _Read,
     reason: str,
     turn_ms: int,
 ) -> bytes:
-    """Encode one member's part at a version it reads."""
-    answer = attrs.evolve(_part(run, view, decided, read, reason), flip=flip, turn_ms=turn_ms)
+    """Encode one member's part at a version it reads; ``for_all`` are fields with equal values."""
+    answer = attrs.evolve(
+        _part(run, view, decided, read, reason),
+        flip=for_all.flip,
+        prefixes=for_all.prefixes,
+        turn_ms=turn_ms,
+    )
     return _encoded(view, answer, read)
 
 

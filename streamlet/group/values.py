@@ -111,7 +111,8 @@ class Assignment:
     of the next follow-up rebalance, None for none. ``being_learned`` are tasks of ``active`` that
     another member learns, ``awaited`` those of ``standby`` that another member's standby is to
     make way for: the member asks for a rebalance when they have caught up. ``turn_ms`` after the
-    first plan that says what to release the member begins with it. ``flip`` to another type than
+    first plan that says what to release the member begins with it. ``prefixes``: all members can
+    read prefixes in repartition topics, so that they may be written. ``flip`` to another type than
     the group's is an order to go there; to its own, that some members are missing.
     """
 
@@ -134,5 +135,6 @@ class Assignment:
     being_learned: frozenset[TaskId] = frozenset()
     flip: TypeMigration | None = None
     turn_ms: int = 0
+    prefixes: bool = False
     unassigned: frozenset[TaskId] = frozenset()  # tasks with no member at all, for status
     awaited: frozenset[TaskId] = frozenset()

@@ -31,7 +31,10 @@ from streamlet.group.wire_tasks import ordered, tasks_of, tasks_record
 from streamlet.types import TaskId
 
 #: The latest version this code writes and reads.
-VERSION = 6
+VERSION = 7
+
+#: Programs that know this version read prefixes in repartition topics.
+PREFIX_VERSION = 7
 
 _HEAD = struct.Struct(">ii")
 _HASH_BYTES = 8
@@ -309,6 +312,7 @@ def _assignment_record(a: Assignment, version: int) -> dict[str, Any]:
         "reason": a.reason,
         "flip": None if a.flip is None else attrs.asdict(a.flip),
         "turn_ms": a.turn_ms,
+        "prefixes": a.prefixes,
     }
 
 

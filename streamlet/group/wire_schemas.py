@@ -108,11 +108,14 @@ _COLUMN = _array("long")
 _SUBSCRIPTION_6 = _changed(_SUBSCRIPTION_4, copies=_array(_changed(_COPIES, tasks=_COLUMN)))
 _ASSIGNMENT_6 = _changed(_ASSIGNMENT_5, **dict.fromkeys(TASK_SETS, _COLUMN))
 
+#: Version 7 adds whether repartition topics may bear prefixes.
+_ASSIGNMENT_7 = _extended(_ASSIGNMENT_6, prefixes="boolean")
+
 _SUBSCRIPTIONS = (
     _SUBSCRIPTION_1,
     *[_SUBSCRIPTION_2] * 2,
     *[_SUBSCRIPTION_4] * 2,
-    _SUBSCRIPTION_6,
+    *[_SUBSCRIPTION_6] * 2,
 )
 _ASSIGNMENTS = (
     _ASSIGNMENT_1,
@@ -121,6 +124,7 @@ _ASSIGNMENTS = (
     _ASSIGNMENT_4,
     _ASSIGNMENT_5,
     _ASSIGNMENT_6,
+    _ASSIGNMENT_7,
 )
 
 #: Version -> parsed schema.

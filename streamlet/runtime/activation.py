@@ -131,7 +131,7 @@ class Activation:
             patience_ms=settings.session_timeout_ms,
         )
         self._settings = settings
-        self._edges = edges
+        self.edges = edges
         self._limits = dict(limits or {})
         idle_ms = settings.max_task_idle_ms
         self._new_task = partial(Task, policy=policy, partition_counts=counts, idle_ms=idle_ms)
@@ -460,13 +460,13 @@ class Activation:
         active.contained = contained
         active.epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
         active.committed = target.positions()
-        active.notes = self._edges.notes(target, active.committed, self._clock.wall_ms())
+        active.notes = self.edges.notes(target, active.committed, self._clock.wall_ms())
         active.rebuilt = target.rebuilt_in(active.epoch)
         for tp in sorted(target.rewrite):
             state.write_all_again(active.stores_by_changelog[tp])
         self._decisions.over(opened.task)
         active.ends = {tp: target.ends[tp] for tp in active.changelogs}
-        edges = self._edges.of_task(active.subtopology, active.notes, target.topic_ids or {})
+        edges = self.edges.of_task(active.subtopology, active.notes, target.topic_ids or {})
         parts = (opened.task, active.subtopology, state, active.committed)
         active.processor = self._new_task(*parts, edges=edges)
         return active

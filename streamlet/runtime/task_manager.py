@@ -165,6 +165,8 @@ class TaskManager:
             self.generation = assigned.generation
             orders = assigned.assignment
             self._turns.ordered(orders.release, orders.turn_ms, now)
+            if not orders.error:
+                self._activation.edges.agreement.prefixes = orders.prefixes
             self._meters.rebalanced()
             self._forget_unit()  # it answered orders that are replaced
             log.info("generation %d: %s", assigned.generation, _summary(assigned.assignment))

@@ -11,6 +11,7 @@ from streamlet.group.input_notes import InputNote
 from streamlet.runtime.edges.begin import notes_at_start
 from streamlet.runtime.edges.records import edge_of, source_of
 from streamlet.runtime.edges.task_edges import TaskEdges
+from streamlet.runtime.edges.writer import Agreement
 from streamlet.runtime.targets import Target
 from streamlet.topology.edges import MOST_SOURCES, edges_of, sources_into
 from streamlet.topology.graph import Topology
@@ -43,6 +44,8 @@ class EdgePlan:
         self._ids = dict(topic_ids)
         #: Partitions of the topics whose records we give an origin in a header.
         self._headed = {topic: counts[topic] for topic in topology.topics_with_origins}
+        #: Whether the group agrees to prefixes: all its members can read them.
+        self.agreement = Agreement()
         #: Partitions of the topics whose records we give a prefix.
         self._prefixed: dict[str, int] = {}
         for edge in edges_of(topology, counts) if exact else ():
@@ -76,7 +79,7 @@ class EdgePlan:
         edges = {
             tp: edge_of(tp, ids.get(tp.topic, ""), note.incarnation) for tp, note in notes.items()
         }
-        return TaskEdges(part, notes, edges, self._prefixed, self._headed)
+        return TaskEdges(part, notes, edges, self._prefixed, self._headed, self.agreement)
 
     def _sources(self, topic: str) -> list[int]:
         return [

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from streamlet.group.input_notes import InputNote
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.edges.filter import KINDS, EdgeFilter
-from streamlet.runtime.edges.writer import EdgeWriter
+from streamlet.runtime.edges.writer import Agreement, EdgeWriter
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TopicPartition
 
@@ -22,6 +22,7 @@ class TaskEdges:
         edges: number of each of its input partitions (``records.edge_of``).
         prefixed: partitions of each repartition topic whose records bear a prefix.
         headed: partitions of each output topic whose records bear their origins in a header.
+        agreement: of the group.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class TaskEdges:
         edges: Mapping[TopicPartition, int],
         prefixed: Mapping[str, int],
         headed: Mapping[str, int],
+        agreement: Agreement,
     ) -> None:
         self._notes = dict(notes)
         between = {topic.name for topic in part.repartitions}
@@ -41,7 +43,7 @@ class TaskEdges:
         }
         counts = {**prefixed, **headed}
         writes = {topic: counts[topic] for topic in part.output_topics if topic in counts}
-        self.writer = EdgeWriter(writes, edges, headed) if writes else None
+        self.writer = EdgeWriter(writes, edges, headed, agreement) if writes else None
 
     @property
     def notes(self) -> dict[TopicPartition, InputNote]:

@@ -27,6 +27,17 @@ _MOST = 1 << INDEX_BITS
 _LOW = (1 << 32) - 1
 
 
+@attrs.define
+class Agreement:
+    """The group's answer to whether prefixes may be written, as of its last assignment.
+
+    When it changes, a task changes with its next records. Those that it wrote since its last
+    commit have the other form: if it crashes before the next commit, they may count twice.
+    """
+
+    prefixes: bool = False
+
+
 class EdgeWriter:
     """The chains of one task.
 
@@ -35,6 +46,7 @@ class EdgeWriter:
             with origins.
         headed: those whose records bear their origins in a header.
         edges: number of each of its input partitions (``records.edge_of``).
+        agreement: of the group; None: prefixes may be written.
     """
 
     def __init__(
@@ -42,7 +54,9 @@ class EdgeWriter:
         topics: Mapping[str, int],
         edges: Mapping[TopicPartition, int],
         headed: Collection[str] = (),
+        agreement: Agreement | None = None,
     ) -> None:
+        self._agreement = agreement or Agreement(prefixes=True)
         self._headed = frozenset(headed)
         self._partitioners = {topic: KeyPartitioner(count) for topic, count in topics.items()}
         self._edges = dict(edges)
@@ -57,6 +71,8 @@ class EdgeWriter:
         """
         partitioner = self._partitioners.get(output.topic)
         if partitioner is None or output.by_record:
+            return output
+        if output.topic not in self._headed and not self._agreement.prefixes:
             return output
         self._before = {}
         offsets = [offset for _, _, run in output.origins for offset in run]

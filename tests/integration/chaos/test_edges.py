@@ -102,7 +102,7 @@ def test_every_store_behind_repartitions_is_exact_whatever_fails(
     make_cluster: Callable[..., Cluster], kafka_broker: KafkaBroker, seed: int, rounds: int
 ) -> None:
     """Also on a fresh host that restores all of it. Six rounds make each fault once."""
-    cluster = make_cluster("chained", repartition_exact="true")
+    cluster = make_cluster("chained")
     dice = random.Random(seed)
     rows_of_digits(cluster)
     faults = Faults(cluster, kafka_broker, dice)

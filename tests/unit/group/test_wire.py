@@ -190,13 +190,13 @@ def test_a_body_that_unpacks_to_too_much_is_refused(monkeypatch):
 
 
 def test_the_head_of_a_too_new_member_can_be_read():
-    """During a rolling upgrade an old leader meets a member that joined with version 7."""
-    data = b"\x00\x00\x00\x07\x00\x00\x00\x09" + b"whatever a later streamlet writes"
-    assert wire.read_head(data) == wire.WireHeader(7, 9)
+    """During a rolling upgrade an old leader meets a member that joined with version 8."""
+    data = b"\x00\x00\x00\x08\x00\x00\x00\x09" + b"whatever a later streamlet writes"
+    assert wire.read_head(data) == wire.WireHeader(8, 9)
     assert wire.read_head(data).common() == wire.VERSION
     with pytest.raises(wire.TooNewError) as caught:
         wire.decode_subscription(data)
-    assert caught.value.head == wire.WireHeader(7, 9)
+    assert caught.value.head == wire.WireHeader(8, 9)
     with pytest.raises(wire.TooNewError):
         wire.decode_assignment(data)
 

@@ -15,6 +15,7 @@ from streamlet.group.session import Assigned, CommitDone, Lost
 from streamlet.group.session_events import JoinSoon
 from streamlet.group.values import Assignment
 from streamlet.runtime.commit import Settled
+from streamlet.runtime.edges.writer import Agreement
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.task_manager import TaskManager
@@ -43,6 +44,7 @@ class Wanted:
     """Tasks to bring up."""
 
     tasks: list[TaskId] = attrs.field(factory=list)
+    edges: object = attrs.field(factory=lambda: SimpleNamespace(agreement=Agreement()))
 
     def want(self, task: TaskId, positions: object) -> None:
         self.tasks.append(task)
