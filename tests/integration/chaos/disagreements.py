@@ -201,11 +201,16 @@ class World:
         return self.dice.choice([tp for tp, end in sorted(ends.items()) if end > starts[tp] + 4])
 
     def commit(self, positions: dict[TopicPartition, tuple[int, str]]) -> None:
-        """Set positions as a tool does that is no member."""
+        """Set positions as a tool does, once a broker that came back knows of no member."""
         request = OffsetCommit(self.cluster.name, -1, "", None, positions)
-        answer = self.transport.send(request, "main", 10_000).result()
-        assert isinstance(answer, OffsetCommitAnswer)
-        assert set(answer.errors.values()) == {0}, answer
+
+        def taken() -> bool:
+            answer = self.transport.send(request, "main", 10_000).result()
+            assert isinstance(answer, OffsetCommitAnswer)
+            assert set(answer.errors.values()) <= {0, UNKNOWN_MEMBER_ID}, answer
+            return UNKNOWN_MEMBER_ID not in answer.errors.values()
+
+        wait_for(taken, "the positions are set")
 
     def cut_tail(self, topic: str) -> None:
         """Have the broker lose the end of one partition's log, as in a power failure."""
@@ -395,6 +400,9 @@ KINDS = (
     Disagreement("changelog's tail lost", cut_changelog),
 )
 
+
+#: Kafka's error code.
+UNKNOWN_MEMBER_ID = 25
 
 #: Faults that run another version of the application.
 VERSIONS = (rename_store, retype_store, roll_forward)

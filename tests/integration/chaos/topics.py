@@ -39,9 +39,9 @@ class Record:
 
     @property
     def number(self) -> int:
-        """The value as an int serde wrote it."""
+        """The value as an int serde wrote it, behind the prefix if there is one."""
         assert self.value is not None
-        return int.from_bytes(self.value, "big", signed=True)
+        return int.from_bytes(self.value[-8:], "big", signed=True)
 
 
 class Load:
