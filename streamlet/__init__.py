@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from streamlet.dsl.aggregates import count, max_, min_, sum_
     from streamlet.dsl.branched import BranchedKStream
     from streamlet.dsl.cogrouped import CogroupedKStream
+    from streamlet.dsl.determinism import non_deterministic
     from streamlet.dsl.expressions import col, key, lit, value
     from streamlet.dsl.grouped import KGroupedStream
     from streamlet.dsl.materialized import Materialized
@@ -74,6 +75,7 @@ __all__ = [
     "load_app",
     "max_",
     "min_",
+    "non_deterministic",
     "serde",
     "session",
     "session_windowed",
@@ -117,6 +119,7 @@ _HOMES = {
     "load_app": "streamlet.app",
     "max_": "streamlet.dsl.aggregates",
     "min_": "streamlet.dsl.aggregates",
+    "non_deterministic": "streamlet.dsl.determinism",
     "serde": "streamlet.serdes",
     "session": "streamlet.dsl.windows",
     "session_windowed": "streamlet.serdes",

@@ -17,7 +17,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.builder import StreamNode
 from streamlet.dsl.columns import collect
 from streamlet.dsl.expressions import plain
-from streamlet.dsl.functions import check_takes
+from streamlet.dsl.functions import check_not_marked, check_takes
 from streamlet.dsl.record_context import ContextFunction, applied
 from streamlet.errors import TopologyError
 
@@ -65,6 +65,7 @@ class BranchedKStream(Generic[K, V]):
         """
         made = plain(predicate, self._stream._value.of)
         check_takes("branch()", made, "key", "value", context=True)
+        check_not_marked("branch()", made)
         self._add("branch()", name or str(len(self._predicates) + 1), len(self._predicates), chain)
         self._predicates.append(made)
         return self

@@ -11,6 +11,7 @@ from streamlet.dsl import presence
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.nulls import SkipNulls
+from streamlet.dsl.record_context import is_marked
 from streamlet.dsl.stateless import DropNullKeys
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
@@ -130,7 +131,11 @@ class Builder:
 
         stores = tuple(store for store in (writes, reads) if store is not None)
         reading = () if reads is None else (reads,)
-        self.graph.add_processor(ProcessorNode(name, parents, factory, stores, reading))
+        self.graph.add_processor(
+            ProcessorNode(
+                name, parents, factory, stores, reading, deterministic=not is_marked(make)
+            )
+        )
 
     def sink(
         self,

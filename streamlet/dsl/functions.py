@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from streamlet.dsl.record_context import ContextFunction
+from streamlet.dsl.record_context import ContextFunction, is_marked
 from streamlet.errors import TopologyError
 
 
@@ -23,6 +23,10 @@ def check_takes(
     """
     function, arguments = _asking(call, function, arguments, context)
     _check_callable(call, function)
+    _check_binds(call, function, arguments)
+
+
+def _check_binds(call: str, function: Callable[..., Any], arguments: tuple[str, ...]) -> None:
     signature = _signature(function)
     if signature is None:
         return
@@ -51,9 +55,9 @@ def takes(call: str, function: Callable[..., Any], *arguments: str, context: boo
     _check_callable(call, function)
     signature = _signature(function)
     if signature is None or _required(signature) < len(wanted):
-        check_takes(call, function, *wanted[1:])
+        _check_binds(call, function, wanted[1:])
         return len(arguments) - 1
-    check_takes(call, function, *wanted)
+    _check_binds(call, function, wanted)
     return len(arguments)
 
 
@@ -61,6 +65,8 @@ def _asking(
     call: str, function: Callable[..., Any], arguments: tuple[str, ...], context: bool
 ) -> tuple[Callable[..., Any], tuple[str, ...]]:
     """A user's own function, and the arguments that it is called with."""
+    if not context:
+        check_not_marked(call, function)
     if not isinstance(function, ContextFunction):
         return function, arguments
     if not context:
@@ -69,6 +75,19 @@ def _asking(
             "map_values(with_context(function)) before it"
         )
     return function.function, (*arguments, "context")
+
+
+def check_not_marked(call: str, function: Any) -> None:
+    """Refuse a function that was declared non-deterministic, for a call that cannot note it.
+
+    Raises:
+        TopologyError: it was.
+    """
+    if is_marked(function):
+        raise TopologyError(
+            f"{call} takes no function that is non_deterministic(): put what varies into the value "
+            "before it, or mark the function of a group_by() or map_values() behind it"
+        )
 
 
 def _check_callable(call: str, function: Any) -> None:

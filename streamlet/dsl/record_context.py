@@ -23,6 +23,9 @@ R = TypeVar("R")
 
 Function = Callable[..., Any]
 
+#: The attribute of functions and factories by which ``determinism.non_deterministic`` is known.
+MARK = "_streamlet_non_deterministic"
+
 
 class RecordContext:
     """The origin of the record of a call, its timestamp and its headers.
@@ -179,6 +182,22 @@ def applied(
     function: Function, make: Callable[[Function], Operator]
 ) -> Callable[[TaskContext], Operator]:
     """A factory of operators with a user's function, whether it asks for the context or not."""
+    factory = _factory(function, make)
+    if is_marked(function):
+        setattr(factory, MARK, True)
+    return factory
+
+
+def is_marked(function: object) -> bool:
+    """True for a function that was declared non-deterministic, and for a factory with one."""
+    if isinstance(function, ContextFunction):
+        function = function.function
+    return getattr(function, MARK, False) is True
+
+
+def _factory(
+    function: Function, make: Callable[[Function], Operator]
+) -> Callable[[TaskContext], Operator]:
     if not isinstance(function, ContextFunction):
         return lambda _: make(function)
     asking = function.function

@@ -68,13 +68,17 @@ class SourceNode:
 
 @attrs.frozen(eq=False)
 class ProcessorNode:
-    """One operator with the stores it touches; ``reads`` are those of them it never writes."""
+    """One operator with the stores it touches; ``reads`` are those of them it never writes.
+
+    It is not ``deterministic`` if it may make something else of the same record a second time.
+    """
 
     name: str
     parents: tuple[str, ...]
     factory: OperatorFactory
     stores: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
+    deterministic: bool = True
 
 
 @attrs.frozen(eq=False)

@@ -1,0 +1,46 @@
+"""Functions that a program declares to be non-deterministic."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from streamlet.dsl.record_context import MARK, ContextFunction
+from streamlet.errors import TopologyError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def non_deterministic(function: F) -> F:
+    """Declares that a function may make something else of the same record when it sees it again.
+
+    Such a function depends on more than its arguments: the clock, random numbers, a service. After
+    a crash, records since the last commit are processed again. A repartition topic that its results
+    reach without another repartition topic between is then not exact, whatever
+    ``repartition.exact`` is: what is written again may have other keys, so it cannot be recognised.
+    ``streamlet describe --json`` names the operator, and the application logs a warning when it
+    starts.
+
+    For the functions of stateless operators of a stream, and of ``group_by``. A decorator, too.
+
+    Raises:
+        TopologyError: it is no function.
+    """
+    if not callable(function):
+        raise TopologyError(f"non_deterministic() expects a function, got {function!r}")
+    if isinstance(function, ContextFunction):
+        return ContextFunction(non_deterministic(function.function))  # type: ignore[return-value]
+    try:
+        setattr(function, MARK, True)
+    except (AttributeError, TypeError):  # a builtin, or a bound method
+        return non_deterministic(_wrapped(function))
+    return function
+
+
+def _wrapped(function: F) -> F:
+    @functools.wraps(function)
+    def wrapped(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    return wrapped  # type: ignore[return-value]
