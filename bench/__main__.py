@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-from bench import assignor, crash, handover, restore, restore_share, scale_down, streams
+from bench import assignor, crash, handover, latency, restore, restore_share, scale_down, streams
 from bench.processes import MeasurementError
 from streamlet.errors import StreamletError
 
@@ -25,6 +25,7 @@ _WORKLOADS = (
     "handover",
     "scale-down",
     "crash",
+    "latency",
     "spark",
 )
 _WAYS = ("passthrough", "native_count", "tws_per_key", "tasks")
@@ -77,6 +78,12 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
                 rate=options.rate or crash.RATE,
                 ways=options.crashes,
             )
+        case "latency":
+            return latency.run(
+                seconds=options.seconds,
+                rates=[options.rate] if options.rate else latency.RATES,
+                apps=options.apps,
+            )
         case "spark":
             from bench import spark  # needs the extra
 
@@ -126,7 +133,8 @@ def _parse() -> argparse.Namespace:
         "--rate",
         type=_count,
         help=f"records per second; of handover {handover.RATE:,}, of scale-down "
-        f"{scale_down.RATE:,}, of crash {crash.RATE:,} if not given",
+        f"{scale_down.RATE:,}, of crash {crash.RATE:,}, of latency one run each at "
+        f"{', '.join(f'{rate:,}' for rate in latency.RATES)} if not given",
     )
     parser.add_argument(
         "--kills", type=_kills, default=4, help="of workers, in each round of crash"
@@ -150,9 +158,7 @@ def _parse() -> argparse.Namespace:
         help=f"what spark measures, by commas: {', '.join(_WAYS)}, which is all if not given; "
         f"besides {', '.join(_MORE_WAYS)}",
     )
-    parser.add_argument(
-        "--seconds", type=int, default=10, help="how long spark's latency is measured; 0: not"
-    )
+    _add_latency(parser)
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     options = parser.parse_args()
     if options.keys is None:
@@ -161,6 +167,21 @@ def _parse() -> argparse.Namespace:
     if options.workload not in ("handover", "scale-down") and options.keys > options.records:
         parser.error("--keys is more than --records: every key is there once")
     return options
+
+
+def _add_latency(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seconds",
+        type=int,
+        default=10,
+        help="how long latency is measured, and that of spark; 0: not that of spark",
+    )
+    parser.add_argument(
+        "--apps",
+        type=lambda text: _chosen(text, latency.APPS),
+        default=list(latency.APPS),
+        help=f"what latency measures, by commas: {', '.join(latency.APPS)}",
+    )
 
 
 def _count(text: str) -> int:

@@ -56,3 +56,14 @@ def test_two_workers_share_the_input(bootstrap_servers: str) -> None:
     assert found["workers"] == 2
     assert set(found["one_worker"]) == MEASURED
     assert found["speedup"] > 0
+
+
+def test_latency_is_measured_from_sending_to_the_output(bootstrap_servers: str) -> None:
+    found = bench(
+        bootstrap_servers, "latency", "--seconds", "2", "--rate", "500", "--apps", "regroup"
+    )
+    assert found["right"] is True
+    measured = found["500"]["regroup"]
+    assert measured["sent"] == measured["records"] == 500 * 7
+    assert -1 <= measured["input_ms"]["p50"] <= measured["total_ms"]["p50"]
+    assert measured["total_ms"]["p50"] <= measured["total_ms"]["p99"]

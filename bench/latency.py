@@ -1,0 +1,112 @@
+"""``python -m bench latency``: from a record's sending to the append of what came of it.
+
+One worker of each application under a steady load of records of 1 kB. Both topics bear the broker's
+own time; each output has the header of its record, which says when that was sent. ``input_ms`` is
+the part until the broker has the record, ``total_ms`` that until it has the output, both in ms. The
+broker counts whole ms, so a figure may be 1 ms too low. The first seconds of a run are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from bench.broker import Topics, read_all, serving
+from bench.handover_instances import wait_until
+from bench.latency_load import SENT, SENT_HEADER
+from bench.processes import MeasurementError
+from bench.rounds import tell
+
+RATES = (1_000, 10_000)
+APPS = ("passthrough", "wordcount", "regroup")
+KEYS = 10_000
+WARM_S = 5
+
+_NEVER = 1 << 60
+_PARTS = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+
+
+def run(*, seconds: int, rates: Sequence[int], apps: Sequence[str]) -> dict[str, Any]:
+    """Measure each application at each rate; the result as it is printed."""
+    result: dict[str, Any] = {"workload": "latency", "seconds": seconds}
+    with serving() as bootstrap:
+        for rate in rates:
+            for app in apps:
+                found = _measured(bootstrap, app, rate, seconds)
+                tell(f"{rate:>7,} records/s  {app:<12} total {found['total_ms']} ms")
+                result.setdefault(str(rate), {})[app] = found
+    result["right"] = all(
+        one["records"] == one["sent"] for rate in rates for one in result[str(rate)].values()
+    )
+    return result
+
+
+def _measured(bootstrap: str, app: str, rate: int, seconds: int) -> dict[str, Any]:
+    name = f"bench-latency-{uuid.uuid4().hex[:8]}"
+    source, topics = f"{name}-in", Topics(bootstrap)
+    for topic in (source, name):
+        topics.create(topic, {"message.timestamp.type": "LogAppendTime"})
+    try:
+        with _running(bootstrap, app, source, name):
+            command = [sys.executable, "-m", "bench.latency_load", "--bootstrap", bootstrap]
+            command += ["--topic", source, "--keys", str(KEYS), "--rate", str(rate)]
+            command += ["--seconds", str(WARM_S + seconds)]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+            if done.returncode:
+                raise MeasurementError(f"the load ended with status {done.returncode}")
+            sent = int(json.loads(done.stdout)["sent"])
+            wait_until(lambda: topics.count(name) >= sent, f"{sent} outputs")
+        arrived = _delays(bootstrap, name)
+        return {
+            "sent": sent,
+            "records": len(arrived),
+            "input_ms": _percentiles(_delays(bootstrap, source)),
+            "total_ms": _percentiles(arrived),
+        }
+    finally:
+        topics.delete(lambda topic: topic.startswith(name))
+
+
+@contextmanager
+def _running(bootstrap: str, app: str, source: str, output: str) -> Iterator[None]:
+    """The application in a worker of its own."""
+    with tempfile.TemporaryDirectory() as state:
+        command = [sys.executable, "-m", "bench.ours", app, "--bootstrap", bootstrap, "--exact"]
+        command += ["--source", source, "--output", output, "--state", state]
+        command += ["--total", str(_NEVER), "--number", "0", "--members", "1"]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        )
+        try:
+            yield
+            assert process.stdin is not None
+            process.stdin.close()
+            if process.wait(timeout=60):
+                raise MeasurementError(f"the application ended with status {process.returncode}")
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _delays(bootstrap: str, topic: str) -> list[tuple[int, float]]:
+    """When each record of a topic was sent, µs, and how long after that it was appended, ms."""
+    found = []
+    for batch in read_all(bootstrap, topic):
+        for message in batch:
+            (sent,) = SENT.unpack(dict(message.headers() or ())[SENT_HEADER])
+            found.append((sent, message.timestamp()[1] - sent / 1_000))
+    return found
+
+
+def _percentiles(delays: Sequence[tuple[int, float]]) -> dict[str, float]:
+    """Of the records that were sent after the first seconds."""
+    began = min(sent for sent, _ in delays)
+    warm = sorted(delay for sent, delay in delays if sent - began >= WARM_S * 1_000_000)
+    return {name: round(warm[math.ceil(part * len(warm)) - 1], 1) for name, part in _PARTS.items()}
