@@ -31,20 +31,20 @@ class Copy:
 
 def read_copies(cluster: Cluster, state_dir: Path, scratch: Path) -> list[Copy]:
     """All tasks of a state.dir, read from a copy: nothing of the original is touched."""
-    return [_read(cluster, f.task, f.path) for f in _copied(cluster, state_dir, scratch)]
+    return [_read(cluster, f.task, f.path) for f in copied(cluster, state_dir, scratch)]
 
 
 def readable_copies(cluster: Cluster, state_dir: Path, scratch: Path) -> list[Copy]:
     """As ``read_copies``, without those that are damaged or of another topology."""
     found = []
-    for folder in _copied(cluster, state_dir, scratch):
+    for folder in copied(cluster, state_dir, scratch):
         if folder.task in cluster.tasks:
             with contextlib.suppress(StateError):
                 found.append(_read(cluster, folder.task, folder.path))
     return found
 
 
-def _copied(cluster: Cluster, state_dir: Path, scratch: Path) -> list[TaskFolder]:
+def copied(cluster: Cluster, state_dir: Path, scratch: Path) -> list[TaskFolder]:
     """The task folders of a state.dir, copied to a folder of their own."""
     shutil.rmtree(scratch, ignore_errors=True)
     found = state_dir / cluster.name

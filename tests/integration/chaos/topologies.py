@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from streamlet import App, KStream, KTable, local
+from streamlet import App, KStream, KTable, local, session, tumbling
 from streamlet.group.tasks import TasksProtocol
 
 #: Keys of the input look like ``k17``; a group is the last digit.
@@ -28,6 +28,7 @@ EXITED = "CHAOS_EXITED"
 BLOCKED = "CHAOS_BLOCKED"
 #: How much state others restore rather than wait for a crashed worker's restart, bytes.
 SMALL_STATE = "CHAOS_SMALL_STATE"
+SESSION_GAP_MS = 100
 
 
 def by_last_digit(events: KStream[str, int]) -> KTable[str, int]:
@@ -161,6 +162,17 @@ def plain(name: str) -> App:
     return app
 
 
+def windowed(name: str) -> App:
+    """Counts per key and second, and per session of a key; no window closes meanwhile."""
+    app = App(name)
+    events = app.stream(f"{name}-in", key=str, value=int).group_by_key()
+    seconds = events.windowed_by(tumbling("1s", grace="1h")).count(store="seconds")
+    seconds.to_stream().to(f"{name}-seconds")
+    sessions = events.windowed_by(session(SESSION_GAP_MS, grace="1h")).count(store="sessions")
+    sessions.to_stream().to(f"{name}-sessions")
+    return app
+
+
 def originated(name: str) -> App:
     """``plain``, and its output says where each record stems from."""
     app = App(name)
@@ -213,6 +225,7 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "in_front": in_front,
     "originated": originated,
     "plain": plain,
+    "windowed": windowed,
     "stranger": stranger,
     "fronted": fronted,
 }
