@@ -14,7 +14,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 .SUFFIXES:
 
 help:
-	@echo 'make demo    real flights through a real Kafka, tasks handed over live, checked with pandas'
+	@echo 'make demo    real flights through a real Kafka, tasks handed over live, a kill -9, checked with pandas'
 	@echo 'make demo-spark  the same application as one query in Spark; no Java needed'
 	@echo 'make test    all tests; ROOM=assignor for those of one room: $(ROOMS)'
 	@echo 'make lint    format, lint, types, order of imports'

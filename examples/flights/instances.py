@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ _APP = "examples.flights.app:app"
 _STOP_S = 60
 _END_S = 5
 _LOG_LINES = 15
+#: Counts behind repartition topics are exact; a host that is gone is missed after 6 s.
+_SETTINGS = ("repartition.exact=true", "session.timeout.ms=6000")
 
 
 class InstanceFailed(Exception):
@@ -58,6 +61,8 @@ class Instances:
         command = streamlet("run", _APP, "--name", name, "--processes", "1")
         command += ["--bootstrap-servers", self._bootstrap, "--log-level", "info", "--log-json"]
         command += ["--state-dir", str(self._folder / name)]
+        for setting in _SETTINGS:
+            command += ["--set", setting]
         self.logs[name] = self._log(name)
         with self.logs[name].open("ab") as log:
             self._running[name] = subprocess.Popen(
@@ -68,6 +73,12 @@ class Instances:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def kill(self, name: str) -> None:
+        """``kill -9`` to all processes of one, as if its host had failed."""
+        process = self._running.pop(name)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
     def interrupt(self, name: str) -> None:
         """Ask one to leave, as Ctrl-C would: it finishes its batch, commits and goes."""
@@ -149,15 +160,25 @@ class Status:
         self._unread = b""
         self._last: dict[str, Any] = {}
 
-    def tasks(self) -> dict[str, list[str]]:
-        """The tasks each instance runs, as far as is known now."""
+    def members(self, name: str) -> set[str]:
+        """Member ids of an instance, as far as is known now: others once it has started again."""
+        self._read()
+        return {
+            member["member_id"]
+            for instance in self._last.get("instances", [])
+            if instance["name"] == name
+            for member in instance["members"]
+        }
+
+    def tasks(self, without: Collection[str] = ()) -> dict[str, list[str]]:
+        """The tasks each instance runs, as far as is known now, ``without`` those of members."""
         self._read()
         return {
             instance["name"]: sorted(
                 task["task"]
                 for member in instance["members"]
                 for task in member["tasks"]
-                if task["role"] == "active"
+                if task["role"] == "active" and member["member_id"] not in without
             )
             for instance in self._last.get("instances", [])
         }

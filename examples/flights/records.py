@@ -13,6 +13,7 @@ from examples.flights.data import Event
 from examples.flights.expected import Results
 from examples.flights.handovers import Arrivals
 from examples.flights.instances import streamlet
+from streamlet import RepeatFilter
 
 PARTITIONS = 4
 INPUTS = ("airlines", "flights")
@@ -102,8 +103,11 @@ class ResultReader:
 
     @property
     def processed(self) -> int:
-        """Flights that went all the way: to the results by origin."""
-        return sum(result["flights"] for result in self.results["delays-by-origin"].values())
+        """Flights that went all the way: to the results by airline, and to those by origin."""
+        return min(
+            sum(result["flights"] for result in results.values())
+            for results in self.results.values()
+        )
 
     def read(self, timeout_s: float = 0.0) -> None:
         """Take what is there. Every update is in the topics; only the last per key is decoded."""
@@ -126,9 +130,19 @@ class ResultReader:
         while any(self._position[where] < end for where, end in ends.items()):
             self.read(0.5)
 
-    def count(self, topic: str) -> int:
-        """Records of a topic."""
-        return sum(self._end(topic, partition) for partition in range(PARTITIONS))
+    def count(self, topic: str) -> tuple[int, int]:
+        """Records of a topic with origins: those that repeat no other, and all."""
+        ends = {partition: self._end(topic, partition) for partition in range(PARTITIONS)}
+        left = {partition for partition, end in ends.items() if end}
+        repeats, new = RepeatFilter(), 0
+        self._consumer.assign([TopicPartition(topic, partition, 0) for partition in left])
+        while left:
+            for message in self._consumer.consume(50_000, _TIMEOUT_S / 10):
+                partition, offset = message.partition(), message.offset()
+                new += repeats.takes(topic, partition, offset, message.headers())
+                if offset + 1 >= ends[partition]:
+                    left.discard(partition)
+        return new, sum(ends.values())
 
     def close(self) -> None:
         """Leave the broker alone."""

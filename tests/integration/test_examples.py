@@ -97,9 +97,11 @@ def test_flights_match_pandas_while_instances_join_and_leave() -> None:
     demo = [sys.executable, "-m", "examples.flights.demo", "--flights", "20000", "--seconds", "12"]
     done = subprocess.run(demo, cwd=ROOT, capture_output=True, text=True, timeout=170)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == "matches pandas"
+    assert done.stdout.splitlines()[-1] == "each flight counts once: matches pandas"
     assert "host-3 joins" in done.stdout
     assert "host-3 learns" in done.stdout
+    assert "host-2 is killed (kill -9)" in done.stdout
+    assert "and are dropped by their origins" in done.stdout
     assert "is warm and goes from host-" in done.stdout
     assert "tasks were handed over; the longest time without a result" in done.stdout
     assert "streamlet scale-down flights --percent" in done.stdout

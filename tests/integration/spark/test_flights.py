@@ -124,6 +124,6 @@ def test_driver_native_run_spark_and_pandas_agree_also_in_tiny_batches_over_rest
     assert found == wanted
     assert native == wanted
     by_airline = expected.by_airline(flights, airlines)
-    by_origin = expected.by_origin(flights, airlines)
+    by_origin = expected.by_origin(flights)
     assert expected.differences("airline", by_airline, found["delays-by-airline"]) == []
     assert expected.differences("origin", by_origin, found["delays-by-origin"]) == []
