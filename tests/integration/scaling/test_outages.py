@@ -1,0 +1,100 @@
+"""Commands that watch go on when a broker that did not answer for a while answers again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from tests.integration.chaos.support import Cluster, wait_for
+from tests.integration.chaos.topics import Load
+from tests.integration.learners.proxy import Proxy, api
+from tests.integration.scaling.commands import (
+    ON_THE_WAY,
+    answer,
+    assert_left_well,
+    await_band,
+    await_words,
+    begin,
+)
+from tests.integration.scaling.scenes import assert_nothing_lost
+
+pytestmark = [pytest.mark.integration, pytest.mark.chaos]
+
+FIND_COORDINATOR, DESCRIBE_GROUPS = 10, 15
+REPEATED = "; trying again"
+HELD = "; the marks hold meanwhile"
+
+
+class Silence:
+    """Requests of these kinds get no answer as long as it is on; the first one is waited for."""
+
+    def __init__(self, proxy: Proxy, *kinds: int) -> None:
+        self._proxy = proxy
+        self._kinds = kinds
+        self._met = threading.Event()
+        proxy.alter = self._alter
+
+    def _alter(self, frame: bytes) -> bytes:
+        if api(frame) not in self._kinds:
+            return frame
+        self._met.set()
+        return b""
+
+    def end(self) -> None:
+        """Let everything through again."""
+        assert self._met.is_set()
+        self._proxy.alter = lambda frame: frame
+
+
+def test_a_scale_down_outlives_a_broker_that_answers_nothing_for_longer_than_a_request(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """Both before anything is marked and while the instances leave."""
+    cluster = make_cluster("counting", learner_ready_linger_ms="30000")
+    a, b = (cluster.instance(name).start() for name in "ab")
+    with (
+        Load(cluster.servers, cluster.topic("in"), rate=200) as load,
+        Proxy(cluster.servers) as proxy,
+    ):
+        await_band(cluster, [a, b])
+        silence = Silence(proxy, FIND_COORDINATOR)
+        words = ("--name", "b", "--yes", "--json", "--wait")
+        process = begin(cluster, "scale-down", cluster.name, *words, servers=proxy.servers)
+        await_words(process, REPEATED)
+        silence.end()
+        await_words(process, *ON_THE_WAY)
+        silence = Silence(proxy, FIND_COORDINATOR, DESCRIBE_GROUPS)
+        await_words(process, HELD)
+        silence.end()
+        wait_for(lambda: process.poll() is not None, lambda: f"it ends\n{cluster.logs()}")
+        found = answer(process)
+        assert (found.code, found.document["done"]) == (0, True), (found, cluster.logs())
+        assert_left_well([b], [a])
+        assert_nothing_lost(cluster, [a], load)
+
+
+def test_a_watched_status_outlives_it(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster("counting")
+    a = cluster.instance("a").start()
+    cluster.await_running()
+    with Proxy(cluster.servers) as proxy:
+        silence = Silence(proxy, FIND_COORDINATOR)
+        words = ("status", cluster.name, "--watch", "--json")
+        process = begin(cluster, *words, servers=proxy.servers)
+        try:
+            await_words(process, "cannot reach")
+            silence.end()
+            assert process.stdout is not None
+            first = json.loads(process.stdout.readline())
+            assert [one["name"] for one in first["instances"]] == ["a"]
+            process.send_signal(signal.SIGINT)
+            wait_for(lambda: process.poll() is not None, "it stops")
+            assert process.returncode == 0
+        finally:
+            process.kill()
+            process.communicate()
+    assert a.stop() == 0
