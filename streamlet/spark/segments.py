@@ -57,7 +57,8 @@ class SegmentLimits:
 #: The form of rows in segments; 2: they bear times (``state.rows``).
 ROWS = b"2"
 
-_Stores = list[tuple[str, list[bytes], list[bytes | None]]]
+#: Per store its name, keys, values, and the range of keys that has expired.
+_Stores = list[tuple[str, list[bytes], list[bytes | None], tuple[bytes, bytes] | None]]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Stores).decode
@@ -66,12 +67,21 @@ _decode = msgspec.msgpack.Decoder(_Stores).decode
 def read(medium: Medium, extent: Extent) -> list[Columns]:
     """The state: every store's entries, each key once, none deleted."""
     stores: dict[str, dict[bytes, bytes | None]] = {}
+    expired: dict[str, tuple[bytes, bytes]] = {}
     for number in range(extent.start, extent.end):
-        for store, keys, values in _decode(medium.get(number)):
+        for store, keys, values, gone in _decode(medium.get(number)):
             stores.setdefault(store, {}).update(zip(keys, values, strict=True))
+            if gone is not None:  # nothing is put there any more, so the ranges are one
+                low, high = expired.get(store, gone)
+                expired[store] = min(low, gone[0]), max(high, gone[1])
     found = []
     for store, entries in sorted(stores.items()):
-        kept = {key: value for key, value in entries.items() if value is not None}
+        low, high = expired.get(store, (b"", b""))
+        kept = {
+            key: value
+            for key, value in entries.items()
+            if value is not None and not low <= key < high
+        }
         found.append(Columns(store, list(kept), list(kept.values())))
     return found
 
@@ -82,7 +92,7 @@ def append(
     """Keep one batch's changes; what there is then."""
     if not changed:
         return extent
-    segment = _encode([(part.store, part.keys, part.values) for part in changed])
+    segment = _encode([(part.store, part.keys, part.values, part.expired) for part in changed])
     medium.put(extent.end, segment)
     now = Extent(
         extent.start,
@@ -102,7 +112,7 @@ def _picture(medium: Medium, extent: Extent, limits: SegmentLimits) -> Extent:
     """Put all state behind what is there, and drop what is there."""
     end, size = extent.end, 0
     for piece in _pieces(read(medium, extent), limits.piece_bytes):
-        segment = _encode([(piece.store, piece.keys, piece.values)])
+        segment = _encode([(piece.store, piece.keys, piece.values, None)])
         medium.put(end, segment)
         end, size = end + 1, size + len(segment)
     for number in range(extent.start, extent.end):
