@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, overload
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations
@@ -17,7 +17,7 @@ from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.table import KTable, TableNode
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.windowed import WindowedKStream
-from streamlet.dsl.windows import Windows
+from streamlet.dsl.windows import UnlimitedWindows, Windows
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 from streamlet.topology.nodes import StoreSpec
@@ -174,16 +174,29 @@ class KGroupedStream(Generic[K, V]):
         check_takes("cogroup()", aggregator, "key", "value", "aggregate")
         return CogroupedKStream(((self, aggregator),))
 
-    def windowed_by(self, windows: Windows) -> WindowedKStream[K, V]:
+    def windowed_by(
+        self, windows: Windows, *, emit: Literal["updates", "final"] = "updates"
+    ) -> WindowedKStream[K, V]:
         """The same records in windows: ``tumbling``, ``hopping``, ``sliding``, ``session``.
 
         Its folds make a row for each key and window; the keys of their tables are ``Windowed``.
+
+        With ``emit="updates"`` each record's result is sent on; with ``"final"`` one result for
+        each window, once stream time has passed its end (of a session: its gap) and grace. Then
+        results have the headers of the record that closed the window. Where stream time jumps by
+        more than the store's retention, results of time windows are lost, as in Kafka Streams: a
+        longer ``Materialized(retention=…)`` keeps them. Tumbling and hopping windows without a
+        grace are kept for two sizes then, since one would lose each result.
 
         - Nulls: a record without a key is left out and counted as dropped; sliding windows do the
           same with one without a value.
         - Key, timestamp, headers: kept.
         """
-        return WindowedKStream(self, windows)
+        if emit not in ("updates", "final"):
+            raise TopologyError(f"windowed_by(emit={emit!r}): it is 'updates' or 'final'")
+        if emit == "final" and isinstance(windows, UnlimitedWindows):
+            raise TopologyError("windowed_by(emit='final'): an unlimited window never closes")
+        return WindowedKStream(self, windows, final=emit == "final")
 
     def _folded(
         self, call: str, prefix: str, store: StoreLike, value: Kind, fold: Fold

@@ -10,6 +10,7 @@ import attrs
 from streamlet.config.values import duration
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations, merging
+from streamlet.dsl.final_results import FinalResults
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
@@ -20,7 +21,13 @@ from streamlet.dsl.table import KTable, TableNode
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_aggregations import TimeWindowed
 from streamlet.dsl.window_folds import BoundFolding, Folding, counting, reducing
-from streamlet.dsl.windows import SessionWindows, SlidingWindows, Windows
+from streamlet.dsl.windows import (
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+    Windows,
+)
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde, SerdeLike, Windowed
 from streamlet.state.bucket_store import bucket_rows
@@ -44,9 +51,12 @@ class WindowedKStream(Generic[K, V]):
     ``Materialized``.
     """
 
-    def __init__(self, grouped: KGroupedStream[K, V], windows: Windows) -> None:
+    def __init__(
+        self, grouped: KGroupedStream[K, V], windows: Windows, *, final: bool = False
+    ) -> None:
         self._grouped = grouped
         self._windows = windows
+        self._final = final
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
@@ -169,7 +179,10 @@ class WindowedKStream(Generic[K, V]):
 
         def make(context: TaskContext) -> Operator:
             bound = BoundFolding.bind(folding, kept, use)
-            return self._operator(name, context, spec, bound, use)
+            inner = self._operator(name, context, spec, bound, use)
+            if not self._final or isinstance(windows, UnlimitedWindows):
+                return inner
+            return FinalResults(inner, context.store(spec.name), windows, use)
 
         # As in Kafka Streams, these windows take no record without a value, and all others do.
         skipped = "key value" if isinstance(windows, SlidingWindows) else "key"
@@ -195,6 +208,9 @@ class WindowedKStream(Generic[K, V]):
     def _window(self, call: str, key: Serde[Any], store: StoreLike) -> WindowSpec:
         windows, wanted = self._windows, Materialized.of(store).retention
         least, retention = windows.kept_ms, windows.kept_ms
+        if self._final and isinstance(windows, TimeWindows) and not windows.grace_ms:
+            # Else the first record of the next window would end the retention of each result.
+            retention = 2 * windows.size_ms
         if wanted is not None:
             try:
                 retention = duration().parse(wanted)
@@ -208,7 +224,7 @@ class WindowedKStream(Generic[K, V]):
                 )
         return WindowSpec(
             key,
-            windows.format,
+            f"{windows.format}, final results" if self._final else windows.format,
             retention,
             windows.length_ms,
             windows.grace_ms,

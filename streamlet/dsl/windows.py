@@ -71,6 +71,11 @@ class TimeWindows:
         size = self.size_ms
         return [start + size for start in starts]
 
+    def last_closed(self, stream_time: int) -> int:
+        """The latest start of a window that takes no record any more; -1: there is none."""
+        last = stream_time - self.grace_ms - self.size_ms
+        return last // self.advance_ms * self.advance_ms if last >= 0 else -1
+
     def serde(self, key: Serde[Any]) -> Serde[Any]:
         """The serde of keys in these windows."""
         return time_windowed(key, self.size_ms)
@@ -145,6 +150,10 @@ class SlidingWindows:
         """The part that rows depend on."""
         return f"sliding {self.difference_ms} ms"
 
+    def last_closed(self, stream_time: int) -> int:
+        """The latest start of a window that takes no record any more; -1: there is none."""
+        return max(-1, stream_time - self.grace_ms - self.difference_ms - 1)
+
     def serde(self, key: Serde[Any]) -> Serde[Any]:
         """The serde of keys in these windows."""
         return time_windowed(key, self.difference_ms)
@@ -176,6 +185,10 @@ class SessionWindows:
     def format(self) -> str:
         """The part that rows depend on."""
         return f"session {self.gap_ms} ms, rows of {self.bucket_ms} ms"
+
+    def last_closed(self, stream_time: int) -> int:
+        """The latest end of a session that takes no record any more; -1: there is none."""
+        return max(-1, stream_time - self.grace_ms - self.gap_ms - 1)
 
     def serde(self, key: Serde[Any]) -> Serde[Any]:
         """The serde of keys in these windows."""

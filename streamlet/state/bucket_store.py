@@ -141,7 +141,7 @@ class BucketStore(WindowStore):
         """
         first = self.shown_from if low is None else max(self.shown_from, low)
         for item, ckey in self.scan(first, high):
-            key = self._record_key_of(ckey)
+            key = self.record_key(ckey)
             yield self.window(key, item), item[2]
 
     def scan(self, low: int, high: int | None = None) -> Iterator[tuple[Item, Any]]:

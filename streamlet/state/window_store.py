@@ -211,7 +211,7 @@ class WindowStore(CachedStore):
         first = max(self.shown_from, _EVER if low is None else low)
         last = None if high is None else time_bytes(high + 1)
         for (start, ckey), value in self._scan(time_bytes(first), last):
-            yield Windowed(self._record_key_of(ckey), start, self._end(start)), value
+            yield Windowed(self.record_key(ckey), start, self._end(start)), value
 
     def _end(self, start: int) -> int:
         size = self.layout.size_ms
@@ -221,7 +221,8 @@ class WindowStore(CachedStore):
         (ckey,) = self.ckeys([key])
         return self._row_time(time), ckey
 
-    def _record_key_of(self, ckey: Any) -> Any:
+    def record_key(self, ckey: Any) -> Any:
+        """The record key of the second part of a cache key."""
         return ckey if self._record_key.exact is not None else self._record_key.decode(ckey)
 
     # What the task's state does with it.

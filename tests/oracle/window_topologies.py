@@ -107,3 +107,40 @@ def timestamp_extractor(app: sl.App) -> None:
     longs = app.stream("in", key=str, value=int, timestamp=time_of)
     out(longs, "out-stream")
     out(longs.group_by_key().windowed_by(TUMBLING_GRACE).count(store="counts"), "out-count")
+
+
+KEPT = sl.Materialized("counts", retention="1000s")
+
+
+def tumbling_count_on_close(app: sl.App) -> None:
+    out(grouped(app).windowed_by(TUMBLING, emit="final").count(store=KEPT))
+
+
+def tumbling_count_on_close_default_retention(app: sl.App) -> None:
+    out(grouped(app).windowed_by(TUMBLING_GRACE, emit="final").count(store="counts"))
+
+
+def sliding_count_on_close_default_retention(app: sl.App) -> None:
+    out(grouped(app).windowed_by(SLIDING_GRACE, emit="final").count(store="counts"))
+
+
+def tumbling_aggregate_on_close_grace(app: sl.App) -> None:
+    kept = sl.Materialized("aggregated", retention="1000s")
+    windowed = grouped(app).windowed_by(TUMBLING_GRACE, emit="final")
+    out(windowed.aggregate(str, lambda k, v, x: add(x, v), store=kept))
+
+
+def hopping_count_on_close_grace(app: sl.App) -> None:
+    out(grouped(app).windowed_by(HOPPING_GRACE, emit="final").count(store=KEPT))
+
+
+def sliding_count_on_close_grace(app: sl.App) -> None:
+    out(grouped(app).windowed_by(SLIDING_GRACE, emit="final").count(store=KEPT))
+
+
+def session_count_on_close_grace(app: sl.App) -> None:
+    out(grouped(app).windowed_by(SESSION_GRACE, emit="final").count(store="counts"))
+
+
+def tumbling_count_on_close_emit_interval(app: sl.App) -> None:
+    out(grouped(app).windowed_by(TUMBLING_GRACE, emit="final").count(store=KEPT))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from streamlet.app import App
 from streamlet.dsl.table import KTable
@@ -32,11 +32,16 @@ class WindowTask:
     """One task with a windowed fold of the topic ``in``, whose updates go to ``out``."""
 
     def __init__(
-        self, windows: Windows, folder: Path | None, fold: Fold = counted, cache_bytes: int = 1
+        self,
+        windows: Windows,
+        folder: Path | None,
+        fold: Fold = counted,
+        cache_bytes: int = 1,
+        emit: Literal["updates", "final"] = "updates",
     ) -> None:
         app = App("a")
         stream = app.stream("in", key=str, value=str)
-        fold(stream.group_by_key().windowed_by(windows)).to_stream().to("out")
+        fold(stream.group_by_key().windowed_by(windows, emit=emit)).to_stream().to("out")
         (self.part,) = app.topology().subtopologies
         self.folder, self.cache_bytes = folder, cache_bytes
         self.offset = self.commits = 0

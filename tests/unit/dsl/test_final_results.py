@@ -1,0 +1,106 @@
+"""``emit="final"``: one result for each window, when it closes."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+import streamlet as sl
+from streamlet.dsl.final_results import ClosingWindows
+from streamlet.dsl.table import KTable
+from streamlet.dsl.windowed import WindowedKStream
+from streamlet.errors import TopologyError
+from streamlet.testing import TopologyTestDriver
+from tests.unit.dsl.test_windows_model import History, histories, run, timed
+from tests.unit.dsl.window_tasks import Update, WindowTask
+
+KINDS: list[ClosingWindows] = [
+    sl.tumbling(20),
+    sl.tumbling(20, grace=30),
+    sl.hopping(50, 20, grace=7),
+    sl.sliding(15, grace=10),
+    sl.session(10, grace=25),
+]
+
+
+def kept(windowed: WindowedKStream[str, str]) -> KTable[Any, Any]:
+    """Counts whose windows do not expire."""
+    return windowed.count(store=sl.Materialized("windows", retention="1d"))
+
+
+def results(windows: ClosingWindows, history: History, emit: Any, fold: Any) -> list[Update]:
+    with tempfile.TemporaryDirectory() as folder:
+        return run(WindowTask(windows, Path(folder), fold, emit=emit), history)
+
+
+@pytest.mark.parametrize("windows", KINDS, ids=str)
+@settings(max_examples=12, deadline=None)
+@given(history=histories)
+def test_each_closed_window_has_its_last_update_as_its_one_result(
+    windows: ClosingWindows, history: History
+) -> None:
+    """Whatever the batches, commits and restarts are."""
+    final = results(windows, history, "final", kept)
+    last = {update[:3]: update[3] for update in results(windows, history, "updates", kept)}
+    stream_time = max((time for records, _ in timed(history) for _, time in records), default=0)
+    closed = windows.last_closed(stream_time)
+    session = isinstance(windows, type(KINDS[-1]))
+    wanted = {
+        (*window, value)
+        for window, value in last.items()
+        if value is not None and window[2 if session else 1] <= closed
+    }
+    assert len(final) == len(set(final))
+    assert set(final) == wanted
+
+
+@pytest.mark.parametrize("windows", KINDS, ids=str)
+@settings(max_examples=12, deadline=None)
+@given(history=histories)
+def test_a_batch_gives_what_its_records_give_one_by_one(
+    windows: ClosingWindows, history: History
+) -> None:
+    single: History = [([record], "") for batch, _ in history for record in batch]
+
+    def counted(windowed: WindowedKStream[str, str]) -> KTable[Any, Any]:
+        return windowed.count(store="windows")
+
+    whole = results(windows, history, "final", counted)
+    assert whole == results(windows, single, "final", counted)
+
+
+def test_a_record_that_fails_closes_windows_too() -> None:
+    app = sl.App("a", on_error="skip")
+    grouped = app.stream("in", key=str, value=str).group_by_key()
+    windowed = grouped.windowed_by(sl.tumbling(10), emit="final")
+    windowed.aggregate(int, lambda key, value, count: count + int(value)).to_stream().to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "a", "1", 5)
+        driver.pipe_inputs("in", [("a", "bad"), ("b", "2")], 12)
+        driver.pipe_input("in", "b", "3", 25)
+        found = [(r.key.key, r.value, r.timestamp) for r in driver.read_output("out")]
+    assert found == [("a", 1, 5), ("b", 2, 12)]
+
+
+def test_a_final_result_has_the_headers_of_the_record_that_closed_its_window() -> None:
+    app = sl.App("a")
+    windowed = app.stream("in", key=str, value=str).group_by_key()
+    windowed.windowed_by(sl.tumbling(10), emit="final").count().to_stream().to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "a", "v", 5, headers=[("n", b"1")])
+        driver.pipe_input("in", "b", "v", 10, headers=[("n", b"2")])
+        (record,) = driver.read_output("out")
+    assert (record.key, record.timestamp) == (sl.Windowed("a", 0, 10), 5)
+    assert record.headers == [("n", b"2")]
+
+
+def test_windows_that_never_close_and_unknown_ways_are_refused() -> None:
+    grouped = sl.App("a").stream("in", key=str, value=str).group_by_key()
+    with pytest.raises(TopologyError, match="an unlimited window never closes"):
+        grouped.windowed_by(sl.unlimited(), emit="final")
+    with pytest.raises(TopologyError, match="it is 'updates' or 'final'"):
+        grouped.windowed_by(sl.tumbling(1), emit="closed")  # type: ignore[arg-type]
