@@ -17,7 +17,7 @@ from tests.integration.chaos.states import copied
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.test_edges import Faults
 from tests.integration.chaos.topics import Load, Record, read_all
-from tests.integration.chaos.topologies import SESSION_GAP_MS
+from tests.integration.chaos.topologies import FINALS_GRACE_MS, SESSION_GAP_MS
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -48,7 +48,8 @@ def test_windows_are_exact_whatever_fails(
     cluster.await_settled()
     assert [one.stop() for one in faults.instances] == [0] * len(faults.instances), cluster.logs()
     records = read_all(cluster.servers, cluster.topic("in"), range(cluster.partition_count))
-    wanted = {"seconds": seconds_of(records), "sessions": sessions_of(records)}
+    seconds = seconds_of(records)
+    wanted = {"seconds": seconds, "finals": seconds, "sessions": sessions_of(records)}
     assert len(wanted["sessions"]) > len({window.key for window in wanted["sessions"]})
     assert windows_on_disk(cluster, faults.instances) == wanted
 
@@ -61,7 +62,30 @@ def test_windows_are_exact_whatever_fails(
     assert windows_on_disk(cluster, [fresh]) == wanted
     assert last_updates(cluster, "seconds", time_windowed(str, 1_000)) == wanted["seconds"]
     assert last_updates(cluster, "sessions", session_windowed(str)) == wanted["sessions"]
+    assert_each_final_is_told(cluster, seconds, records)
     print(f"{load.total} records, {dict(faults.made)}")
+
+
+def assert_each_final_is_told(cluster: Cluster, seconds: Windows, records: list[Record]) -> None:
+    """Each window that closed was put out with its count; again after a crash, but no other one."""
+    newest: dict[int, int] = {}
+    partition_of: dict[str, int] = {}
+    for record in records:
+        newest[record.partition] = max(newest.get(record.partition, 0), record.at_ms)
+        partition_of[record.key.decode()] = record.partition
+    closed = {
+        window: count
+        for window, count in seconds.items()
+        if window.end + FINALS_GRACE_MS <= newest[partition_of[window.key]]
+    }
+    key, count = time_windowed(str, 1_000), serde(int)
+    told = {
+        (key.decode(record.key), count.decode(record.value or b""))
+        for record in read_all(
+            cluster.servers, cluster.topic("finals"), range(cluster.partition_count)
+        )
+    }
+    assert told == set(closed.items())
 
 
 def seconds_of(records: Iterable[Record]) -> Windows:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from streamlet import App, KStream, KTable, local, session, tumbling
+from streamlet import App, KStream, KTable, Materialized, local, session, tumbling
 from streamlet.group.tasks import TasksProtocol
 
 #: Keys of the input look like ``k17``; a group is the last digit.
@@ -29,6 +29,7 @@ BLOCKED = "CHAOS_BLOCKED"
 #: How much state others restore rather than wait for a crashed worker's restart, bytes.
 SMALL_STATE = "CHAOS_SMALL_STATE"
 SESSION_GAP_MS = 100
+FINALS_GRACE_MS = 500
 
 
 def by_last_digit(events: KStream[str, int]) -> KTable[str, int]:
@@ -163,13 +164,19 @@ def plain(name: str) -> App:
 
 
 def windowed(name: str) -> App:
-    """Counts per key and second, and per session of a key; no window closes meanwhile."""
+    """Counts per key and second, and per session of a key, of windows that do not close meanwhile.
+
+    ``finals`` are the counts per second again, each put out once, when its window closes.
+    """
     app = App(name)
     events = app.stream(f"{name}-in", key=str, value=int).group_by_key()
     seconds = events.windowed_by(tumbling("1s", grace="1h")).count(store="seconds")
     seconds.to_stream().to(f"{name}-seconds")
     sessions = events.windowed_by(session(SESSION_GAP_MS, grace="1h")).count(store="sessions")
     sessions.to_stream().to(f"{name}-sessions")
+    closing = events.windowed_by(tumbling("1s", grace=FINALS_GRACE_MS), emit="final")
+    finals = closing.count(store=Materialized("finals", retention="1h"))
+    finals.to_stream().to(f"{name}-finals")
     return app
 
 
