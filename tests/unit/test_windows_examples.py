@@ -1,0 +1,51 @@
+"""The applications of ``examples/windows`` give what their texts promise."""
+
+from __future__ import annotations
+
+from examples.windows import final, hopping, session, sliding, tumbling
+from streamlet import Windowed
+from streamlet.testing import TopologyTestDriver
+
+MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
+
+
+def test_orders_are_counted_by_the_hour_and_may_be_five_minutes_late() -> None:
+    with TopologyTestDriver(tumbling.app) as driver:
+        times = (HOUR - 1, HOUR, HOUR + 4 * MINUTE, HOUR - 2, HOUR + 5 * MINUTE, HOUR - 3)
+        for time in times:
+            driver.pipe_input("orders", "ann", 1_200, time)
+        last = {r.key.start: r.value for r in driver.read_output("orders-per-hour")}
+        assert (last, driver.late()) == ({0: 2, HOUR: 3}, 1)
+
+
+def test_a_reading_is_in_the_ten_windows_around_it() -> None:
+    with TopologyTestDriver(hopping.app) as driver:
+        driver.pipe_input("temperatures", "roof", 21.5, 20 * MINUTE)
+        driver.pipe_input("temperatures", "roof", 19.0, 25 * MINUTE)
+        last = {r.key.start // MINUTE: r.value for r in driver.read_output("highest")}
+    assert last == dict.fromkeys(range(11, 21), 21.5) | dict.fromkeys(range(21, 26), 19.0)
+
+
+def test_a_card_with_four_payments_within_a_minute_is_told() -> None:
+    with TopologyTestDriver(sliding.app) as driver:
+        for second in (0, 30, 70, 85, 89, 200):
+            driver.pipe_input("payments", "4711", 99, second * 1_000)
+        assert [(r.key, r.value) for r in driver.read_output("suspects")] == [("4711", 4)]
+
+
+def test_a_click_between_two_visits_joins_them() -> None:
+    with TopologyTestDriver(session.app) as driver:
+        for page, time in (("home", 0), ("cart", 30 * MINUTE + 1), ("shoes", 20 * MINUTE)):
+            driver.pipe_input("clicks", "bob", page, time)
+        last = {r.key: r.value for r in driver.read_output("visits")}
+    joined = Windowed("bob", 0, 30 * MINUTE + 1)
+    assert last.pop(joined) == ["home", "cart", "shoes"]
+    assert set(last.values()) == {None}
+
+
+def test_a_days_revenue_is_written_once_it_is_over() -> None:
+    with TopologyTestDriver(final.app) as driver:
+        for amount, time in ((5, 1), (7, DAY + 9 * MINUTE), (3, DAY - 1), (1, DAY + 10 * MINUTE)):
+            driver.pipe_input("sales", "oslo", amount, time)
+        found = [(r.key, r.value) for r in driver.read_output("revenue")]
+    assert found == [(Windowed("oslo", 0, DAY), 8)]
