@@ -60,7 +60,7 @@ SUITES_group := tests/spec tests/simulation/test_model*.py tests/simulation/test
 	tests/integration/test_session.py tests/integration/test_coordinator_contract.py
 SUITES_kafka := tests/integration/test_client.py tests/integration/test_farewell.py \
 	tests/integration/test_fenced_broker.py tests/integration/test_small_topics.py
-SUITES_records := tests/integration/test_topics_commands.py
+SUITES_records := tests/unit/test_origins.py tests/integration/test_topics_commands.py
 SUITES_reset := tests/integration/test_reset.py
 SUITES_runtime := tests/oracle tests/integration/test_restore.py tests/integration/test_metrics.py
 SUITES_scaling := tests/integration/scaling
