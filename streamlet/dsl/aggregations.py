@@ -68,21 +68,9 @@ class Count:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` for a key that the store's serde refuses."""
         batch, ckeys, error = keyed(self.store, batch)
-        cache, load = self.store.cache, self.store.load
-        out: list[int] = []
-        append = out.append
-        for ckey in ckeys:
-            try:
-                count = cache[ckey] + 1
-            except (KeyError, TypeError):  # not in the cache, or there as deleted
-                count = (load(ckey) or 0) + 1
-            cache[ckey] = count
-            append(count)
+        out = counted(self.store, ckeys)
         olds = [count - 1 or None for count in out] if self.use.olds else None
-        times = batch.timestamps
-        if not rising(times, self.store.latest):
-            times = highest_times(self.store, ckeys, [count > 1 for count in out], times)
-        note_times(self.store, ckeys, times)
+        times = row_times(self.store, ckeys, (count > 1 for count in out), batch.timestamps)
         return finished(batch.with_values(out, olds, times), error)
 
 
@@ -99,30 +87,11 @@ class Aggregate:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a function fails or returns what the serde refuses."""
         batch, ckeys, error = keyed(self.store, batch)
-        cache, load = self.store.cache, self.store.load
-        initializer, aggregator = self.initializer, self.aggregator
-        get, check, copy = cache.get, accepting(self.value), copier(self.value)
+        check, copy = accepting(self.value), copier(self.value)
         send = copy if self.use.shown else None
-        out: list[Any] = []
-        olds: list[Any] = []
-        try:
-            for key, ckey, value in zip(batch.keys, ckeys, batch.values, strict=True):
-                old = get(ckey)
-                if old is None:
-                    old = load(ckey)
-                mine = initializer() if old is None else copy(old) if copy else old
-                new = aggregator(key, value, mine)
-                check(new)
-                if copy and new is value:
-                    new = copy(value)
-                sent = send(new) if send else new
-                cache[ckey] = new
-                out.append(sent)
-                olds.append(old)
-        except (StateError, KeyboardInterrupt):
-            raise
-        except BaseException as failure:  # an exit is an error like any other
-            error = failure
+        step = self.initializer, self.aggregator, check, copy, send
+        out, olds, failure = aggregated(self.store, batch, ckeys, *step)
+        error = error if failure is None else failure
         return stored(self.store, self.use, batch, ckeys, out, olds, error)
 
 
@@ -177,11 +146,72 @@ def stored(
     if len(out) < len(batch):
         part, ckeys = batch.slice(0, len(out)), ckeys[: len(out)]
         del olds[len(out) :]
-    times = part.timestamps
-    if not rising(times, store.latest):
-        times = highest_times(store, ckeys, [old is not None for old in olds], times)
-    note_times(store, ckeys, times)
+    times = row_times(store, ckeys, (old is not None for old in olds), part.timestamps)
     return finished(part.with_values(out, olds if use.olds else None, times), error)
+
+
+def counted(store: HotStore, ckeys: list[Any]) -> list[int]:
+    """Count a record for each cache key; the counts, which are in the cache."""
+    cache, load = store.cache, store.load
+    out: list[int] = []
+    append = out.append
+    for ckey in ckeys:
+        try:
+            count = cache[ckey] + 1
+        except (KeyError, TypeError):  # not in the cache, or there as deleted
+            count = (load(ckey) or 0) + 1
+        cache[ckey] = count
+        append(count)
+    return out
+
+
+def aggregated(
+    store: HotStore,
+    batch: Batch,
+    ckeys: list[Any],
+    initializer: Function,
+    aggregator: Function,
+    check: Callable[[Any], None],
+    copy: Callable[[Any], Any] | None,
+    send: Callable[[Any], Any] | None,
+) -> tuple[list[Any], list[Any], BaseException | None]:
+    """Aggregate a record into the row of each cache key; new values are in the cache.
+
+    Returns:
+        The new values as they are sent on, the old ones, and the failure that ended it.
+    """
+    cache, load, get = store.cache, store.load, store.cache.get
+    out: list[Any] = []
+    olds: list[Any] = []
+    try:
+        for key, ckey, value in zip(batch.keys, ckeys, batch.values, strict=True):
+            old = get(ckey)
+            if old is None:
+                old = load(ckey)
+            mine = initializer() if old is None else copy(old) if copy else old
+            new = aggregator(key, value, mine)
+            check(new)
+            if copy and new is value:
+                new = copy(value)
+            sent = send(new) if send else new
+            cache[ckey] = new
+            out.append(sent)
+            olds.append(old)
+    except (StateError, KeyboardInterrupt):
+        raise
+    except BaseException as failure:  # an exit is an error like any other
+        return out, olds, failure
+    return out, olds, None
+
+
+def row_times(
+    store: HotStore, ckeys: list[Any], existed: Iterable[bool], times: list[int]
+) -> list[int]:
+    """Mark rows that were aggregated, each with the highest time of its records; these times."""
+    if not rising(times, store.latest):
+        times = highest_times(store, ckeys, existed, times)
+    note_times(store, ckeys, times)
+    return times
 
 
 def rising(times: list[int], latest: int) -> bool:

@@ -15,13 +15,12 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import highest_times, keyed, note_times, rising
+from streamlet.dsl.aggregations import aggregated, counted, keyed, row_times
 from streamlet.dsl.columns import spread
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_folds import BoundFolding
 from streamlet.dsl.window_updates import taken
 from streamlet.dsl.windows import TimeWindows, UnlimitedWindows
-from streamlet.errors import StateError
 from streamlet.serdes.windowed import windowed_of
 from streamlet.state.window_store import WindowStore
 from streamlet.topology.operator import TaskContext
@@ -125,47 +124,12 @@ class TimeWindowed:
         self, batch: Batch, pairs: list[Any]
     ) -> tuple[list[Any], list[Any], BaseException | None]:
         """New values, which are in the cache, old values, and the failure that ended it."""
-        if self.folding.of.counts:
-            counts = self._counted(pairs)
-            return counts, [count - 1 or None for count in counts], None
-        cache, load = self.store.cache, self.store.load
         folding = self.folding
-        first, step, check, copy = folding.of.first, folding.of.step, folding.check, folding.copy
-        get, send = cache.get, folding.sent
-        out: list[Any] = []
-        olds: list[Any] = []
-        try:
-            for key, pair, value in zip(batch.keys, pairs, batch.values, strict=True):
-                old = get(pair)
-                if old is None:
-                    old = load(pair)
-                mine = first() if old is None else copy(old) if copy else old
-                new = step(key, value, mine)
-                check(new)
-                if copy and new is value:
-                    new = copy(value)
-                sent = send(new) if send else new
-                cache[pair] = new
-                out.append(sent)
-                olds.append(old)
-        except (StateError, KeyboardInterrupt):
-            raise
-        except BaseException as failure:  # an exit is an error like any other
-            return out, olds, failure
-        return out, olds, None
-
-    def _counted(self, pairs: list[Any]) -> list[int]:
-        cache, load = self.store.cache, self.store.load
-        out: list[int] = []
-        append = out.append
-        for pair in pairs:
-            try:
-                count = cache[pair] + 1
-            except (KeyError, TypeError):  # not in the cache, or there as deleted
-                count = (load(pair) or 0) + 1
-            cache[pair] = count
-            append(count)
-        return out
+        if folding.of.counts:
+            counts = counted(self.store, pairs)
+            return counts, [count - 1 or None for count in counts], None
+        step = folding.of.first, folding.of.step, folding.check, folding.copy, folding.sent
+        return aggregated(self.store, batch, pairs, *step)
 
     def _stored(
         self, entries: WindowEntries, pairs: list[Any], out: list[Any], olds: list[Any]
@@ -174,10 +138,7 @@ class TimeWindowed:
         part, starts = entries.batch, entries.starts
         if len(out) < len(pairs):
             part, pairs, starts = part.slice(0, len(out)), pairs[: len(out)], starts[: len(out)]
-        times = part.timestamps
-        if not rising(times, self.store.latest):
-            times = highest_times(self.store, pairs, [old is not None for old in olds], times)
-        note_times(self.store, pairs, times)
+        times = row_times(self.store, pairs, (old is not None for old in olds), part.timestamps)
         keys = list(map(windowed_of, zip(part.keys, starts, self.windows.ends(starts))))  # noqa: B905 - alike
         return part.with_keys(keys).with_values(out, olds if self.use.olds else None, times)
 
