@@ -10,13 +10,11 @@ from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import keyed
+from streamlet.batch import Batch
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_folds import BoundFolding
-from streamlet.dsl.window_updates import WindowUpdates
+from streamlet.dsl.window_updates import WindowUpdates, one_by_one
 from streamlet.dsl.windows import SessionWindows
-from streamlet.errors import StateError
 from streamlet.serdes.windowed import windowed_of
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.topology.operator import TaskContext
@@ -44,46 +42,18 @@ class SessionWindowed:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a function fails, or a serde refuses a key or value."""
-        given, ckeys, error = keyed(self.store, batch)
-        updates = WindowUpdates()
-        failed, late = len(given), 0
-        now = self.store.progress
-        observed, highest = now.observed, now.highest
-        columns = zip(given.keys, ckeys, given.values, given.timestamps, strict=True)
-        try:
-            for index, (key, ckey, value, time) in enumerate(columns):
-                failed = index
-                observed = max(observed, time)
-                end = self._add(updates, index, key, ckey, value, time, observed, highest)
-                if end is None:
-                    late += 1
-                else:
-                    highest = max(highest, end)
-            failed = len(given)
-        except (StateError, KeyboardInterrupt):
-            raise
-        except BaseException as failure:  # an exit is an error like any other
-            error = failure
-        self.store.advance(observed, highest)
-        if late:
-            self.context.late(self.name, late)
-        done = updates.batch(given, self.use)
-        if error is not None:
-            raise OperatorFailed(failed, done) from error
-        return done
+        return one_by_one(self, batch, self._add)
 
     def _add(
         self,
         updates: WindowUpdates,
         index: int,
-        key: Any,
-        ckey: Any,
-        value: Any,
-        time: int,
+        record: tuple[Any, Any, Any, int],
         observed: int,
         highest: int,
-    ) -> int | None:
-        """Add a record; the end of its session, or None if that is closed."""
+    ) -> tuple[int, int]:
+        """Add a record; the latest end, and 1 if the record's session is closed."""
+        key, ckey, value, time = record
         gap, folding, store = self.windows.gap_ms, self.folding, self.store
         found = self._touched(ckey, time - gap, time + gap, highest)
         start = end = time
@@ -92,7 +62,7 @@ class SessionWindowed:
             so_far = folding.merged(key, so_far, item[2])
             start, end = min(start, item[1]), max(end, item[0])
         if end < observed - self.windows.grace_ms - gap:
-            return None
+            return highest, 1
         new = folding.add_own(key, value, so_far)
         if (start, end) != (time, time):
             for one_end, one_start, old in found:
@@ -101,7 +71,7 @@ class SessionWindowed:
         sent = send(new) if send else new
         updates.add(index, windowed_of((key, start, end)), sent, None, end)
         store.replace(ckey, found, [(end, start, new)], end)
-        return end
+        return max(highest, end), 0
 
     def _touched(self, ckey: Any, low: int, high: int, highest: int) -> list[Item]:
         """The sessions that end at ``low`` or later and begin at ``high`` or earlier, by their end.

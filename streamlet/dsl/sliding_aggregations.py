@@ -14,13 +14,11 @@ from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import keyed
+from streamlet.batch import Batch
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_folds import BoundFolding
-from streamlet.dsl.window_updates import WindowUpdates
+from streamlet.dsl.window_updates import WindowUpdates, one_by_one
 from streamlet.dsl.windows import SlidingWindows
-from streamlet.errors import StateError
 from streamlet.serdes.windowed import windowed_of
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.topology.operator import TaskContext
@@ -63,40 +61,26 @@ class SlidingWindowed:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a function fails, or a serde refuses a key or value."""
-        given, ckeys, error = keyed(self.store, batch)
-        updates = WindowUpdates()
-        failed, late = len(given), 0
-        now = self.store.progress
-        observed, highest = now.observed, now.highest
-        columns = zip(given.keys, ckeys, given.values, given.timestamps, strict=True)
-        try:
-            for index, (key, ckey, value, time) in enumerate(columns):
-                failed = index
-                observed = max(observed, time)
-                closed = observed - self.windows.grace_ms
-                if time + 1 + self.windows.difference_ms <= closed:
-                    late += 1
-                    continue
-                changes = list(self._changes(time, self._near(ckey, time, highest)))
-                open_ = [
-                    c for c in changes if c.start + self.windows.difference_ms >= closed or c.final
-                ]
-                late += len(changes) - len(open_)
-                written = self._written(updates, index, key, value, time, open_)
-                self.store.replace(ckey, [c.old for c in open_ if c.old is not None], written, time)
-                highest = max(highest, *(item[0] for item in written), -1)
-            failed = len(given)
-        except (StateError, KeyboardInterrupt):
-            raise
-        except BaseException as failure:  # an exit is an error like any other
-            error = failure
-        self.store.advance(observed, highest)
-        if late:
-            self.context.late(self.name, late)
-        done = updates.batch(given, self.use)
-        if error is not None:
-            raise OperatorFailed(failed, done) from error
-        return done
+        return one_by_one(self, batch, self._add)
+
+    def _add(
+        self,
+        updates: WindowUpdates,
+        index: int,
+        record: tuple[Any, Any, Any, int],
+        observed: int,
+        highest: int,
+    ) -> tuple[int, int]:
+        """Add a record; the latest start, and for how many windows it is late."""
+        key, ckey, value, time = record
+        size, closed = self.windows.difference_ms, observed - self.windows.grace_ms
+        if time + 1 + size <= closed:
+            return highest, 1
+        changes = list(self._changes(time, self._near(ckey, time, highest)))
+        open_ = [c for c in changes if c.start + size >= closed or c.final]
+        written = self._written(updates, index, key, value, time, open_)
+        self.store.replace(ckey, [c.old for c in open_ if c.old is not None], written, time)
+        return max(highest, *(item[0] for item in written), -1), len(changes) - len(open_)
 
     def _near(self, ckey: Any, time: int, highest: int) -> list[Item]:
         """The windows that the record may fall into, or that are next to it, by their starts."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 
-from streamlet.batch import Batch
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.aggregations import keyed
 from streamlet.dsl.uses import TableUse
+from streamlet.errors import StateError
+from streamlet.state.bucket_store import BucketStore
+from streamlet.topology.operator import TaskContext
 
 
 @attrs.define
@@ -38,6 +42,69 @@ class WindowUpdates:
             timestamps=self.times,
             olds=self.olds if use.olds else None,
         )
+
+
+class WindowFold(Protocol):
+    """The part of a fold of windows that ``one_by_one`` uses."""
+
+    @property
+    def name(self) -> str:
+        """Of the node."""
+        ...
+
+    @property
+    def context(self) -> TaskContext:
+        """Counts late records."""
+        ...
+
+    @property
+    def store(self) -> BucketStore:
+        """Of the windows."""
+        ...
+
+    @property
+    def use(self) -> TableUse:
+        """What is noted of the table."""
+        ...
+
+
+#: ``(updates, index, (key, cache key, value, time), stream time, latest window) -> (latest window,
+#: windows that the record was late for)``: adds one record of a batch.
+AddRecord: TypeAlias = Callable[
+    [WindowUpdates, int, tuple[Any, Any, Any, int], int, int], tuple[int, int]
+]
+
+
+def one_by_one(fold: WindowFold, batch: Batch, add: AddRecord) -> Batch:
+    """The updates of a batch whose records are added one after the other.
+
+    Raises:
+        OperatorFailed: a function fails, or a serde refuses a key or value.
+    """
+    given, ckeys, error = keyed(fold.store, batch)
+    updates = WindowUpdates()
+    failed, late = len(given), 0
+    now = fold.store.progress
+    observed, highest = now.observed, now.highest
+    records = zip(given.keys, ckeys, given.values, given.timestamps, strict=True)
+    try:
+        for index, record in enumerate(records):
+            failed = index
+            observed = max(observed, record[3])
+            highest, closed = add(updates, index, record, observed, highest)
+            late += closed
+        failed = len(given)
+    except (StateError, KeyboardInterrupt):
+        raise
+    except BaseException as failure:  # an exit is an error like any other
+        error = failure
+    fold.store.advance(observed, highest)
+    if late:
+        fold.context.late(fold.name, late)
+    done = updates.batch(given, fold.use)
+    if error is not None:
+        raise OperatorFailed(failed, done) from error
+    return done
 
 
 def taken(batch: Batch, records: Sequence[int]) -> Batch:
