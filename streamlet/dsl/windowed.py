@@ -208,9 +208,8 @@ class WindowedKStream(Generic[K, V]):
     def _window(self, call: str, key: Serde[Any], store: StoreLike) -> WindowSpec:
         windows, wanted = self._windows, Materialized.of(store).retention
         least, retention = windows.kept_ms, windows.kept_ms
-        if self._final and isinstance(windows, TimeWindows) and not windows.grace_ms:
-            # Else the first record of the next window would end the retention of each result.
-            retention = 2 * windows.size_ms
+        if self._final and isinstance(windows, TimeWindows):
+            retention = windows.kept_for_results_ms
         if wanted is not None:
             try:
                 retention = duration().parse(wanted)

@@ -36,6 +36,12 @@ class TimeWindows:
         return self.size_ms + self.grace_ms
 
     @property
+    def kept_for_results_ms(self) -> int:
+        """``kept_ms``, or a size longer if each record that closes a window would expire it."""
+        ending = self.grace_ms == 0 or self.kept_ms % self.advance_ms == 0
+        return self.kept_ms + self.size_ms if ending else self.kept_ms
+
+    @property
     def length_ms(self) -> int | None:
         """The difference between the start and the end of each; None: there is none."""
         return self.size_ms

@@ -13,6 +13,7 @@ import streamlet as sl
 from streamlet.dsl.final_results import ClosingWindows
 from streamlet.dsl.table import KTable
 from streamlet.dsl.windowed import WindowedKStream
+from streamlet.dsl.windows import SessionWindows
 from streamlet.errors import TopologyError
 from streamlet.testing import TopologyTestDriver
 from tests.unit.dsl.test_windows_model import History, histories, run, timed
@@ -28,7 +29,13 @@ KINDS: list[ClosingWindows] = [
 
 
 def kept(windowed: WindowedKStream[str, str]) -> KTable[Any, Any]:
-    """Counts whose windows do not expire."""
+    """Counts whose windows do not expire.
+
+    But sessions do: with a longer retention, as in Kafka Streams, a record that is not late may
+    merge a session that is closed, and whose result was sent.
+    """
+    if isinstance(windowed._windows, SessionWindows):
+        return windowed.count(store="windows")
     return windowed.count(store=sl.Materialized("windows", retention="1d"))
 
 
@@ -48,7 +55,7 @@ def test_each_closed_window_has_its_last_update_as_its_one_result(
     last = {update[:3]: update[3] for update in results(windows, history, "updates", kept)}
     stream_time = max((time for records, _ in timed(history) for _, time in records), default=0)
     closed = windows.last_closed(stream_time)
-    session = isinstance(windows, type(KINDS[-1]))
+    session = isinstance(windows, SessionWindows)
     wanted = {
         (*window, value)
         for window, value in last.items()
@@ -84,6 +91,23 @@ def test_a_record_that_fails_closes_windows_too() -> None:
         driver.pipe_input("in", "b", "3", 25)
         found = [(r.key.key, r.value, r.timestamp) for r in driver.read_output("out")]
     assert found == [("a", 1, 5), ("b", 2, 12)]
+
+
+@pytest.mark.parametrize(
+    "windows", [sl.tumbling(10), sl.tumbling(10, grace=10), sl.hopping(20, 10, grace=30)], ids=str
+)
+def test_the_default_retention_keeps_results_until_the_next_windows_begin(
+    windows: ClosingWindows,
+) -> None:
+    app = sl.App("a")
+    windowed = app.stream("in", key=str, value=str).group_by_key()
+    windowed.windowed_by(windows, emit="final").count().to_stream().to("out")
+    with TopologyTestDriver(app) as driver:
+        for time in range(0, 200, 10):
+            driver.pipe_input("in", "a", "v", time)
+        found = [record.key.start for record in driver.read_output("out")]
+    assert found == list(range(0, windows.last_closed(190) + 1, 10))
+    assert len(found) > 10
 
 
 def test_a_final_result_has_the_headers_of_the_record_that_closed_its_window() -> None:
