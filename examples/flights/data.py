@@ -68,6 +68,16 @@ def flight_events(flights: pd.DataFrame) -> Iterator[Event]:
         yield Event(key, json.dumps(value).encode(), int(scheduled_ms))
 
 
+def departure_events(flights: pd.DataFrame) -> Iterator[Event]:
+    """One event per flight, keyed by its airport."""
+    rows: Iterable[tuple[str, float, int]] = zip(
+        flights["origin"], flights["dep_delay"], flights["scheduled_ms"], strict=True
+    )
+    for origin, delay, scheduled_ms in rows:
+        value = b'{"delay":null}' if pd.isna(delay) else b'{"delay":%d}' % delay
+        yield Event(origin, value, int(scheduled_ms))
+
+
 def airline_events(airlines: pd.DataFrame) -> Iterator[Event]:
     """One event per airline, keyed by its code, of a time before the first flight."""
     for carrier, name in zip(airlines["carrier"], airlines["name"], strict=True):

@@ -3,8 +3,9 @@
 A broker starts, two instances of the application begin to work on flights as they come in. A third
 one joins: it learns the tasks it is to take over, and each goes to it when its copy is warm. One is
 killed with ``kill -9`` and starts again. Then two thirds are to stay: one hands its tasks over, and
-ends by itself. In the end the results tell how long no instance worked on a task that moved, and
-they must be those that pandas finds in the same data: each flight counts once.
+ends by itself. The result of an hour at an airport is written when the hour is over. In the end the
+results tell how long no instance worked on a task that moved, and they must be those that pandas
+finds in the same data: each flight counts once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import islice
 from pathlib import Path
 from types import FrameType
 
@@ -31,11 +31,12 @@ from examples.flights.instances import InstanceFailed, Instances, Status
 from examples.flights.records import (
     RESULTS,
     Events,
+    Playback,
     ResultReader,
     Undelivered,
     create_topics,
 )
-from examples.flights.screen import Screen, View
+from examples.flights.screen import Screen, View, closed
 from streamlet.errors import StreamletError
 from streamlet.testing import KafkaBroker
 
@@ -70,10 +71,9 @@ class Demo:
         status: Status,
         screen: Screen,
     ) -> None:
-        self._total = len(flights)
-        self._seconds = seconds
-        self._events = Events(bootstrap)
-        self._coming = data.flight_events(flights)
+        self._playback = Playback(Events(bootstrap), flights, seconds)
+        #: How many hours are closed by later flights.
+        self._closing = len(expected.by_hour(flights)[0])
         self._instances = instances
         self._drain = drain
         self._status = status
@@ -81,7 +81,6 @@ class Demo:
         self._started = time.monotonic()
         #: When the first flight was due; None before the first two instances have their tasks.
         self._flights_since: float | None = None
-        self._produced = 0
         #: (when, processed until then) of the last seconds, for the rate.
         self._history: deque[tuple[float, int]] = deque()
         #: (share of the flights produced, who must have tasks by then, what then happens).
@@ -102,7 +101,7 @@ class Demo:
         )
 
     def run(self) -> bool:
-        """Until all is played and every flight is in the results, or nothing moves any more.
+        """Until all is played and in the results, or nothing moves any more.
 
         Whether it came to its end.
 
@@ -110,17 +109,18 @@ class Demo:
             InstanceFailed: an instance failed.
             Undelivered: the broker did not take a flight.
         """
-        moved_at, before = time.monotonic(), (-1, -1)
-        while self._acts or self._drain.under_way or self.reader.processed < self._total:
+        moved_at, before = time.monotonic(), (-1, -1, -1)
+        while self._acts or self._drain.under_way or not self._complete:
             tick = time.monotonic()
-            self._produce(tick)
+            if self._flights_since is not None:
+                self._playback.play(tick - self._flights_since)
             self._play()
             self._follow_drain()
             self._instances.check()
             self._tell_moves()
             self.reader.read()
             self._show(tick)
-            progress = self.reader.processed, len(self._acts)
+            progress = self.reader.processed, len(self.reader.hours), len(self._acts)
             if progress != before:
                 moved_at, before = tick, progress
             elif tick - moved_at > _STALLED_S:
@@ -131,6 +131,12 @@ class Demo:
         self._screen.announce("all flights are processed")
         return True
 
+    @property
+    def _complete(self) -> bool:
+        """Whether every flight is in the results, and every hour that a later flight closes."""
+        reader = self.reader
+        return reader.processed == self._playback.total and len(reader.hours) >= self._closing
+
     def measured(self) -> list[str]:
         """How long tasks that were handed over stood still; once all results were read."""
         return self._handovers.report(self.reader.arrivals)
@@ -139,24 +145,13 @@ class Demo:
         for line in self._handovers.read(self._instances.logs):
             self._screen.announce(line)
 
-    def _produce(self, now: float) -> None:
-        """As many flights as are due by now."""
-        if self._flights_since is None:
-            return
-        due = min(self._total, int(self._total * (now - self._flights_since) / self._seconds))
-        if due > self._produced:
-            batch = islice(self._coming, due - self._produced)
-            self._produced += self._events.send("flights", batch)
-            if self._produced == self._total:
-                self._events.flush()
-
     def _play(self) -> None:
         if not self._acts:
             return
         share, needed, act = self._acts[0]
         tasks_by_name = self._status.tasks(without=self._killed)
         working = {name for name, tasks in tasks_by_name.items() if tasks}
-        if self._produced >= share * self._total and needed <= working:
+        if self._playback.produced >= share * self._playback.total and needed <= working:
             self._acts.popleft()
             act()
 
@@ -193,8 +188,8 @@ class Demo:
         self._screen.show(
             View(
                 seconds=now - self._started,
-                total=self._total,
-                produced=self._produced,
+                total=self._playback.total,
+                produced=self._playback.produced,
                 processed=processed,
                 rate=(processed - then) / (now - since) if now > since else 0.0,
                 tasks=self._status.tasks(),
@@ -202,6 +197,7 @@ class Demo:
                 learning=self._status.learning(),
                 draining=self._drain.told.progress,
                 airlines=self.reader.results["delays-by-airline"],
+                hours=self.reader.hours,
             )
         )
 
@@ -259,7 +255,8 @@ def _perform(first: int | None, seconds: float) -> int:
             f"host-2 was killed, {written - named:,} records of named-flights were written again "
             "and are dropped by their origins"
         )
-        wrong = _differences(demo.reader, flights, airlines)
+        screen.announce(closed(demo.reader.hours))
+        wrong = expected.all_differences(demo.reader.results, flights, airlines)
         if named != len(flights):
             wrong.append(f"named-flights has {named:,} flights, expected {len(flights):,}")
     print("\n".join(wrong) if wrong else "each flight counts once: matches pandas")
@@ -273,17 +270,6 @@ def _running(bootstrap: str, folder: Path) -> Iterator[Instances]:
         yield instances
     finally:
         instances.kill_all()
-
-
-def _differences(reader: ResultReader, flights: pd.DataFrame, airlines: pd.DataFrame) -> list[str]:
-    results = reader.results
-    wrong = expected.differences(
-        "airline", expected.by_airline(flights, airlines), results["delays-by-airline"]
-    )
-    wrong += expected.differences(
-        "origin", expected.by_origin(flights), results["delays-by-origin"]
-    )
-    return wrong
 
 
 def _parse() -> argparse.Namespace:

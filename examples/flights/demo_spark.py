@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
 
 import pandas as pd
@@ -21,7 +20,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 import streamlet as sl
 from examples.flights import data, expected
 from examples.flights.app import app
-from examples.flights.records import Events, ResultReader, Undelivered, create_topics
+from examples.flights.records import (
+    Events,
+    Playback,
+    ResultReader,
+    Undelivered,
+    create_topics,
+)
+from examples.flights.screen import closed
 from streamlet.errors import StreamletError
 from streamlet.spark.progress import batches
 from streamlet.testing import KafkaBroker
@@ -67,7 +73,11 @@ def _perform(first: int | None, seconds: float) -> int:
         finished = _watch(flights, seconds, events, query, reader)
         query.stop()
         reader.read_to_end()
-        wrong = _differences(reader, flights, airlines)
+        print(closed(reader.hours), flush=True)
+        wrong = expected.all_differences(reader.results, flights, airlines)
+        _, named = reader.count("named-flights")
+        if named != len(flights):
+            wrong.append(f"named-flights has {named:,} records, expected {len(flights):,}")
     print("\n".join(wrong) if wrong else "matches pandas")
     return 0 if finished and not wrong else 1
 
@@ -80,16 +90,12 @@ def _watch(
     reader: ResultReader,
 ) -> bool:
     """Let the flights come in until all are in the results; whether they got there."""
-    coming, total, produced, shown = data.flight_events(flights), len(flights), 0, -1
+    playback, total, shown = Playback(events, flights, seconds), len(flights), -1
     began = moved_at = time.monotonic()
     before = -1
     while reader.processed < total:
         now = time.monotonic()
-        due = min(total, int(total * (now - began) / seconds))
-        if due > produced:
-            produced += events.send("flights", islice(coming, due - produced))
-            if produced == total:
-                events.flush()
+        playback.play(now - began)
         reader.read()
         shown = _tell(query, shown, reader.processed, total)
         if reader.processed != before:
@@ -115,19 +121,6 @@ def _tell(query: StreamingQuery, shown: int, processed: int, total: int) -> int:
             flush=True,
         )
     return shown
-
-
-def _differences(reader: ResultReader, flights: pd.DataFrame, airlines: pd.DataFrame) -> list[str]:
-    wrong = expected.differences(
-        "airline", expected.by_airline(flights, airlines), reader.results["delays-by-airline"]
-    )
-    wrong += expected.differences(
-        "origin", expected.by_origin(flights), reader.results["delays-by-origin"]
-    )
-    _, named = reader.count("named-flights")
-    if named != len(flights):
-        wrong.append(f"named-flights has {named:,} records, expected {len(flights):,}")
-    return wrong
 
 
 def _parse() -> argparse.Namespace:

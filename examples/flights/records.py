@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
+import pandas as pd
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from examples.flights.data import Event
-from examples.flights.expected import Results
+from examples.flights.data import Event, departure_events, flight_events
+from examples.flights.expected import Results, hour_name
 from examples.flights.handovers import Arrivals
 from examples.flights.instances import streamlet
-from streamlet import RepeatFilter
+from streamlet import RepeatFilter, windowed_json
 
 PARTITIONS = 4
-INPUTS = ("airlines", "flights")
-RESULTS = ("delays-by-airline", "delays-by-origin")
+INPUTS = ("airlines", "flights", "departures")
+RESULTS = ("delays-by-airline", "delays-by-origin", "delays-by-hour")
 OUTPUTS = ("named-flights", *RESULTS)
+_HOUR = windowed_json(str)
 _TIMEOUT_S = 30
 
 
@@ -59,14 +62,11 @@ class Events:
             }
         )
 
-    def send(self, topic: str, events: Iterator[Event]) -> int:
-        """Hand them over; how many there were."""
-        count = 0
+    def send(self, topic: str, events: Iterator[Event]) -> None:
+        """Hand them to the producer."""
         for key, value, timestamp_ms in events:
             self._producer.produce(topic, value, key, timestamp=timestamp_ms)
-            count += 1
         self._producer.poll(0)
-        return count
 
     def flush(self) -> None:
         """Wait until all are delivered.
@@ -81,6 +81,38 @@ class Events:
     def _delivered(self, error: KafkaError | None, _: Any) -> None:
         if error is not None:
             self._failed.append(error)
+
+
+class Playback:
+    """Sends flights, and their departures, at a steady pace.
+
+    Args:
+        events: takes them.
+        flights: in the order of time.
+        seconds: how long all of them take.
+    """
+
+    def __init__(self, events: Events, flights: pd.DataFrame, seconds: float) -> None:
+        self._events = events
+        self._coming = {"flights": flight_events(flights), "departures": departure_events(flights)}
+        self._seconds = seconds
+        self.total = len(flights)
+        self.produced = 0
+
+    def play(self, elapsed_s: float) -> None:
+        """Send the flights that are due so many seconds after the beginning.
+
+        Raises:
+            Undelivered: some are not delivered, after the last one was sent.
+        """
+        due = min(self.total, int(self.total * elapsed_s / self._seconds))
+        if due <= self.produced:
+            return
+        for topic, events in self._coming.items():
+            self._events.send(topic, islice(events, due - self.produced))
+        self.produced = due
+        if due == self.total:
+            self._events.flush()
 
 
 class ResultReader:
@@ -105,22 +137,28 @@ class ResultReader:
     def processed(self) -> int:
         """Flights that went all the way: to the results by airline, and to those by origin."""
         return min(
-            sum(result["flights"] for result in results.values())
-            for results in self.results.values()
+            sum(result["flights"] for result in self.results[topic].values())
+            for topic in ("delays-by-airline", "delays-by-origin")
         )
+
+    @property
+    def hours(self) -> Results:
+        """The hours that were closed, by ``expected.hour_name``."""
+        return self.results["delays-by-hour"]
 
     def read(self, timeout_s: float = 0.0) -> None:
         """Take what is there. Every update is in the topics; only the last per key is decoded."""
-        last: dict[tuple[str, str], bytes] = {}
+        last: dict[tuple[str, bytes], bytes] = {}
         messages: list[Any] = self._consumer.consume(50_000, timeout_s)
         for message in messages:
             if message.error() is None:
                 topic, partition = message.topic(), message.partition()
-                last[topic, message.key().decode()] = message.value()
+                last[topic, message.key()] = message.value()
                 self._position[topic, partition] = message.offset() + 1
                 self.arrivals.tell(topic, partition, message.timestamp()[1])
         for (topic, key), value in last.items():
-            self.results[topic][key] = json.loads(value)
+            name = key.decode() if topic != "delays-by-hour" else hour_name(*_HOUR.decode(key)[:2])
+            self.results[topic][name] = json.loads(value)
 
     def read_to_end(self) -> None:
         """Take everything there is now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Any
 
 import attrs
 from rich.console import Console, Group, RenderableType
@@ -28,6 +29,7 @@ class View:
     learning: list[str]
     draining: str | None
     airlines: Results
+    hours: Results
 
 
 class Screen:
@@ -60,7 +62,13 @@ class Screen:
     def show(self, view: View) -> None:
         """Everything as it is now."""
         if self._is_live:
-            parts = (_progress(view), _hosts(view), _learning(view), _results(view))
+            parts = (
+                _progress(view),
+                _hosts(view),
+                _learning(view),
+                _hours(view.hours),
+                _results(view),
+            )
             self._live.update(Group(*parts), refresh=True)
         elif view.seconds >= self._next_line_s:
             self._next_line_s = view.seconds + _LINE_EVERY_S
@@ -73,7 +81,7 @@ def _line(view: View) -> str:
         f"{view.seconds:5.1f} s  {view.produced:,} of {view.total:,} flights, "
         f"{view.processed:,} processed  {view.rate:,.0f} records/s  "
         f"lag {view.produced - view.processed:,}  {hosts}"
-        + "".join(f"\n         {line}" for line in _moving(view))
+        + "".join(f"\n         {line}" for line in [_hours(view.hours), *_moving(view)])
     )
 
 
@@ -107,17 +115,40 @@ def _moving(view: View) -> list[str]:
     return [*view.learning, *filter(None, [view.draining])]
 
 
+def closed(hours: Results) -> str:
+    """How many hours have a result, and which have none."""
+    return (
+        f"{len(hours):,} hours are closed and compared; "
+        "an airport's last hour is open until a later flight comes"
+    )
+
+
+def _hours(hours: Results) -> str:
+    """The last hour that was closed at each airport."""
+    last = {delays["name"]: (hour, delays) for hour, delays in hours.items()}
+    shown = [
+        f"{hour}, {delays['flights']} flights, {_mean(delays) or 'all cancelled'}"
+        for _, (hour, delays) in sorted(last.items())
+    ]
+    return f"{len(hours):,} hours closed: " + ("; ".join(shown) or "none")
+
+
+def _mean(delays: dict[str, Any]) -> str:
+    """The mean delay; an empty text if no flight has left."""
+    flown = delays["flights"] - delays["cancelled"]
+    return f"{delays['total'] / flown:.1f} min" if flown else ""
+
+
 def _results(view: View) -> RenderableType:
     table = Table("airline")
     for name in ("flights", "cancelled", "mean delay", "worst"):
         table.add_column(name, justify="right")
     for result in sorted(view.airlines.values(), key=lambda one: -one["flights"]):
-        flown = result["flights"] - result["cancelled"]
         table.add_row(
             result["name"],
             f"{result['flights']:,}",
             f"{result['cancelled']:,}",
-            f"{result['total'] / flown:.1f} min" if flown else "",
+            _mean(result),
             "" if result["worst"] is None else f"{result['worst']:,} min",
         )
     return table

