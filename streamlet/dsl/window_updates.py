@@ -64,7 +64,7 @@ class WindowFold(Protocol):
 
     @property
     def use(self) -> TableUse:
-        """What is noted of the table."""
+        """Notes about the table that it makes."""
         ...
 
 
