@@ -32,7 +32,7 @@ LONG_FILES = {
     "streamlet/runtime/instance.py": 420,
     "streamlet/runtime/metrics/table.py": 470,
     "streamlet/runtime/state_updater.py": 510,
-    "streamlet/runtime/stream_thread.py": 590,
+    "streamlet/runtime/stream_thread.py": 500,
     "streamlet/runtime/task_manager.py": 500,
     "streamlet/state/changelog.py": 440,
     "streamlet/state/rocksdb.py": 430,

@@ -10,7 +10,7 @@ import attrs
 from streamlet.dsl import presence
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
-from streamlet.dsl.nulls import SkipNulls
+from streamlet.dsl.nulls import skipping_nulls
 from streamlet.dsl.record_context import is_marked
 from streamlet.dsl.stateless import DropNullKeys
 from streamlet.dsl.uses import TableUse
@@ -31,10 +31,10 @@ from streamlet.topology.nodes import (
     StoreSpec,
     WindowSpec,
 )
-from streamlet.topology.operator import Operator, TaskContext
+from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
 
 #: Makes an operator for one task, given its context.
-Make = Callable[[TaskContext], Operator]
+Make = Callable[[TaskContext], Operator | OperatorInParts]
 
 
 @attrs.frozen(eq=False)
@@ -123,11 +123,11 @@ class Builder:
     ) -> None:
         """Add an operator whose name is there already."""
 
-        def factory(context: TaskContext) -> Operator:
+        def factory(context: TaskContext) -> Operator | OperatorInParts:
             inner = make(context)
             if not skip_nulls:
                 return inner
-            return SkipNulls(name, context, inner, values="value" in skip_nulls)
+            return skipping_nulls(name, context, inner, values="value" in skip_nulls)
 
         stores = tuple(store for store in (writes, reads) if store is not None)
         reading = () if reads is None else (reads,)

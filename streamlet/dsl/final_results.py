@@ -3,6 +3,7 @@
 The folds of windows work as ever, but their updates stay in the store. A batch is cut behind each
 record that closes windows; their results go out in the order of time and key, with the offset and
 headers of that record. How far they went is noted in the store, so each is sent once in its state.
+Where very many windows close at once, their results are read and sent in parts.
 
 As in Kafka Streams, the record that closes windows is stored first: where it is so late that their
 retention ends with it, the results of time windows are lost. Those of sessions are not.
@@ -12,8 +13,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from heapq import merge
 from itertools import accumulate, islice
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
@@ -21,8 +23,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_updates import WindowUpdates
 from streamlet.dsl.windows import SessionWindows, SlidingWindows, TimeWindows
-from streamlet.serdes.windowed import Windowed
-from streamlet.state.bucket_store import BucketStore
+from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.state.rows import NO_TIME
 from streamlet.state.window_store import WindowStore
 from streamlet.topology.operator import Operator
@@ -30,6 +31,17 @@ from streamlet.topology.operator import Operator
 #: Windows that can close.
 ClosingWindows = TimeWindows | SlidingWindows | SessionWindows
 
+#: Keys, values and times of windows.
+Results: TypeAlias = tuple[list[Any], list[Any], list[int]]
+
+#: Windows that are looked at, and results that are sent on, before other tasks may go on.
+PART = 1_000
+#: Rows that are put in order before other tasks may go on; each part costs a look at all of them.
+INDEX_PART = 10_000
+#: Stands for a part of the work that gave no result yet.
+NOTHING: Results = ([], [], [])
+
+Row = TypeVar("Row")
 _TIME = struct.Struct(">q")
 
 
@@ -49,22 +61,28 @@ class FinalResults:
     windows: ClosingWindows
     use: TableUse
 
-    def process(self, batch: Batch) -> Batch:
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` as the fold does, with the results of the records before."""
         out, start = WindowUpdates(), 0
         for end in (*self._cuts(batch.timestamps), len(batch)):
             if end == start:
                 continue
             self._keep_sessions()
+            failed: OperatorFailed | None = None
             try:
                 self.inner.process(batch.slice(start, end))
-            except OperatorFailed as failed:
-                self._send(start + failed.index, out)
+            except OperatorFailed as error:
+                failed, end = error, start + error.index + 1
+            for keys, values, times in self._closed_now():
+                out.extend(end - 1, keys, values, times)
+                if len(out) >= PART or not keys:
+                    yield out.batch(batch, self.use)
+                    out = WindowUpdates()
+            if failed is not None:
                 done = out.batch(batch, self.use)
-                raise OperatorFailed(start + failed.index, done) from failed.__cause__
-            self._send(end - 1, out)
+                raise OperatorFailed(end - 1, done) from failed.__cause__
             start = end
-        return out.batch(batch, self.use)
+        yield out.batch(batch, self.use)
 
     def _cuts(self, times: list[int]) -> list[int]:
         """Behind which records windows close."""
@@ -83,27 +101,52 @@ class FinalResults:
         if isinstance(self.windows, SessionWindows):
             self.store.needed_from = self._sent() + 1
 
-    def _send(self, record: int, out: WindowUpdates) -> None:
-        """Add the results of windows that have closed by now, for the record that closed them."""
+    def _closed_now(self) -> Iterator[Results]:
+        """The results of windows that have closed by now; without any: others may go on."""
         sent, last = self._sent(), self.windows.last_closed(self.store.progress.observed)
         if last <= sent:
             return
-        for key, value, time in list(self._closed(sent + 1, last)):
-            out.add(record, key, value, None, time)
+        while self.store.index_some(INDEX_PART):
+            yield NOTHING
+        yield from self._closed(sent + 1, last)
         self.store.advance(NO_TIME, emitted=_TIME.pack(last))
         self._keep_sessions()
 
-    def _closed(self, low: int, high: int) -> Iterator[tuple[Windowed[Any], Any, int]]:
+    def _closed(self, low: int, high: int) -> Iterator[Results]:
         """Windows from one time to another, with their values and the times of these."""
         store = self.store
         if not isinstance(store, BucketStore):
-            for key, value in store.range(low, high):
-                yield key, value, store.timestamp(key) or 0
+            yield from map(_columns, _runs(store.timed_range(low, high)))
             return
         sessions = isinstance(self.windows, SessionWindows)
         first = low if sessions else max(low, store.shown_from)
-        found = store.scan(first, high)
         # Kafka Streams orders sessions by end and start, and all windows by key after that.
-        for item, ckey in sorted(found, key=lambda one: one[0][:2]) if sessions else found:
-            key = store.window(store.record_key(ckey), item)
-            yield key, item[2], item[0] if sessions else item[1]
+        order = _end_and_start if sessions else _start
+        runs = []
+        for found in _runs(store.unordered(first, high)):
+            runs.append(sorted(found, key=order))
+            if len(found) == PART:
+                yield NOTHING
+        for found in _runs(merge(*runs, key=order)):
+            keys = [store.window(store.record_key(ckey), item) for item, ckey in found]
+            values = [item[2] for item, _ in found]
+            yield keys, values, [item[0] if sessions else item[1] for item, _ in found]
+
+
+def _start(found: tuple[Item, Any]) -> int:
+    return found[0][0]
+
+
+def _end_and_start(found: tuple[Item, Any]) -> tuple[int, int]:
+    return found[0][0], found[0][1]
+
+
+def _runs(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """The same rows, so many at a time."""
+    while run := list(islice(rows, PART)):
+        yield run
+
+
+def _columns(rows: list[tuple[Any, Any, int]]) -> Results:
+    keys, values, times = zip(*rows, strict=True)
+    return list(keys), list(values), list(times)

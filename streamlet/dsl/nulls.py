@@ -2,44 +2,95 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.columns import has_null, not_null
-from streamlet.topology.operator import Operator, TaskContext
+from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
+
+
+def skipping_nulls(
+    name: str, context: TaskContext, inner: Operator | OperatorInParts, *, values: bool
+) -> Operator | OperatorInParts:
+    """The operator ``inner`` for records that have a key and, if ``values``, a value."""
+    skip = Skip(name, context, values)
+    if isinstance(inner, OperatorInParts):
+        return SkipNullsInParts(skip, inner)
+    return SkipNulls(skip, inner)
+
+
+@attrs.frozen
+class Skip:
+    """The records that are left out of batches.
+
+    Args:
+        name: of the node.
+        context: counts them.
+        values: whether records need a value, too.
+    """
+
+    name: str
+    context: TaskContext
+    values: bool
+
+    def mask(self, batch: Batch) -> list[Any] | None:
+        """Mask of the records to keep; None: all."""
+        null_key = has_null(batch.keys)
+        if not (self.values and has_null(batch.values)):
+            return not_null(batch.keys) if null_key else None
+        pairs = zip(batch.keys, batch.values, strict=True)
+        return [key is not None and value is not None for key, value in pairs]
+
+    def failed(self, failed: OperatorFailed, mask: list[Any]) -> OperatorFailed:
+        """The failure of the operator with the index of its record in the whole batch."""
+        places = [index for index, kept in enumerate(mask) if kept]
+        index = places[failed.index]
+        # The rest of the batch comes again; its nulls are counted then.
+        self.context.dropped(self.name, index - failed.index)
+        return OperatorFailed(index, failed.done)
 
 
 @attrs.frozen
 class SkipNulls:
-    """Gives ``inner`` only the records that have a key and, if ``values``, a value."""
+    """Gives ``inner`` only the records that are not left out."""
 
-    name: str
-    context: TaskContext
+    skip: Skip
     inner: Operator
-    values: bool = True
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` as ``inner`` does, with the index in the batch given here."""
-        mask = self._mask(batch)
+        mask = self.skip.mask(batch)
         if mask is None:
             return self.inner.process(batch)
         part = batch.select(mask)
         try:
             out = self.inner.process(part) if len(part) else part
         except OperatorFailed as failed:
-            places = [index for index, kept in enumerate(mask) if kept]
-            index = places[failed.index]
-            # The rest of the batch comes again; its nulls are counted then.
-            self.context.dropped(self.name, index - failed.index)
-            raise OperatorFailed(index, failed.done) from failed.__cause__
-        self.context.dropped(self.name, len(batch) - len(part))
+            raise self.skip.failed(failed, mask) from failed.__cause__
+        self.skip.context.dropped(self.skip.name, len(batch) - len(part))
         return out
 
-    def _mask(self, batch: Batch) -> list[Any] | None:
-        null_key = has_null(batch.keys)
-        if not (self.values and has_null(batch.values)):
-            return not_null(batch.keys) if null_key else None
-        pairs = zip(batch.keys, batch.values, strict=True)
-        return [key is not None and value is not None for key, value in pairs]
+
+@attrs.frozen
+class SkipNullsInParts:
+    """Gives ``inner`` only the records that are not left out; its output comes in parts."""
+
+    skip: Skip
+    inner: OperatorInParts
+
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
+        """Raises ``OperatorFailed`` as ``inner`` does, with the index in the batch given here."""
+        mask = self.skip.mask(batch)
+        if mask is None:
+            yield from self.inner.process_in_parts(batch)
+            return
+        part = batch.select(mask)
+        try:
+            if len(part):
+                yield from self.inner.process_in_parts(part)
+        except OperatorFailed as failed:
+            raise self.skip.failed(failed, mask) from failed.__cause__
+        self.skip.context.dropped(self.skip.name, len(batch) - len(part))

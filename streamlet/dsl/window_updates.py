@@ -33,6 +33,17 @@ class WindowUpdates:
         self.olds.append(old)
         self.times.append(time)
 
+    def extend(self, record: int, keys: list[Any], values: list[Any], times: list[int]) -> None:
+        """Append several of one record, without old values."""
+        self.records += [record] * len(keys)
+        self.keys += keys
+        self.values += values
+        self.olds += [None] * len(keys)
+        self.times += times
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
     def batch(self, given: Batch, use: TableUse) -> Batch:
         """The updates as a batch, each with the offset and headers of its record."""
         return attrs.evolve(

@@ -33,7 +33,7 @@ from streamlet.serdes import Serde, SerdeLike, Windowed
 from streamlet.state.bucket_store import bucket_rows
 from streamlet.state.window_rows import row_keys
 from streamlet.topology.nodes import StoreSpec, WindowSpec
-from streamlet.topology.operator import Operator, TaskContext
+from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
 
 if TYPE_CHECKING:
     from streamlet.dsl.grouped import Initializer, KGroupedStream
@@ -177,7 +177,7 @@ class WindowedKStream(Generic[K, V]):
         name = builder.graph.new_name(prefix)
         parent = grouped._partitioned(spec, counted=folding.counts)
 
-        def make(context: TaskContext) -> Operator:
+        def make(context: TaskContext) -> Operator | OperatorInParts:
             bound = BoundFolding.bind(folding, kept, use)
             inner = self._operator(name, context, spec, bound, use)
             if not self._final or isinstance(windows, UnlimitedWindows):

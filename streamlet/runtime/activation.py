@@ -468,7 +468,7 @@ class Activation:
         active.ends = {tp: target.ends[tp] for tp in active.changelogs}
         edges = self.edges.of_task(active.subtopology, active.notes, target.topic_ids or {})
         parts = (opened.task, active.subtopology, state, active.committed)
-        active.processor = self._new_task(*parts, edges=edges)
+        active.processor = self._new_task(*parts, edges=edges, in_parts=True)
         return active
 
     def _recovered(self, task: TaskId) -> None:

@@ -146,7 +146,12 @@ class ActiveTask:
     @property
     def changed(self) -> bool:
         """True if there is something to commit."""
-        return self.positions != self.committed or self.state.has_dirty()
+        return self.under_way or self.positions != self.committed or self.state.has_dirty()
+
+    @property
+    def under_way(self) -> bool:
+        """True if it has begun a batch and not ended it."""
+        return self.processor is not None and self.processor.under_way
 
     @property
     def edge_writer(self) -> EdgeWriter | None:

@@ -149,6 +149,8 @@ class AtLeastOnceCommit:
         #: Commits accepted so far, and nanoseconds their flushes took, for metrics.
         self.accepted = 0
         self.flush_ns = 0
+        #: Called with a task before its share is taken: ends the batch that it has under way.
+        self.settle: Callable[[ActiveTask], None] = lambda active: None
 
     @property
     def under_way(self) -> bool:
@@ -305,10 +307,15 @@ class AtLeastOnceCommit:
         return due and active.subtopology.stateful
 
     def _prepare(self, most_ns: int | None) -> None:
-        """Send what the next tasks have to say; what is dirty then belongs to the next commit."""
+        """Send what the next tasks have to say; what is dirty then belongs to the next commit.
+
+        A running task in the middle of a batch has its share in a later commit.
+        """
         began = self._clock.now_ns()
         while self._unprepared:
-            self._parts.append(self._flush_state(self._unprepared[0]))
+            active = self._unprepared[0]
+            if not active.under_way or active.stage is TaskStage.STOPPED:
+                self._parts.append(self._flush_state(active))
             self._unprepared.popleft()
             if most_ns is not None and self._clock.now_ns() - began >= most_ns:
                 return
@@ -339,6 +346,7 @@ class AtLeastOnceCommit:
     def _flush_state(self, active: ActiveTask) -> TaskCommit:
         """Send the dirty entries of a task's stores to their changelogs."""
         assert active.processor is not None
+        self.settle(active)
         number = active.number + 1
         contained = StateNumber(active.epoch, number)
         with blamed(active.task):

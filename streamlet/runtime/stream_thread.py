@@ -18,7 +18,6 @@ from streamlet.errors import (
     BrokerError,
     DeliveryError,
     EntryTooLargeError,
-    OutOfRangeError,
     ProcessingError,
     StateError,
     StreamletError,
@@ -27,7 +26,7 @@ from streamlet.errors import (
     UndeliveredError,
 )
 from streamlet.group.commands import CommitOutcome
-from streamlet.kafka.ports import PartitionBatch, RecordSink, RecordSource
+from streamlet.kafka.ports import RecordSink, RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, TaskStage
 from streamlet.runtime.catalog import Catalog
@@ -40,35 +39,24 @@ from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
-from streamlet.runtime.opening import blamed
 from streamlet.runtime.out_of_range import OutOfRange
-from streamlet.runtime.outputs import Output
 from streamlet.runtime.outside import Observer, WorkerCounters, WorkerGroup
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.postponed import PostponedCommit
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.record_collector import RecordCollector
+from streamlet.runtime.record_loop import RecordLoop
 from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.store_failures import StoreFailures
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.watchdog import Watchdog
-from streamlet.types import TaskId, TopicPartition
+from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
 
-#: Records per poll, and how long a poll waits for that many: librdkafka waits for a full batch.
-POLL_RECORDS = 10_000
-POLL_MS = 5
-#: How long it waits for the first of them, which costs nothing while there is none; news that
-#: no other member waits for may lie for so long.
-QUIET_MS = 20
-#: How long a worker that runs nothing waits for news; what is due then may come so late.
-IDLE_MS = 50
-#: Records per poll while a hand-over is open: another member waits for us, at most for a batch.
-POLL_BUSY_RECORDS = 1_000
 #: While a task is handed over to us a commit that is due waits for so long, ms: it takes some ten
 #: milliseconds, in which the task's mark would not be looked at.
 HOLD_OFF_MS = 250
@@ -176,6 +164,8 @@ class StreamThread:
         self._failures = StoreFailures(*parts)
         #: Of the tasks given up so far, all of them once ``run`` has returned.
         self.counters = WorkerCounters()
+        self._records = self._record_loop()
+        commit.settle = self._records.settle
         self.state = "CREATED"
         #: Asked when it stops: whether for good; if not, a static id waits in the group for its
         #: next process.
@@ -185,8 +175,24 @@ class StreamThread:
         self._reported_tasks: tuple[TaskId, ...] = ()
         self._next_commit_ms = self._next_measure_ms = self._collect_by_ms = 0
         self._postponed = PostponedCommit(clock, settings.session_timeout_ms // 2)
-        #: Of the last round: whether more records were there than it took; whether some wait.
-        self._backlog = self._waiting = False
+
+    def _record_loop(self) -> RecordLoop:
+        return RecordLoop(
+            self._source,
+            self._board,
+            self._clock,
+            holdings=self.holdings,
+            activation=self._activation,
+            orders=self._orders,
+            commit=self._commit,
+            out_of_range=self._out_of_range,
+            sending=self._sending,
+            observer=self._observer,
+            meters=self.meters,
+            counters=self.counters,
+            fail=self._fail,
+            restart=self._restart,
+        )
 
     # The loop.
 
@@ -241,7 +247,7 @@ class StreamThread:
         self._activate()
         try:
             if self._orders.unit is None or self._commit.under_way:
-                self._process()
+                self._records.process()
             self._commit_step()  # stopped tasks wait for theirs
         except UndeliveredError as error:
             self._lose(error)  # the broker was away, or we were, for about as long as our session
@@ -303,101 +309,7 @@ class StreamThread:
         running = self._activation.idle and self._orders.generation >= 0
         self._set_state("RUNNING" if running else "REBALANCING")
 
-    # Records.
-
-    def _process(self) -> None:
-        began = self._clock.now_ns()
-        batches = self.holdings.take_kept() or self._poll()
-        polled = self._clock.now_ns()
-        self.meters.poll.add_ns(polled - began)
-        now = self._clock.now_ms()
-        for batch in batches:
-            active = self.holdings.by_partition.get(TopicPartition(batch.topic, batch.partition))
-            if active is not None:
-                self._process_batch(active, batch, now)
-            else:
-                self.holdings.ahead.take(batch)
-        if batches:
-            self.meters.process.add_ns(self._clock.now_ns() - polled)
-        self._waiting = False
-        for active in self.holdings.of_stage(TaskStage.RUNNING):
-            self._process_waiting(active, now)
-
-    def _poll(self) -> list[PartitionBatch]:
-        try:
-            if self.holdings.idle:
-                # Only news can make another member wait for us: take it at once.
-                idle_ms = QUIET_MS if self._orders.busy else IDLE_MS
-                idle_ms = POLL_MS if self._orders.urgent else idle_ms
-                self._board.wait(0 if self._activation.restoring else idle_ms)
-                return self._source.poll(POLL_RECORDS, 0)
-            if self._orders.urgent:
-                return self._poll_between_news()
-            return self._source.poll(POLL_RECORDS, POLL_MS, self._quiet_ms())
-        except OutOfRangeError as error:
-            if self.holdings.ahead.give_up(error.partition):
-                log.debug("not read ahead: %s", error)
-            elif not self._out_of_range.met(error.partition):
-                raise
-            return []
-
-    def _poll_between_news(self) -> list[PartitionBatch]:
-        """Wait for news in place of records, unless there are many of these."""
-        if not (self._backlog or self._activation.restoring):
-            self._board.wait(POLL_MS)
-        batches = self._source.poll(POLL_BUSY_RECORDS, 0)
-        self._backlog = sum(map(len, batches)) >= POLL_BUSY_RECORDS
-        return batches
-
-    def _quiet_ms(self) -> int:
-        """A commit that is prepared a step at a time, or records that wait, cannot wait so long."""
-        return 0 if self._commit.under_way or self._waiting else QUIET_MS
-
-    def _process_batch(self, active: ActiveTask, batch: PartitionBatch, now: int) -> None:
-        assert active.processor is not None
-        if active.halted:
-            return
-        self.counters.records += len(batch)
-        try:
-            with blamed(active.task):
-                outputs = active.processor.process(batch, now, self._source.known_end)
-                self._send(active, outputs)
-        except ProcessingError as error:
-            self._fail(active, error)
-        except StateError as error:
-            self._restart(error)
-
-    def _process_waiting(self, active: ActiveTask, now: int) -> None:
-        assert active.processor is not None
-        if active.halted or not active.processor.buffered():
-            return
-        self._waiting = True
-        try:
-            with blamed(active.task):
-                self._send(active, active.processor.resume(now, self._end_of_records))
-        except ProcessingError as error:
-            self._fail(active, error)
-        except StateError as error:
-            self._restart(error)
-        else:
-            self.holdings.bound(active.processor.buffered())
-
-    def _end_of_records(self, partition: TopicPartition) -> int | None:
-        """End of a partition as far as records will come, once all that was polled is taken.
-
-        The last offsets may be no records (a transaction's marker): a wait for them would
-        not end.
-        """
-        end = self._source.known_end(partition)
-        if end is None:
-            return None
-        return 0 if self._source.positions([partition]).get(partition, -1) >= end else end
-
-    def _send(self, active: ActiveTask, outputs: list[Output]) -> None:
-        for output in outputs:
-            self._sending.send(output, active.edge_writer)
-        if outputs:
-            self._observer.produced(outputs)
+    # Failures.
 
     def _fail(self, active: ActiveTask, error: ProcessingError) -> None:
         """A record failed for good: drop its task as of its last commit, keep the others' work."""

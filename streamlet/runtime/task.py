@@ -1,37 +1,32 @@
 """The task: raw batches of its input partitions in, encoded output columns out.
 
 Sans-IO. It knows its subtopology and its stores, no client, no thread, no clock; the worker, the
-TopologyTestDriver and Spark drive the same class. Nodes are compiled once into functions that hand
-batches to their children, depth first and in order of creation, so that within one key things
-happen in the order in which Kafka Streams would let them happen.
+TopologyTestDriver and Spark drive the same class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch
 from streamlet.errors import ProcessingError, error_text
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.runtime.edges.task_edges import TaskEdges
-from streamlet.runtime.encoding import encoded
+from streamlet.runtime.node_steps import NodeSteps
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.partition_group import KnownEnd, PartitionGroup
 from streamlet.runtime.policy import ErrorPolicy, reason_headers
 from streamlet.runtime.timestamps import Timestamps
 from streamlet.serdes import ColumnError
 from streamlet.state.task_state import TaskState
-from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
-from streamlet.topology.operator import Operator
-from streamlet.topology.order import forks_to_cut
+from streamlet.topology.nodes import SourceNode
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
 from streamlet.user_code import raised_at
-
-Step: TypeAlias = Callable[[Batch], None]
 
 
 @attrs.define
@@ -43,6 +38,15 @@ class TaskCounters:
     late: int = 0  # out of closed windows; a record counts for each of its windows
     skipped: int = 0  # by error policy, dead letters included
     dead_lettered: int = 0
+
+
+@attrs.frozen
+class _UnderWay:
+    """A batch that was begun: what is still to be done, and the position once it is."""
+
+    step: Iterator[None]
+    partition: TopicPartition
+    position: int
 
 
 class Task:
@@ -57,6 +61,8 @@ class Task:
         partition_counts: of topics written with a partitioner of the user's.
         idle_ms: ``max.task.idle.ms``.
         edges: filters its inputs from exact repartition topics; None: they are plain.
+        in_parts: whether ``process`` and ``resume`` return between two parts of a large output;
+            ``resume`` goes on with it then, and no other batch begins before it has ended.
     """
 
     def __init__(
@@ -70,6 +76,7 @@ class Task:
         partition_counts: Mapping[str, int] | None = None,
         idle_ms: int = 0,
         edges: TaskEdges | None = None,
+        in_parts: bool = False,
     ) -> None:
         self.task = task
         self.application = subtopology.application
@@ -82,16 +89,19 @@ class Task:
         self.positions = dict(positions)
         self.edges = edges
         self._policy = policy or ErrorPolicy()
-        self._partition_counts = dict(partition_counts or {})
         self._outputs: list[Output] = []
         self._timestamps = Timestamps(self._failed, self.dropped)
         #: Batches as read, for dead letters; only those that may still be needed.
         self._raws: list[PartitionBatch] = []
+        self._received = dict(positions)
         self._inputs = PartitionGroup(dict(positions), idle_ms) if len(positions) > 1 else None
-        self._cut = forks_to_cut(subtopology)
-        self._compiled: dict[str, Step] = {}
+        #: What came while a batch of the one input was under way: batches, and offsets to skip to.
+        self._later: deque[PartitionBatch | int] = deque()
+        self._in_parts = in_parts
+        self._under_way: _UnderWay | None = None
+        self._nodes = NodeSteps(subtopology, self, self, partition_counts or {})
         self._sources = {
-            topic: (source, self._forward(source.name))
+            topic: (source, self._nodes.behind(source.name))
             for source in subtopology.sources
             for topic in source.topics
         }
@@ -125,58 +135,115 @@ class Task:
                 dropped without a commit: its stores may already hold later records.
         """
         received = raw.offsets[-1] + 1
-        if self.edges is not None:
-            raw = self.edges.take(raw)
+        self._received[TopicPartition(raw.topic, raw.partition)] = received
         if self._inputs is None:
-            source, forward = self._sources[raw.topic]
-            self._run(forward, self._decode(source, raw))
-            self.positions[TopicPartition(raw.topic, raw.partition)] = received
-            return self._take_outputs()
-        source, _ = self._sources[raw.topic]
-        self._inputs.add(self._decode(source, raw), received)
+            self._later.append(raw)
+        else:
+            self._inputs.add(self._decode(raw), received)
         return self.resume(now_ms, known_end)
 
     def resume(self, now_ms: int, known_end: KnownEnd | None = None) -> list[Output]:
-        """Process what waited for another partition and need not any more."""
-        if self._inputs is None:
-            return []
-        for batch in self._inputs.ready(now_ms, known_end or (lambda _: 0)):
-            _, forward = self._sources[batch.topic]
-            self._run(forward, batch)
-            self.positions[TopicPartition(batch.topic, batch.partition)] = batch.offsets[-1] + 1
-        self._drained(self._inputs)
+        """Process what waited for another partition and need not any more, and go on in parts."""
+        while self._advance() and self._begin_next(now_ms, known_end or (lambda _: 0)):
+            pass
         return self._take_outputs()
+
+    def settle(self) -> list[Output]:
+        """Finish the batch under way: positions and stores then belong together."""
+        while not self._advance():
+            pass
+        return self._take_outputs()
+
+    def skip_to(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at a later offset of an input partition, once what waits was processed."""
+        before = self._received[partition]
+        self._received[partition] = offset
+        if self._inputs is not None:
+            if self.edges is not None and offset != before:
+                self.edges.skip(partition, offset)
+            self._inputs.skip_to(partition, offset)
+            self._drained(self._inputs)
+        elif self.waits:
+            self._later.append(offset)
+        else:
+            self._skip(partition, offset)
+
+    @property
+    def received(self) -> dict[TopicPartition, int]:
+        """Offset behind the last record taken of each input partition, processed or waiting."""
+        return dict(self._received)
+
+    @property
+    def under_way(self) -> bool:
+        """True if a batch was begun and not yet ended: there is more to come of it."""
+        return self._under_way is not None
+
+    @property
+    def waits(self) -> bool:
+        """True if ``resume`` may find something to do."""
+        return self._inputs is not None or self._under_way is not None or bool(self._later)
+
+    def buffered(self) -> dict[TopicPartition, int]:
+        """Records kept back, per input partition."""
+        if self._inputs is not None:
+            return self._inputs.buffered()
+        kept = sum(len(one) for one in self._later if isinstance(one, PartitionBatch))
+        return dict.fromkeys(self.positions, kept)
+
+    # Going on.
+
+    def _advance(self) -> bool:
+        """Go on with the batch under way; False if it stopped between two parts."""
+        batch = self._under_way
+        if batch is None:
+            return True
+        for _ in batch.step:
+            if self._in_parts:
+                return False
+        self._under_way = None
+        self.positions[batch.partition] = batch.position
+        return True
+
+    def _begin_next(self, now_ms: int, known_end: KnownEnd) -> bool:
+        """Begin with the next batch; False if there is none that need not wait."""
+        return self._begin_later() if self._inputs is None else self._begin_ready(now_ms, known_end)
+
+    def _begin_later(self) -> bool:
+        if not self._later:
+            return False
+        raw = self._later.popleft()
+        if isinstance(raw, int):
+            self._skip(next(iter(self.positions)), raw)
+        else:
+            self._begin(self._decode(raw), raw.offsets[-1] + 1)
+        return True
+
+    def _begin_ready(self, now_ms: int, known_end: KnownEnd) -> bool:
+        assert self._inputs is not None
+        batch = next(self._inputs.ready(now_ms, known_end), None)
+        if batch is None:
+            self._drained(self._inputs)
+            return False
+        self._begin(batch, batch.offsets[-1] + 1)
+        return True
+
+    def _begin(self, batch: Batch, position: int) -> None:
+        where = TopicPartition(batch.topic, batch.partition)
+        _, forward = self._sources[batch.topic]
+        self._under_way = _UnderWay(forward(batch), where, position)
+        if len(batch):
+            self.counters.records += len(batch)
+            self.stream_time = max(self.stream_time, max(batch.timestamps))
+
+    def _skip(self, partition: TopicPartition, offset: int) -> None:
+        if self.edges is not None and offset != self.positions[partition]:
+            self.edges.skip(partition, offset)
+        self.positions[partition] = offset
 
     def _drained(self, inputs: PartitionGroup) -> None:
         self.positions |= inputs.drained()
         if self.edges is not None:
             self.edges.advance(self.positions)
-
-    def skip_to(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at a later offset of an input partition, once what waits was processed."""
-        if self.edges is not None and offset != self.received[partition]:
-            self.edges.skip(partition, offset)
-        if self._inputs is None:
-            self.positions[partition] = offset
-        else:
-            self._inputs.skip_to(partition, offset)
-            self._drained(self._inputs)
-
-    @property
-    def received(self) -> dict[TopicPartition, int]:
-        """Offset behind the last record taken of each input partition, processed or waiting."""
-        return self.positions if self._inputs is None else self._inputs.received()
-
-    def buffered(self) -> dict[TopicPartition, int]:
-        """Records kept back, per input partition; empty for a task with one."""
-        return {} if self._inputs is None else self._inputs.buffered()
-
-    def _run(self, forward: Step, batch: Batch) -> None:
-        if not len(batch):
-            return
-        self.counters.records += len(batch)
-        self.stream_time = max(self.stream_time, max(batch.timestamps))
-        forward(batch)
 
     def _take_outputs(self) -> list[Output]:
         outputs, self._outputs = self._outputs, []
@@ -189,7 +256,10 @@ class Task:
 
     # Decoding.
 
-    def _decode(self, source: SourceNode, raw: PartitionBatch) -> Batch:
+    def _decode(self, raw: PartitionBatch) -> Batch:
+        if self.edges is not None:
+            raw = self.edges.take(raw)
+        source, _ = self._sources[raw.topic]
         if self._policy.topic is not None and len(raw):
             self._raws.append(raw)
         try:
@@ -229,99 +299,23 @@ class Task:
             ),
         )
 
-    # Compiling.
+    # What its nodes tell (node_steps.Results).
 
-    def _forward(self, name: str) -> Step:
-        """The step behind a node: its children, in order of creation."""
-        steps = [self._step(child) for child in self.subtopology.children(name)]
-        if not steps:
-            return _nothing
-        if name in self._cut:
-            return _record_by_record(steps)
-        if len(steps) == 1:
-            return steps[0]
-
-        def forward(batch: Batch) -> None:
-            for step in steps:
-                step(batch)
-
-        return forward
-
-    def _step(self, name: str) -> Step:
-        step = self._compiled.get(name)
-        if step is None:
-            node = self.subtopology.node(name)
-            assert not isinstance(node, SourceNode), name
-            step = self._sink(node) if isinstance(node, SinkNode) else self._processor(node)
-            self._compiled[name] = step
-        return step
-
-    def _processor(self, node: ProcessorNode) -> Step:
-        operator: Operator = node.factory(self)
-        process = operator.process
-        forward = self._forward(node.name)
-
-        def step(batch: Batch) -> None:
-            while len(batch):
-                try:
-                    out = process(batch)
-                except OperatorFailed as failed:
-                    if len(failed.done):
-                        forward(failed.done)
-                    self._record_failed(batch, failed.index, node.name, failed.__cause__)
-                    batch = batch.slice(failed.index + 1, len(batch))
-                    continue
-                if len(out):
-                    forward(out)
-                return
-
-        return step
-
-    def _sink(self, node: SinkNode) -> Step:
-        if not node.by_record:
-            return self._sink_to(node)
-        steps: dict[str, Step] = {}
-
-        def step(batch: Batch) -> None:
-            chosen = batch.olds
-            assert chosen is not None
-            for topic in dict.fromkeys(chosen):
-                if topic not in steps:
-                    steps[topic] = self._sink_to(attrs.evolve(node, topic=topic), by_record=True)
-                steps[topic](batch.select([one == topic for one in chosen]))
-
-        return step
-
-    def _sink_to(self, node: SinkNode, by_record: bool = False) -> Step:
-        count = self._partition_counts.get(node.topic, 0)
-
-        def step(batch: Batch) -> None:
-            while len(batch):
-                try:
-                    self._emit(encoded(node, batch, count, by_record))
-                    return
-                except OperatorFailed as failed:
-                    if failed.index:
-                        self._emit(encoded(node, failed.done, count, by_record))
-                    self._record_failed(batch, failed.index, node.name, failed.__cause__)
-                    batch = batch.slice(failed.index + 1, len(batch))
-
-        return step
-
-    def _emit(self, output: Output) -> None:
+    def emit(self, output: Output) -> None:
         """Queue an output, joined with the one before where that changes no order."""
         if self._outputs and self._outputs[-1].same_shape(output):
             self._outputs[-1].extend(output)
         else:
             self._outputs.append(output)
 
-    # Failing.
-
-    def _record_failed(
+    def record_failed(
         self, batch: Batch, index: int, operator: str, cause: BaseException | None
     ) -> None:
+        """Apply the error policy to a record that an operator failed on."""
         where = TopicPartition(batch.topic, batch.partition)
         self._failed("a record failed", where, batch.offsets[index], operator, cause)
+
+    # Failing.
 
     def _failed(
         self,
@@ -351,7 +345,7 @@ class Task:
             key, value, time, headers = self._as_read(where, offset)
             letter = reason_headers(error, self.application, headers)
             origin = (1, where, [offset])
-            self._emit(Output(self._policy.topic, [key], [value], [time], None, [letter], [origin]))
+            self.emit(Output(self._policy.topic, [key], [value], [time], None, [letter], [origin]))
 
     def _as_read(
         self, where: TopicPartition, offset: int
@@ -363,19 +357,3 @@ class Task:
                 headers = None if raw.headers is None else raw.headers[i]
                 return raw.keys[i], raw.values[i], raw.timestamps[i], headers
         raise AssertionError(f"no raw record for {where} offset {offset}")
-
-
-def _nothing(batch: Batch) -> None:
-    """The end of a branch."""
-
-
-def _record_by_record(steps: Sequence[Step]) -> Step:
-    """Send records one by one, where two branches meet again and records must keep their order."""
-
-    def forward(batch: Batch) -> None:
-        for i in range(len(batch)):
-            one = batch.slice(i, i + 1)
-            for step in steps:
-                step(one)
-
-    return forward

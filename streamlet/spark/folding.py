@@ -15,7 +15,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.columns import collect
-from streamlet.dsl.nulls import SkipNulls
+from streamlet.dsl.nulls import Skip, SkipNulls
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.task import Task
@@ -172,7 +172,7 @@ class Folder:
             partial.add(keys, times, columns)
 
         def factory(context: TaskContext) -> Operator:
-            return SkipNulls(node.name, context, _Collect(fold, take))
+            return SkipNulls(Skip(node.name, context, values=True), _Collect(fold, take))
 
         return ProcessorNode(node.name, node.parents, factory)
 

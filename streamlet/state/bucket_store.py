@@ -146,16 +146,17 @@ class BucketStore(WindowStore):
 
     def scan(self, low: int, high: int | None = None) -> Iterator[tuple[Item, Any]]:
         """Windows from one time to another (both inclusive), and their cache keys, in order."""
+        found = groupby(self.unordered(low, high), key=lambda entry: self._row_time(entry[0][0]))
+        for _, bucket in found:
+            yield from sorted(bucket, key=lambda entry: entry[0][0])  # keys are in order already
+
+    def unordered(self, low: int, high: int | None = None) -> Iterator[tuple[Item, Any]]:
+        """The windows of ``scan`` in the order of their buckets, then of their keys' bytes."""
         last = None if high is None else time_bytes(self._row_time(high) + self.layout.bucket_ms)
-        rows = super()._scan(time_bytes(self._row_time(low)), last)
-        for _, bucket in groupby(rows, key=lambda entry: entry[0][0]):
-            found = [
-                (item, ckey)
-                for (_, ckey), row in bucket
-                for item in row
-                if item[0] >= low and (high is None or item[0] <= high)
-            ]
-            yield from sorted(found, key=lambda entry: entry[0][0])  # keys are in order already
+        for (_, ckey), row in self._scan(time_bytes(self._row_time(low)), last):
+            for item in row:
+                if item[0] >= low and (high is None or item[0] <= high):
+                    yield item, ckey
 
     def window(self, key: Any, item: Item) -> Windowed[Any]:
         """The windowed key of a key's window."""

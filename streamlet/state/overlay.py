@@ -7,7 +7,7 @@ time. A scan brings this index up to date first; it looks only at keys marked si
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -39,22 +39,34 @@ class Overlay:
         self._order, self._ckeys = [], {}
         self._seen_pinned = self._seen_dirty = 0
 
+    def index_some(
+        self, pinned: Mapping[Any, object], dirty: Mapping[Any, object], most: int
+    ) -> bool:
+        """Look at up to ``most`` keys that were marked since the last time; False: at all now."""
+        new = list(islice(pinned, self._seen_pinned, self._seen_pinned + most))
+        self._seen_pinned += len(new)
+        newer = list(islice(dirty, self._seen_dirty, self._seen_dirty + most - len(new)))
+        self._seen_dirty += len(newer)
+        if new or newer:
+            self._add(new + newer)
+        return self._seen_pinned < len(pinned) or self._seen_dirty < len(dirty)
+
     def between(
         self,
         pinned: Mapping[Any, object],
         dirty: Mapping[Any, object],
         low: bytes | None,
         high: bytes | None,
-    ) -> list[tuple[bytes, Any]]:
-        """Bytes and cache keys from ``low`` (inclusive) to ``high`` (exclusive), in order."""
-        new = list(islice(pinned, self._seen_pinned, None))
-        new += islice(dirty, self._seen_dirty, None)
-        if new:
-            self._add(new)
-            self._seen_pinned, self._seen_dirty = len(pinned), len(dirty)
+    ) -> Iterator[tuple[bytes, Any]]:
+        """Bytes and cache keys from ``low`` (inclusive) to ``high`` (exclusive), in order.
+
+        As they are now, whatever is marked before the iterator has come to its end.
+        """
+        self.index_some(pinned, dirty, len(pinned) + len(dirty))
         start = 0 if low is None else bisect_left(self._order, low)
         stop = len(self._order) if high is None else bisect_left(self._order, high)
-        return [(key, self._ckeys[key]) for key in self._order[start:stop]]
+        keys = self._order[start:stop]
+        return zip(keys, map(self._ckeys.__getitem__, keys), strict=True)
 
     def _add(self, new: list[Any]) -> None:
         known = self._ckeys

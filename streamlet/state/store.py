@@ -304,7 +304,11 @@ class CachedStore:
 
     def _scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[Any, Any]]:
         """The medium's entries with what is newer in the cache laid over them."""
-        fresh = iter(self._overlay.between(self._pinned, self.dirty, low, high))
+        return ((key, value) for key, value, _ in self._timed_scan(low, high))
+
+    def _timed_scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[Any, Any, int]]:
+        """Entries as ``_scan``, each with the time of its row."""
+        fresh = self._overlay.between(self._pinned, self.dirty, low, high)
         newer = next(fresh, None)
         for key, raw in self._backing.scan(low, high):
             while newer is not None and newer[0] < key:
@@ -317,13 +321,15 @@ class CachedStore:
             yield from self._entry(*newer, None)
             newer = next(fresh, None)
 
-    def _entry(self, key: bytes, ckey: Any, raw: bytes | None) -> Iterator[tuple[Any, Any]]:
+    def _entry(self, key: bytes, ckey: Any, raw: bytes | None) -> Iterator[tuple[Any, Any, int]]:
         """The entry as it is now, unless it is deleted; scanned values do not fill the cache."""
         value = self.cache.get(ckey, _MISSING)
-        if value is _MISSING:
-            value = self.load(ckey) if raw is None else self._decoded(raw)
+        if value is _MISSING and raw is not None:
+            value, time = self._decoded(raw), time_of_row(raw)
+        else:
+            value, time = self.load(ckey), self.time_of(ckey)
         if value is not None:
-            yield (ckey if self.exact_keys else self._key.decode(key)), value
+            yield (ckey if self.exact_keys else self._key.decode(key)), value, time
 
     def _ckey(self, key: Any) -> Any:
         if self.exact_keys and type(key) is self._key.exact:

@@ -6,8 +6,8 @@ adds:
 - It knows the stream time of its aggregation and the latest window that was put
   (``WindowProgress``). They are a row of the store, written with every commit that changed them: so
   they go wherever the rows go, and a record that was late stays late.
-- Windows older than the retention are not shown. They leave the cache at once, by an index of the
-  cache keys of each time, and the medium with the next commit, by one range deletion. Nothing about
+- Windows older than the retention are not shown. They leave the cache by an index of the cache keys
+  of each time, and the medium with the next commit, by one range deletion. Nothing about
   them is written to the changelog: a reader deletes them by the times in the progress row.
 """
 
@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Any
 
 import attrs
 
 from streamlet.serdes import Serde
-from streamlet.serdes.windowed import NO_END, Windowed
+from streamlet.serdes.windowed import NO_END, Windowed, windowed_of
 from streamlet.state.backing import Backing, Columns
 from streamlet.state.rows import NO_TIME
 from streamlet.state.store import CachedStore
@@ -32,6 +33,9 @@ from streamlet.state.window_rows import (
     row_keys,
     time_bytes,
 )
+
+#: Expired rows that leave the cache in one call, at most; a later call takes the next.
+FORGET_ROWS = 5_000
 
 _MISSING = object()
 #: Below all times of windows: nothing has expired.
@@ -94,7 +98,7 @@ class WindowStore(CachedStore):
             now.emitted if emitted is None else emitted,
         )
         if self._kept_from() > self._forgotten:
-            self._forget_expired()
+            self._forget_expired(FORGET_ROWS)
 
     def _shown_from(self, progress: WindowProgress) -> int:
         retention = self.layout.retention_ms
@@ -151,16 +155,23 @@ class WindowStore(CachedStore):
             heappush(self._times_heap, time)
         rows[ckey] = None
 
-    def _forget_expired(self) -> None:
-        """Take expired rows out of the cache; their changes are never written."""
-        self._forgotten = self._kept_from()
-        heap, gone = self._times_heap, False
-        while heap and heap[0] < self._forgotten:
-            for ckey in self._by_time.pop(heappop(heap)):
+    def _forget_expired(self, most: int) -> None:
+        """Take up to ``most`` expired rows out of the cache; their changes are never written."""
+        heap, kept_from, gone = self._times_heap, self._kept_from(), False
+        while heap and heap[0] < kept_from and most > 0:
+            rows = self._by_time[heap[0]]
+            some = list(islice(rows, most))
+            most -= len(some)
+            for ckey in some:
+                del rows[ckey]
                 self.cache.pop(ckey, None)
                 self._times.pop(ckey, None)
                 gone |= self.dirty.pop(ckey, None) is not None
                 gone |= self._pinned.pop(ckey, None) is not None
+            if not rows:
+                del self._by_time[heappop(heap)]
+        if not heap or heap[0] >= kept_from:
+            self._forgotten = kept_from
         if gone:
             self._overlay.written()  # it counts on dicts that only grow
 
@@ -208,10 +219,23 @@ class WindowStore(CachedStore):
 
         In the order of their starts, then of the bytes of their keys.
         """
+        return ((key, value) for key, value, _ in self.timed_range(low, high))
+
+    def timed_range(
+        self, low: int | None = None, high: int | None = None
+    ) -> Iterator[tuple[Windowed[Any], Any, int]]:
+        """The windows of ``range``, each with the time of its row, ms."""
         first = max(self.shown_from, _EVER if low is None else low)
         last = None if high is None else time_bytes(high + 1)
-        for (start, ckey), value in self._scan(time_bytes(first), last):
-            yield Windowed(self.record_key(ckey), start, self._end(start)), value
+        for (start, ckey), value, time in self._timed_scan(time_bytes(first), last):
+            yield windowed_of((self.record_key(ckey), start, self._end(start))), value, time
+
+    def index_some(self, most: int) -> bool:
+        """Do a part of what the next range read does first; False: nothing is left to do.
+
+        ``most`` is a number of rows that were written since the last range read.
+        """
+        return self._overlay.index_some(self._pinned, self.dirty, most)
 
     def _end(self, start: int) -> int:
         size = self.layout.size_ms
@@ -234,6 +258,7 @@ class WindowStore(CachedStore):
     def drain(self, again: Iterable[bytes] = ()) -> Columns:
         """Encode the dirty entries, the progress and the range of rows that have expired."""
         progress = self.progress
+        self._forget_expired(len(self.cache))
         wanted = set(again)
         columns = super().drain([key for key in again if key != PROGRESS_KEY])
         if progress != self._written_progress or PROGRESS_KEY in wanted:
@@ -296,8 +321,8 @@ class WindowStore(CachedStore):
         assert indexed == self.cache.keys(), "the index and the cache differ"
         assert sorted(self._times_heap) == sorted(self._by_time), "the heap and the index differ"
 
-    def _scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[Any, Any]]:
-        return super()._scan(FIRST_KEY if low is None else low, high)
+    def _timed_scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[Any, Any, int]]:
+        return super()._timed_scan(FIRST_KEY if low is None else low, high)
 
 
 def _range(low: int, high: int) -> tuple[bytes, bytes]:

@@ -6,7 +6,8 @@ batch and returns one; what it keeps, it keeps in the task's stores.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
 
 from streamlet.batch import Batch
 from streamlet.types import TaskId
@@ -73,9 +74,23 @@ class Operator(Protocol):
         ...
 
 
+@runtime_checkable
+class OperatorInParts(Protocol):
+    """One step on batches whose output may be large; between two parts other tasks may go on."""
+
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
+        """The step's output for the batch, in order; parts may be empty.
+
+        Raises:
+            OperatorFailed: a user function failed on one record; ``done`` is the output before it
+                that was not yet in a part.
+        """
+        ...
+
+
 class OperatorFactory(Protocol):
     """Makes the operator of one task."""
 
-    def __call__(self, context: TaskContext) -> Operator:
+    def __call__(self, context: TaskContext) -> Operator | OperatorInParts:
         """A new operator bound to the task's stores."""
         ...

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import streamlet as sl
+from streamlet.dsl import final_results
 from streamlet.dsl.final_results import ClosingWindows
 from streamlet.dsl.table import KTable
 from streamlet.dsl.windowed import WindowedKStream
@@ -78,6 +79,29 @@ def test_a_batch_gives_what_its_records_give_one_by_one(
 
     whole = results(windows, history, "final", counted)
     assert whole == results(windows, single, "final", counted)
+
+
+@pytest.mark.parametrize("windows", KINDS, ids=str)
+@pytest.mark.parametrize("committed", [False, True])
+def test_many_windows_that_close_at_once_give_their_results_in_parts(
+    windows: ClosingWindows, committed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same results in the same order, with other work between two parts."""
+    monkeypatch.setattr(final_results, "INDEX_PART", 40)
+    first = [(f"k{i % 250}", i % 3) for i in range(600)]
+    found = []
+    for part in (1_000, 7):
+        monkeypatch.setattr(final_results, "PART", part)
+        folder = tmp_path / str(part)
+        one = WindowTask(windows, folder, kept, emit="final", in_parts=part == 7)
+        assert one.send(first) == []
+        if committed:
+            one.commit()
+        found.append(one.send([("k1", 200), ("k2", 200)]))
+        assert (one.parts > 30) == (part == 7)
+        one.close()
+    assert len(found[0]) >= 250
+    assert found[0] == found[1]
 
 
 def test_a_record_that_fails_closes_windows_too() -> None:

@@ -38,19 +38,22 @@ class WindowTask:
         fold: Fold = counted,
         cache_bytes: int = 1,
         emit: Literal["updates", "final"] = "updates",
+        in_parts: bool = False,
     ) -> None:
         app = App("a")
         stream = app.stream("in", key=str, value=str)
         fold(stream.group_by_key().windowed_by(windows, emit=emit)).to_stream().to("out")
         (self.part,) = app.topology().subtopologies
-        self.folder, self.cache_bytes = folder, cache_bytes
+        self.folder, self.cache_bytes, self.in_parts = folder, cache_bytes, in_parts
         self.offset = self.commits = 0
         self.late = 0
         self.open()
 
     def open(self) -> None:
         self.state = TaskState.open(self.folder, self.part.stores, self.cache_bytes)
-        self.task = Task(TaskId(0, 0), self.part, self.state, {INPUT: self.offset})
+        self.task = Task(
+            TaskId(0, 0), self.part, self.state, {INPUT: self.offset}, in_parts=self.in_parts
+        )
 
     def restart(self) -> None:
         """Close and open again: only what was committed is left."""
@@ -70,6 +73,10 @@ class WindowTask:
         times = [time for _, time in records]
         self.offset += len(records)
         outputs = self.task.process(PartitionBatch("in", 0, offsets, keys, values, times, None))
+        self.parts = 1
+        while self.task.under_way:
+            outputs += self.task.resume(0)
+            self.parts += 1
         self.store.check_invariants()
         return list(self._decoded(outputs))
 

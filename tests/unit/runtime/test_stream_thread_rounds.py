@@ -100,7 +100,7 @@ def test_input_that_is_gone_is_not_read_ahead_and_harms_nobody(worker: StreamThr
     log.raise_start(words[1], 3)
     worker.holdings.ahead.read(TaskId(0, 0), {words[0]: 0})
     worker.holdings.ahead.read(TaskId(0, 1), {words[1]: 1})
-    read = [batch for _ in range(3) for batch in worker._poll()]
+    read = [batch for _ in range(3) for batch in worker._records._poll()]
     assert [(batch.partition, list(batch.offsets)) for batch in read] == [(0, [0, 1, 2, 3])]
     assert worker.holdings.ahead.give(TaskId(0, 1), {words[1]: 3}) is None
 
@@ -111,7 +111,7 @@ def test_input_that_is_gone_under_a_running_task_is_an_error(worker: StreamThrea
     log.raise_start(partition, 3)
     worker._source.assign({partition: 1})
     with pytest.raises(OutOfRangeError, match="words-1"):
-        worker._poll()
+        worker._records._poll()
 
 
 def test_topics_that_are_not_ready_in_time_are_looked_at_again(
@@ -131,7 +131,7 @@ def test_what_was_read_ahead_is_let_go_with_a_round_that_failed(worker: StreamTh
     log.append(words, [b"k"] * 4, [b"v"] * 4)
     worker.holdings.ahead.read(TaskId(0, 0), {words: 0})
     worker._orders.lose_all()
-    assert worker._poll() == []
+    assert worker._records._poll() == []
     assert worker.holdings.ahead.give(TaskId(0, 0), {words: 0}) is None
 
 

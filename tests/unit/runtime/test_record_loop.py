@@ -11,14 +11,14 @@ import pytest
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.rebalance_events import RebalanceEvents
-from streamlet.runtime.stream_thread import (
+from streamlet.runtime.record_loop import (
     IDLE_MS,
     POLL_BUSY_RECORDS,
     POLL_MS,
     POLL_RECORDS,
     QUIET_MS,
-    StreamThread,
 )
+from streamlet.runtime.stream_thread import StreamThread
 from streamlet.types import TopicPartition
 from tests.unit.runtime.members import Group
 from tests.unit.runtime.test_stream_thread_rounds import Commits
@@ -56,9 +56,9 @@ def played(
         worker = group.idle_member("a").worker
         source, commits = Played(), Commits(0)
         with monkeypatch.context() as patch:
-            patch.setattr(worker, "_source", cast(RecordSource, source))
-            patch.setattr(worker, "_board", cast(RebalanceEvents, source))
-            patch.setattr(worker, "_commit", commits)
+            patch.setattr(worker._records, "_source", cast(RecordSource, source))
+            patch.setattr(worker._records, "_board", cast(RebalanceEvents, source))
+            patch.setattr(worker._records, "_commit", commits)
             patch.setattr(worker.holdings, "by_partition", {WORDS: cast(ActiveTask, None)})
             yield worker, source, commits
         worker._close()
@@ -68,7 +68,7 @@ def test_a_quiet_worker_waits_longer_for_the_first_record_than_for_the_last(
     played: tuple[StreamThread, Played, Commits],
 ) -> None:
     worker, source, _ = played
-    worker._poll()
+    worker._records._poll()
     assert source.asked == [(POLL_RECORDS, POLL_MS, QUIET_MS)]
 
 
@@ -77,16 +77,27 @@ def test_a_commit_that_is_prepared_and_records_that_wait_are_gone_on_with(
 ) -> None:
     worker, source, commits = played
     commits.left = 1
-    worker._poll()
-    commits.left, worker._waiting = 0, True
-    worker._poll()
+    worker._records._poll()
+    commits.left, worker._records._waiting = 0, True
+    worker._records._poll()
     assert source.asked == [(POLL_RECORDS, POLL_MS, 0)] * 2
+
+
+def test_a_batch_that_is_under_way_waits_for_nothing(
+    played: tuple[StreamThread, Played, Commits],
+) -> None:
+    worker, source, _ = played
+    worker._records._waiting = worker._records._under_way = True
+    worker._records._poll()
+    worker._orders.urgent = True
+    worker._records._poll()
+    assert source.asked == [(POLL_RECORDS, 0, 0), (POLL_BUSY_RECORDS, 0, 0)]
 
 
 def test_who_is_waited_for_waits_for_news(played: tuple[StreamThread, Played, Commits]) -> None:
     worker, source, _ = played
     worker._orders.urgent = True
-    worker._poll()
+    worker._records._poll()
     assert source.asked == [POLL_MS, (POLL_BUSY_RECORDS, 0, 0)]
 
 
@@ -96,10 +107,10 @@ def test_a_backlog_is_worked_off_without_a_wait_also_then(
     worker, source, _ = played
     worker._orders.urgent = True
     source.there = POLL_BUSY_RECORDS
-    worker._poll()
+    worker._records._poll()
     source.there = POLL_BUSY_RECORDS - 1
-    worker._poll()
-    worker._poll()
+    worker._records._poll()
+    worker._records._poll()
     poll = (POLL_BUSY_RECORDS, 0, 0)
     assert source.asked == [POLL_MS, poll, poll, POLL_MS, poll]
 
@@ -114,5 +125,5 @@ def test_a_worker_that_runs_nothing_waits_for_news_only(
     worker, source, _ = played
     worker.holdings.by_partition.clear()
     worker._orders.busy, worker._orders.urgent = busy, urgent
-    worker._poll()
+    worker._records._poll()
     assert source.asked == [wait_ms, (POLL_RECORDS, 0, 0)]

@@ -1,0 +1,182 @@
+"""The nodes of a subtopology, compiled into functions that hand batches to their children.
+
+Batches go depth first and in order of creation, so that within one key things happen in the order
+in which Kafka Streams would let them happen. A step is a generator: it stops between two parts of
+the output of an operator that gives it in parts, so that the tasks beside it need not wait for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.runtime.encoding import encoded
+from streamlet.runtime.outputs import Output
+from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from streamlet.topology.operator import OperatorInParts, TaskContext
+from streamlet.topology.order import forks_to_cut
+from streamlet.topology.subtopologies import Subtopology
+
+#: Takes a batch through a node and all that is behind it; stops where others may go on.
+Step: TypeAlias = Callable[[Batch], Iterator[None]]
+
+
+class Results(Protocol):
+    """Takes what comes out of the nodes."""
+
+    def emit(self, output: Output) -> None:
+        """Records for a topic."""
+        ...
+
+    def record_failed(
+        self, batch: Batch, index: int, operator: str, cause: BaseException | None
+    ) -> None:
+        """A record failed: raises under the policy ``fail``, else processing goes on behind it."""
+        ...
+
+
+class NodeSteps:
+    """The compiled nodes of one task.
+
+    Args:
+        subtopology: what the task does.
+        context: what its operators are made with.
+        results: takes what comes out.
+        partition_counts: of topics written with a partitioner of the user's.
+    """
+
+    def __init__(
+        self,
+        subtopology: Subtopology,
+        context: TaskContext,
+        results: Results,
+        partition_counts: Mapping[str, int],
+    ) -> None:
+        self._subtopology, self._context, self._results = subtopology, context, results
+        self._partition_counts = dict(partition_counts)
+        self._cut = forks_to_cut(subtopology)
+        self._compiled: dict[str, Step] = {}
+        self._behind = {source.name: self._forward(source.name) for source in subtopology.sources}
+
+    def behind(self, source: str) -> Step:
+        """The step behind a source."""
+        return self._behind[source]
+
+    def _forward(self, name: str) -> Step:
+        """The step behind a node: its children, in order of creation."""
+        steps = [self._step(child) for child in self._subtopology.children(name)]
+        if len(steps) == 1 and name not in self._cut:
+            return steps[0]
+        return _record_by_record(steps) if name in self._cut else _one_after_the_other(steps)
+
+    def _step(self, name: str) -> Step:
+        step = self._compiled.get(name)
+        if step is None:
+            node = self._subtopology.node(name)
+            assert not isinstance(node, SourceNode), name
+            step = self._sink(node) if isinstance(node, SinkNode) else self._processor(node)
+            self._compiled[name] = step
+        return step
+
+    def _processor(self, node: ProcessorNode) -> Step:
+        operator = node.factory(self._context)
+        forward = self._forward(node.name)
+        if isinstance(operator, OperatorInParts):
+            through = _in_parts(operator.process_in_parts, forward)
+        else:
+            through = _whole(operator.process, forward)
+        failed = self._results.record_failed
+
+        def step(batch: Batch) -> Iterator[None]:
+            while len(batch):
+                try:
+                    yield from through(batch)
+                    return
+                except OperatorFailed as failure:
+                    if len(failure.done):
+                        yield from forward(failure.done)
+                    failed(batch, failure.index, node.name, failure.__cause__)
+                    batch = batch.slice(failure.index + 1, len(batch))
+
+        return step
+
+    def _sink(self, node: SinkNode) -> Step:
+        if not node.by_record:
+            return self._sink_to(node)
+        steps: dict[str, Step] = {}
+
+        def step(batch: Batch) -> Iterator[None]:
+            chosen = batch.olds
+            assert chosen is not None
+            for topic in dict.fromkeys(chosen):
+                if topic not in steps:
+                    steps[topic] = self._sink_to(attrs.evolve(node, topic=topic), by_record=True)
+                yield from steps[topic](batch.select([one == topic for one in chosen]))
+
+        return step
+
+    def _sink_to(self, node: SinkNode, by_record: bool = False) -> Step:
+        count = self._partition_counts.get(node.topic, 0)
+        results = self._results
+
+        def step(batch: Batch) -> Iterator[None]:
+            while len(batch):
+                try:
+                    results.emit(encoded(node, batch, count, by_record))
+                    break
+                except OperatorFailed as failed:
+                    if failed.index:
+                        results.emit(encoded(node, failed.done, count, by_record))
+                    results.record_failed(batch, failed.index, node.name, failed.__cause__)
+                    batch = batch.slice(failed.index + 1, len(batch))
+            return iter(())
+
+        return step
+
+
+def _whole(process: Callable[[Batch], Batch], forward: Step) -> Step:
+    """An operator that gives its output in one piece."""
+
+    def through(batch: Batch) -> Iterator[None]:
+        out = process(batch)
+        return forward(out) if len(out) else iter(())
+
+    return through
+
+
+def _in_parts(process: Callable[[Batch], Iterator[Batch]], forward: Step) -> Step:
+    """An operator that gives its output in parts; others may go on between two of them."""
+
+    def through(batch: Batch) -> Iterator[None]:
+        for number, out in enumerate(process(batch)):
+            if number:
+                yield
+            if len(out):
+                yield from forward(out)
+
+    return through
+
+
+def _one_after_the_other(steps: Sequence[Step]) -> Step:
+    """Send a batch to each child."""
+
+    def forward(batch: Batch) -> Iterator[None]:
+        for step in steps:
+            yield from step(batch)
+
+    return forward
+
+
+def _record_by_record(steps: Sequence[Step]) -> Step:
+    """Send records one by one, where two branches meet again and records must keep their order."""
+
+    def forward(batch: Batch) -> Iterator[None]:
+        for i in range(len(batch)):
+            one = batch.slice(i, i + 1)
+            for step in steps:
+                yield from step(one)
+
+    return forward

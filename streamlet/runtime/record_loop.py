@@ -1,0 +1,206 @@
+"""The records of a round: what is polled, processed and sent by the tasks that run.
+
+Each task with a batch under way goes on with its next part once a round; between two rounds orders,
+commits of other tasks and restoring have their turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from streamlet.clock import Clock
+from streamlet.errors import OutOfRangeError, ProcessingError, StateError
+from streamlet.kafka.ports import PartitionBatch, RecordSource
+from streamlet.runtime.activation import Activation
+from streamlet.runtime.active import ActiveTask, TaskStage
+from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.metrics.meters import Meters
+from streamlet.runtime.opening import blamed
+from streamlet.runtime.out_of_range import OutOfRange
+from streamlet.runtime.outputs import Output
+from streamlet.runtime.outside import Observer, WorkerCounters
+from streamlet.runtime.rebalance_events import RebalanceEvents
+from streamlet.runtime.record_collector import RecordCollector
+from streamlet.runtime.task_manager import TaskManager
+from streamlet.runtime.task_registry import TaskRegistry
+from streamlet.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: Records per poll, and how long a poll waits for that many: librdkafka waits for a full batch.
+POLL_RECORDS = 10_000
+POLL_MS = 5
+#: How long it waits for the first of them, which costs nothing while there is none; news that
+#: no other member waits for may lie for so long.
+QUIET_MS = 20
+#: How long a worker that runs nothing waits for news; what is due then may come so late.
+IDLE_MS = 50
+#: Records per poll while a hand-over is open: another member waits for us, at most for a batch.
+POLL_BUSY_RECORDS = 1_000
+
+
+class RecordLoop:
+    """Polls and processes for the running tasks of a worker.
+
+    Args:
+        source: consumer of input partitions.
+        board: where news of the group comes.
+        clock: the time.
+        holdings: the tasks.
+        activation: brings other tasks up meanwhile.
+        orders: tells whether another member waits for us.
+        commit: tells whether a commit is under way.
+        out_of_range: takes partitions whose position the log does not hold.
+        sending: where outputs go.
+        observer: called with outputs.
+        meters: count the time.
+        counters: count the records.
+        fail: called when a record failed for good; it raises.
+        restart: called when the stores of a task fail.
+    """
+
+    def __init__(
+        self,
+        source: RecordSource,
+        board: RebalanceEvents,
+        clock: Clock,
+        *,
+        holdings: TaskRegistry,
+        activation: Activation,
+        orders: TaskManager,
+        commit: AtLeastOnceCommit,
+        out_of_range: OutOfRange,
+        sending: RecordCollector,
+        observer: Observer,
+        meters: Meters,
+        counters: WorkerCounters,
+        fail: Callable[[ActiveTask, ProcessingError], None],
+        restart: Callable[[StateError], None],
+    ) -> None:
+        self._source, self._board, self._clock = source, board, clock
+        self._holdings, self._activation = holdings, activation
+        self._orders, self._commit = orders, commit
+        self._out_of_range, self._sending, self._observer = out_of_range, sending, observer
+        self._meters, self._counters = meters, counters
+        self._fail, self._restart = fail, restart
+        #: Of the last round: whether more records were there than it took; whether some wait, and
+        #: whether a task has more to come of its batch.
+        self._backlog = self._waiting = self._under_way = False
+
+    def process(self) -> None:
+        """Poll once, process what came and what may go on."""
+        began = self._clock.now_ns()
+        batches = self._holdings.take_kept() or self._poll()
+        polled = self._clock.now_ns()
+        self._meters.poll.add_ns(polled - began)
+        now = self._clock.now_ms()
+        for batch in batches:
+            where = TopicPartition(batch.topic, batch.partition)
+            active = self._holdings.by_partition.get(where)
+            if active is not None:
+                self._process_batch(active, batch, now)
+            else:
+                self._holdings.ahead.take(batch)
+        if batches:
+            self._meters.process.add_ns(self._clock.now_ns() - polled)
+        self._waiting = self._under_way = False
+        for active in self._holdings.of_stage(TaskStage.RUNNING):
+            self._process_waiting(active, now)
+
+    def settle(self, active: ActiveTask) -> None:
+        """Finish the batch that a task has under way: a commit is to cover the task.
+
+        Raises:
+            StreamletError: a record failed for good.
+            StateError: the stores fail.
+        """
+        if active.processor is None:
+            return
+        try:
+            self._send(active, active.processor.settle())
+        except ProcessingError as error:
+            self._fail(active, error)
+
+    # Polling.
+
+    def _poll(self) -> list[PartitionBatch]:
+        try:
+            if self._holdings.idle:
+                # Only news can make another member wait for us: take it at once.
+                idle_ms = QUIET_MS if self._orders.busy else IDLE_MS
+                idle_ms = POLL_MS if self._orders.urgent else idle_ms
+                self._board.wait(0 if self._activation.restoring else idle_ms)
+                return self._source.poll(POLL_RECORDS, 0)
+            if self._orders.urgent:
+                return self._poll_between_news()
+            return self._source.poll(
+                POLL_RECORDS, 0 if self._under_way else POLL_MS, self._quiet_ms()
+            )
+        except OutOfRangeError as error:
+            if self._holdings.ahead.give_up(error.partition):
+                log.debug("not read ahead: %s", error)
+            elif not self._out_of_range.met(error.partition):
+                raise
+            return []
+
+    def _poll_between_news(self) -> list[PartitionBatch]:
+        """Wait for news in place of records, unless there are many of these."""
+        if not (self._backlog or self._under_way or self._activation.restoring):
+            self._board.wait(POLL_MS)
+        batches = self._source.poll(POLL_BUSY_RECORDS, 0)
+        self._backlog = sum(map(len, batches)) >= POLL_BUSY_RECORDS
+        return batches
+
+    def _quiet_ms(self) -> int:
+        """A commit that is prepared a step at a time, or records that wait, cannot wait so long."""
+        return 0 if self._commit.under_way or self._waiting else QUIET_MS
+
+    # Processing.
+
+    def _process_batch(self, active: ActiveTask, batch: PartitionBatch, now: int) -> None:
+        assert active.processor is not None
+        if active.halted:
+            return
+        self._counters.records += len(batch)
+        try:
+            with blamed(active.task):
+                outputs = active.processor.process(batch, now, self._source.known_end)
+                self._send(active, outputs)
+        except ProcessingError as error:
+            self._fail(active, error)
+        except StateError as error:
+            self._restart(error)
+
+    def _process_waiting(self, active: ActiveTask, now: int) -> None:
+        assert active.processor is not None
+        if active.halted or not active.processor.waits:
+            return
+        self._waiting = True
+        try:
+            with blamed(active.task):
+                self._send(active, active.processor.resume(now, self._end_of_records))
+        except ProcessingError as error:
+            self._fail(active, error)
+        except StateError as error:
+            self._restart(error)
+        else:
+            self._under_way |= active.processor.under_way
+            self._holdings.bound(active.processor.buffered())
+
+    def _end_of_records(self, partition: TopicPartition) -> int | None:
+        """End of a partition as far as records will come, once all that was polled is taken.
+
+        The last offsets may be no records (a transaction's marker): a wait for them would
+        not end.
+        """
+        end = self._source.known_end(partition)
+        if end is None:
+            return None
+        return 0 if self._source.positions([partition]).get(partition, -1) >= end else end
+
+    def _send(self, active: ActiveTask, outputs: list[Output]) -> None:
+        for output in outputs:
+            self._sending.send(output, active.edge_writer)
+        if outputs:
+            self._observer.produced(outputs)
