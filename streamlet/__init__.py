@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from streamlet.dsl.partition_time import with_partition_time
     from streamlet.dsl.record_context import RecordContext, with_context
     from streamlet.dsl.stream import KStream
+    from streamlet.dsl.suppress import until_time_limit, until_window_closes
     from streamlet.dsl.table import KTable
     from streamlet.dsl.windowed import WindowedKStream
     from streamlet.dsl.windows import hopping, session, sliding, tumbling, unlimited
@@ -85,6 +86,8 @@ __all__ = [
     "time_windowed",
     "tumbling",
     "unlimited",
+    "until_time_limit",
+    "until_window_closes",
     "value",
     "windowed_json",
     "with_context",
@@ -128,6 +131,8 @@ _HOMES = {
     "time_windowed": "streamlet.serdes",
     "tumbling": "streamlet.dsl.windows",
     "unlimited": "streamlet.dsl.windows",
+    "until_time_limit": "streamlet.dsl.suppress",
+    "until_window_closes": "streamlet.dsl.suppress",
     "value": "streamlet.dsl.expressions",
     "windowed_json": "streamlet.serdes",
     "with_context": "streamlet.dsl.record_context",

@@ -25,7 +25,8 @@ from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.partition_time import extractor
 from streamlet.dsl.stream import KStream
-from streamlet.dsl.table import KTable, TableNode
+from streamlet.dsl.table import KTable
+from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.tables import TableSource
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import (

@@ -182,6 +182,13 @@ class ProcessingError(StreamletError):
         self.operator = operator
 
 
+class BufferFullError(ProcessingError):
+    """The buffer of a ``suppress`` is full, and it was made to shut down then.
+
+    No error policy leaves the record out: without it the results would be wrong.
+    """
+
+
 class ListenerError(StreamletError):
     """A state or restore listener of the user's raised; that ends the worker."""
 

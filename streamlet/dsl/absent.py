@@ -122,8 +122,6 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         **_each(_TABLE_JOINS, "join", "left_join", "outer_join"),
         "group_by": "grouping a table is not in streamlet yet; to_stream().group_by() counts each "
         "change as a record, and does not take the old row back",
-        "suppress": "it is not in streamlet yet; windowed_by(…, emit='final') sends one result for "
-        "each window, when it closes",
         "transform_values": _PROCESSORS,
         "queryable_store_name": "read the property store",
         **_each(_STREAM_FIRST, "to", "map", "flat_map", "flat_map_values", "select_key", "peek"),

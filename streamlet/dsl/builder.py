@@ -24,6 +24,7 @@ from streamlet.topology.names import (
     repartition_name,
 )
 from streamlet.topology.nodes import (
+    BufferSpec,
     InternalTopic,
     ProcessorNode,
     SinkNode,
@@ -101,7 +102,7 @@ class Builder:
         make: Make,
         *,
         writes: str | None = None,
-        reads: str | None = None,
+        reads: tuple[str, ...] = (),
         skip_nulls: str = "",
     ) -> str:
         """Add an operator below its parents; its made-up name.
@@ -118,7 +119,7 @@ class Builder:
         parents: tuple[str, ...],
         make: Make,
         writes: str | None = None,
-        reads: str | None = None,
+        reads: tuple[str, ...] = (),
         skip_nulls: str = "",
     ) -> None:
         """Add an operator whose name is there already."""
@@ -129,12 +130,9 @@ class Builder:
                 return inner
             return skipping_nulls(name, context, inner, values="value" in skip_nulls)
 
-        stores = tuple(store for store in (writes, reads) if store is not None)
-        reading = () if reads is None else (reads,)
+        stores = reads if writes is None else (writes, *reads)
         self.graph.add_processor(
-            ProcessorNode(
-                name, parents, factory, stores, reading, deterministic=not is_marked(make)
-            )
+            ProcessorNode(name, parents, factory, stores, reads, deterministic=not is_marked(make))
         )
 
     def sink(
@@ -192,6 +190,7 @@ class Builder:
         value: Serde[Any],
         source_topic: str | None = None,
         window: WindowSpec | None = None,
+        buffer: BufferSpec | None = None,
     ) -> StoreSpec:
         """Add a store under the given name or a made-up one."""
         how = Materialized.of(given)
@@ -211,6 +210,7 @@ class Builder:
             named=how.name is not None,
             source_topic=source_topic,
             window=window,
+            buffer=buffer,
         )
         self.graph.add_store(spec)
         return spec

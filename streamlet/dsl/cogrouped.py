@@ -13,7 +13,8 @@ from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.stateless import PassOn
-from streamlet.dsl.table import KTable, TableNode
+from streamlet.dsl.table import KTable
+from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike

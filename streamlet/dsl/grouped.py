@@ -14,7 +14,8 @@ from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN, result_type
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import StoreLike
-from streamlet.dsl.table import KTable, TableNode
+from streamlet.dsl.table import KTable
+from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.windowed import WindowedKStream
 from streamlet.dsl.windows import UnlimitedWindows, Windows

@@ -10,12 +10,21 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import HotStore, keyed
 from streamlet.dsl.columns import collect, has_null, not_null
+from streamlet.topology.operator import TaskContext
 
 Function = Callable[..., Any]
 
 #: ``(key, value or None) -> value or None``: what a table without a store of its own makes of the
 #: row of the table it comes from.
-View = Callable[[Any, Any], Any]
+BoundView = Callable[[Any, Any], Any]
+
+
+@attrs.frozen
+class TableView:
+    """Makes the view of a task. ``stores`` are those that the view reads."""
+
+    bound: Callable[[TaskContext], BoundView]
+    stores: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -26,7 +35,7 @@ class StreamTableJoin:
     """
 
     store: HotStore
-    views: tuple[View, ...]
+    views: tuple[BoundView, ...]
     joiner: Function
     takes: int
     left: bool
@@ -68,16 +77,16 @@ class StreamTableJoin:
         return rows, error
 
 
-def filter_view(function: Function, keep: bool) -> View:
+def filter_view(function: Function, keep: bool) -> TableView:
     """The rows of a filtered table."""
 
     def view(key: Any, row: Any) -> Any:
         return row if row is not None and bool(function(key, row)) is keep else None
 
-    return view
+    return TableView(lambda _: view)
 
 
-def map_values_view(function: Function, takes: int) -> View:
+def map_values_view(function: Function, takes: int) -> TableView:
     """The rows of a table with mapped values."""
 
     def view(key: Any, row: Any) -> Any:
@@ -85,7 +94,7 @@ def map_values_view(function: Function, takes: int) -> View:
             return None
         return function(row) if takes == 1 else function(key, row)
 
-    return view
+    return TableView(lambda _: view)
 
 
 def _nth(mask: list[bool], count: int) -> int:

@@ -10,7 +10,8 @@ from streamlet.dsl.inference import result_type
 from streamlet.dsl.joins import StreamTableJoin
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import StoreLike
-from streamlet.dsl.table import KTable, TableNode
+from streamlet.dsl.table import KTable
+from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.tables import TableSource, ToTable
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
@@ -42,11 +43,12 @@ def joined(
 
     def make(context: Any) -> StreamTableJoin:
         store = context.store(rows.store.name)
-        return StreamTableJoin(store, rows.views, joiner, count, left=call == "left_join()")
+        views = tuple(view.bound(context) for view in rows.views)
+        return StreamTableJoin(store, views, joiner, count, left=call == "left_join()")
 
     prefix = "KSTREAM-LEFTJOIN-" if call == "left_join()" else "KSTREAM-JOIN-"
     node = left.builder.processor(
-        prefix, (left.name,), make, reads=rows.store.name, skip_nulls="key value"
+        prefix, (left.name,), make, reads=rows.stores, skip_nulls="key value"
     )
     inferred = result_type(joiner, *(stream._key.of, stream._value.of, table._value.of)[-count:])
     return (

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import attrs
 
 from streamlet.dsl.absent import no_operator
-from streamlet.dsl.builder import Builder, StreamNode
+from streamlet.dsl.builder import StreamNode
 from streamlet.dsl.functions import check_takes, takes
 from streamlet.dsl.inference import result_type
-from streamlet.dsl.joins import View, filter_view, map_values_view
+from streamlet.dsl.joins import filter_view, map_values_view
 from streamlet.dsl.kinds import Kind
+from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.suppress import Suppressed, suppressed_node
+from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.tables import TableFilter, TableMapValues, ToStream
 from streamlet.dsl.uses import TableUse
 from streamlet.serdes import SerdeLike
-from streamlet.topology.nodes import StoreSpec
 
 if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
@@ -24,20 +26,6 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 W = TypeVar("W")
-
-
-@attrs.frozen(eq=False)
-class TableNode:
-    """The origin of a table: its node, the notes on its readers, its rows.
-
-    ``views`` lead from the rows of ``store`` to those of the table.
-    """
-
-    builder: Builder
-    name: str
-    use: TableUse
-    store: StoreSpec
-    views: tuple[View, ...] = ()
 
 
 class KTable(Generic[K, V]):
@@ -110,6 +98,22 @@ class KTable(Generic[K, V]):
         node = attrs.evolve(above, name=name, use=use, views=views)
         inferred = result_type(function, *(self._key.of, self._value.of)[-count:])
         return KTable(node, self._key, Kind.of_result(value, inferred, "map_values()", "value"))
+
+    def suppress(self, until: Suppressed, *, store: StoreLike = None) -> KTable[K, V]:
+        """The same rows, but fewer changes: updates wait, and only the last of each key is sent.
+
+        ``until`` says how long: ``until_window_closes()``, for one final result of each window of
+        ``windowed_by``, or ``until_time_limit("10s")``. What waits is kept in a store, whose name
+        is ``store``.
+
+        - Nulls: a tombstone waits like any update; that of a window that closes is not sent.
+        - Key, timestamp, headers: those of the record that changed the row.
+
+        Raises:
+            TopologyError: the table's windows never close, or it has none.
+        """
+        node = suppressed_node(self._node, until, store, self._key, self._value)
+        return KTable(node, self._key, self._value)
 
     def to_stream(self) -> KStream[K, V]:
         """The changes as a stream; a deletion is a record without a value.

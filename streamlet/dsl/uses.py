@@ -14,10 +14,12 @@ class TableUse:
 
     ``olds``: a reader needs the previous values. ``shown``: a user function sees the values, and
     might change one in place. ``unnamed`` is a table of a topic or stream whose store the user did
-    not ask for: Kafka Streams would keep none, and so would not know the previous values.
+    not ask for: Kafka Streams would keep none, and so would not know the previous values. ``kept``
+    is a table that knows them in any case.
     """
 
     unnamed: bool = attrs.field(default=False, kw_only=True)
+    kept: bool = attrs.field(default=False, kw_only=True)
     parent: TableUse | None = None
     olds: bool = False
     shown: bool = False
@@ -31,7 +33,7 @@ class TableUse:
     def wish_olds(self) -> None:
         """Note that a reader needs the previous values where Kafka Streams would know them."""
         origin = self
-        while origin.parent is not None:
+        while origin.parent is not None and not origin.kept:
             origin = origin.parent
         if not origin.unnamed:
             self.want_olds()

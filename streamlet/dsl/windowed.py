@@ -17,7 +17,8 @@ from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.session_aggregations import SessionWindowed
 from streamlet.dsl.sliding_aggregations import SlidingWindowed
-from streamlet.dsl.table import KTable, TableNode
+from streamlet.dsl.table import KTable
+from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_aggregations import TimeWindowed
 from streamlet.dsl.window_folds import BoundFolding, Folding, counting, reducing
@@ -187,7 +188,8 @@ class WindowedKStream(Generic[K, V]):
         # As in Kafka Streams, these windows take no record without a value, and all others do.
         skipped = "key value" if isinstance(windows, SlidingWindows) else "key"
         builder.named_processor(name, (parent,), make, writes=spec.name, skip_nulls=skipped)
-        table = TableNode(builder, name, use, spec)
+        closing = None if self._final or isinstance(windows, UnlimitedWindows) else windows
+        table = TableNode(builder, name, use, spec, windows=closing)
         return KTable(table, Kind(windows.serde(key), Windowed), value)
 
     def _operator(

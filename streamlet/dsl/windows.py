@@ -203,6 +203,8 @@ class SessionWindows:
 
 #: What ``windowed_by`` takes.
 Windows: TypeAlias = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+#: Windows that close.
+ClosingWindows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows
 
 
 def tumbling(size: Duration, *, grace: Duration = 0) -> TimeWindows:
@@ -217,8 +219,8 @@ def tumbling(size: Duration, *, grace: Duration = 0) -> TimeWindows:
     Raises:
         TopologyError: one is no duration, or the size is 0.
     """
-    size_ms = _ms("tumbling(size=)", size, 1)
-    return TimeWindows(size_ms, size_ms, _ms("tumbling(grace=)", grace))
+    size_ms = milliseconds("tumbling(size=)", size, 1)
+    return TimeWindows(size_ms, size_ms, milliseconds("tumbling(grace=)", grace))
 
 
 def hopping(size: Duration, advance: Duration, *, grace: Duration = 0) -> TimeWindows:
@@ -234,14 +236,14 @@ def hopping(size: Duration, advance: Duration, *, grace: Duration = 0) -> TimeWi
     Raises:
         TopologyError: one is no duration, or ``advance`` is 0 or longer than ``size``.
     """
-    size_ms = _ms("hopping(size=)", size, 1)
-    advance_ms = _ms("hopping(advance=)", advance, 1)
+    size_ms = milliseconds("hopping(size=)", size, 1)
+    advance_ms = milliseconds("hopping(advance=)", advance, 1)
     if advance_ms > size_ms:
         raise TopologyError(
             f"hopping(): an advance of {advance_ms} ms is longer than windows of {size_ms} ms: "
             "records between two windows would be in none"
         )
-    return TimeWindows(size_ms, advance_ms, _ms("hopping(grace=)", grace))
+    return TimeWindows(size_ms, advance_ms, milliseconds("hopping(grace=)", grace))
 
 
 def sliding(difference: Duration, *, grace: Duration = 0) -> SlidingWindows:
@@ -257,7 +259,9 @@ def sliding(difference: Duration, *, grace: Duration = 0) -> SlidingWindows:
     Raises:
         TopologyError: one is no duration.
     """
-    return SlidingWindows(_ms("sliding(difference=)", difference), _ms("sliding(grace=)", grace))
+    return SlidingWindows(
+        milliseconds("sliding(difference=)", difference), milliseconds("sliding(grace=)", grace)
+    )
 
 
 def session(gap: Duration, *, grace: Duration = 0) -> SessionWindows:
@@ -273,7 +277,9 @@ def session(gap: Duration, *, grace: Duration = 0) -> SessionWindows:
     Raises:
         TopologyError: one is no duration.
     """
-    return SessionWindows(_ms("session(gap=)", gap, 1), _ms("session(grace=)", grace))
+    return SessionWindows(
+        milliseconds("session(gap=)", gap, 1), milliseconds("session(grace=)", grace)
+    )
 
 
 def unlimited(start: Duration = 0) -> UnlimitedWindows:
@@ -284,10 +290,11 @@ def unlimited(start: Duration = 0) -> UnlimitedWindows:
     Raises:
         TopologyError: ``start`` is no time.
     """
-    return UnlimitedWindows(_ms("unlimited(start=)", start))
+    return UnlimitedWindows(milliseconds("unlimited(start=)", start))
 
 
-def _ms(what: str, given: Duration, minimum_ms: int = 0) -> int:
+def milliseconds(what: str, given: Duration, minimum_ms: int = 0) -> int:
+    """A length of time in ms; raises ``TopologyError`` if it is none."""
     try:
         return duration(minimum_ms).parse(given)
     except ValueError as error:

@@ -8,6 +8,15 @@ from streamlet.serdes import Serde
 from streamlet.state.window_rows import WindowLayout
 
 
+class BufferLayout(Protocol):
+    """The part of a buffer's facts that its store needs."""
+
+    @property
+    def key(self) -> Serde[Any]:
+        """Serde of the record keys."""
+        ...
+
+
 class StoreFacts(Protocol):
     """The part of a ``topology.nodes.StoreSpec`` that is used here."""
 
@@ -34,6 +43,11 @@ class StoreFacts(Protocol):
     @property
     def window(self) -> WindowLayout | None:
         """The layout of a window store's rows; None: it is a key-value store."""
+        ...
+
+    @property
+    def buffer(self) -> BufferLayout | None:
+        """The keys of a buffer of ``suppress``; None: it is another store."""
         ...
 
     @property

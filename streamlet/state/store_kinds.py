@@ -1,9 +1,10 @@
-"""The kinds of stores: a key-value store, or one of windows."""
+"""The kinds of stores: key-value stores, stores of windows, buffers of updates."""
 
 from __future__ import annotations
 
 from streamlet.state.backing import Backing
 from streamlet.state.bucket_store import BucketStore
+from streamlet.state.buffer_store import BufferStore
 from streamlet.state.store import CachedStore
 from streamlet.state.store_facts import StoreFacts
 from streamlet.state.window_store import WindowStore
@@ -11,6 +12,8 @@ from streamlet.state.window_store import WindowStore
 
 def store_of(facts: StoreFacts, backing: Backing) -> CachedStore:
     """The store that the facts describe, over a backing."""
+    if facts.buffer is not None:
+        return BufferStore(facts.name, facts.buffer.key, facts.value, backing)
     if facts.window is None:
         return CachedStore(facts.name, facts.key, facts.value, backing)
     kind = BucketStore if facts.window.bucket_ms else WindowStore

@@ -1,11 +1,8 @@
 """The window store of one task: rows by time and key, which expire by their times.
 
-It is a ``CachedStore`` whose cache keys are pairs ``(time, cache key of the record key)``. What it
-adds:
+It is a ``ProgressStore`` whose times are those of windows, so a record that was late stays late on
+any host. What it adds:
 
-- It knows the stream time of its aggregation and the latest window that was put
-  (``WindowProgress``). They are a row of the store, written with every commit that changed them: so
-  they go wherever the rows go, and a record that was late stays late.
 - Windows older than the retention are not shown. They leave the cache by an index of the cache keys
   of each time, and the medium with the next commit, by one range deletion. Nothing about
   them is written to the changelog: a reader deletes them by the times in the progress row.
@@ -23,26 +20,21 @@ import attrs
 from streamlet.serdes import Serde
 from streamlet.serdes.windowed import NO_END, Windowed, windowed_of
 from streamlet.state.backing import Backing, Columns
+from streamlet.state.progress_store import EVER, ProgressStore
 from streamlet.state.rows import NO_TIME
-from streamlet.state.store import CachedStore
 from streamlet.state.window_rows import (
     FIRST_KEY,
     PROGRESS_KEY,
     WindowLayout,
     WindowProgress,
-    row_keys,
     time_bytes,
 )
 
 #: Expired rows that leave the cache in one call, at most; a later call takes the next.
 FORGET_ROWS = 5_000
 
-_MISSING = object()
-#: Below all times of windows: nothing has expired.
-_EVER = -(1 << 63)
 
-
-class WindowStore(CachedStore):
+class WindowStore(ProgressStore):
     """A store of windows, one in each row.
 
     Args:
@@ -55,34 +47,20 @@ class WindowStore(CachedStore):
     def __init__(
         self, name: str, layout: WindowLayout, value: Serde[Any], backing: Backing
     ) -> None:
-        super().__init__(name, row_keys(layout.key), value, backing)
+        super().__init__(name, layout.key, value, backing)
         self.layout = layout
-        self._record_key = layout.key
         #: Cache keys of the rows in the cache by time, and those times as a heap.
         self._by_time: dict[int, dict[Any, None]] = {}
         self._times_heap: list[int] = []
-        self._progress: WindowProgress | None = None  # None: not read yet
-        self._written_progress = WindowProgress()
-        self._pinned_progress: WindowProgress | None = None
         #: Rows below this time are out of the cache; those of the medium below the next one are
-        #: deleted, and there are none above the third.
-        self._forgotten = _EVER
-        self._deleted = _EVER
-        self._on_medium = _EVER
+        #: deleted.
+        self._forgotten = EVER
+        self._deleted = EVER
         self._pinned_deleted: int | None = None
         #: Rows from this time on must be kept although they have expired; None: there are none.
         self.needed_from: int | None = None
 
     # Times.
-
-    @property
-    def progress(self) -> WindowProgress:
-        """The times that the store has come to."""
-        if self._progress is None:
-            self._progress = WindowProgress.from_row(self._backing.get(PROGRESS_KEY))
-            self._written_progress = self._progress
-            self._on_medium = self._progress.highest
-        return self._progress
 
     @property
     def shown_from(self) -> int:
@@ -91,19 +69,14 @@ class WindowStore(CachedStore):
 
     def advance(self, observed: int, highest: int = NO_TIME, emitted: bytes | None = None) -> None:
         """Raise the stream time and the latest window that was put, and note what was emitted."""
-        now = self.progress
-        self._progress = WindowProgress(
-            max(now.observed, observed),
-            max(now.highest, highest),
-            now.emitted if emitted is None else emitted,
-        )
+        super().advance(observed, highest, emitted)
         if self._kept_from() > self._forgotten:
             self._forget_expired(FORGET_ROWS)
 
     def _shown_from(self, progress: WindowProgress) -> int:
         retention = self.layout.retention_ms
         if retention is None or progress.highest == NO_TIME:
-            return _EVER
+            return EVER
         return progress.highest - retention + 1
 
     def _kept_from(self) -> int:
@@ -118,34 +91,7 @@ class WindowStore(CachedStore):
     def _row_time(self, time: int) -> int:
         """The time in the key of the row that a window of this time is in."""
         bucket = self.layout.bucket_ms
-        return time if bucket == 0 or time == _EVER else time - time % bucket
-
-    # The hot way.
-
-    def ckeys(self, keys: list[Any]) -> list[Any]:
-        """Cache keys of decoded record keys; the list itself where keys are exact."""
-        if self._record_key.exact is not None:
-            return keys
-        return self._record_key.encode_column(keys)
-
-    def load(self, ckey: Any) -> Any | None:
-        """The value of a row by its cache key, or None; it is in the cache afterwards."""
-        value = self.cache.get(ckey, _MISSING)
-        if value is _MISSING:
-            if self._progress is not None and ckey[0] > self._on_medium:
-                value = None  # later than all that was ever written
-                (self._keep or self.cache.__setitem__)(ckey, None)
-            else:
-                value = super().load(ckey)
-            self._index(ckey)
-        return value
-
-    def load_many(self, ckeys: Iterable[Any]) -> None:
-        """Fetch what is not in the cache; one call to the medium for all."""
-        wanted = [ckey for ckey in ckeys if ckey not in self.cache]
-        super().load_many(wanted)
-        for ckey in wanted:
-            self._index(ckey)
+        return time if bucket == 0 or time == EVER else time - time % bucket
 
     def _index(self, ckey: Any) -> None:
         time = ckey[0]
@@ -225,7 +171,7 @@ class WindowStore(CachedStore):
         self, low: int | None = None, high: int | None = None
     ) -> Iterator[tuple[Windowed[Any], Any, int]]:
         """The windows of ``range``, each with the time of its row, ms."""
-        first = max(self.shown_from, _EVER if low is None else low)
+        first = max(self.shown_from, EVER if low is None else low)
         last = None if high is None else time_bytes(high + 1)
         for (start, ckey), value, time in self._timed_scan(time_bytes(first), last):
             yield windowed_of((self.record_key(ckey), start, self._end(start))), value, time
@@ -245,27 +191,12 @@ class WindowStore(CachedStore):
         (ckey,) = self.ckeys([key])
         return self._row_time(time), ckey
 
-    def record_key(self, ckey: Any) -> Any:
-        """The record key of the second part of a cache key."""
-        return ckey if self._record_key.exact is not None else self._record_key.decode(ckey)
-
     # What the task's state does with it.
-
-    def has_changes(self) -> bool:
-        """True if a drain would return anything."""
-        return super().has_changes() or self.progress != self._written_progress
 
     def drain(self, again: Iterable[bytes] = ()) -> Columns:
         """Encode the dirty entries, the progress and the range of rows that have expired."""
-        progress = self.progress
         self._forget_expired(len(self.cache))
-        wanted = set(again)
-        columns = super().drain([key for key in again if key != PROGRESS_KEY])
-        if progress != self._written_progress or PROGRESS_KEY in wanted:
-            keys, values = [PROGRESS_KEY, *columns.keys], [progress.to_row(), *columns.values]
-            columns = attrs.evolve(columns, keys=keys, values=values)
-        self._pinned_progress = progress
-        self._on_medium = max(self._on_medium, progress.highest)
+        columns = super().drain(again)
         kept_from = self._kept_from()
         if columns.keys and kept_from > self._deleted:
             columns = attrs.evolve(columns, expired=_range(self._deleted, kept_from))
@@ -274,29 +205,27 @@ class WindowStore(CachedStore):
 
     def undo_drain(self) -> None:
         """Take back a drain: the entries are dirty again."""
-        self._pinned_progress = self._pinned_deleted = None
+        self._pinned_deleted = None
         super().undo_drain()
 
     def written(self) -> dict[Any, int]:
         """Note that a drain is on the medium; its cache keys need not stay in the cache."""
-        if self._pinned_progress is not None:
-            self._written_progress = self._pinned_progress
         if self._pinned_deleted is not None:
             self._deleted = self._pinned_deleted
-        self._pinned_progress = self._pinned_deleted = None
+        self._pinned_deleted = None
         return super().written()
 
     def with_expired(self, columns: Columns) -> Columns:
         """Entries from the changelog with the range of rows that expire with them."""
         row = dict(zip(columns.keys, columns.values, strict=True)).get(PROGRESS_KEY)
         shown = self._shown_from(WindowProgress.from_row(row))
-        if shown == _EVER:
+        if shown == EVER:
             return columns
-        return attrs.evolve(columns, expired=_range(_EVER, self._row_time(shown)))
+        return attrs.evolve(columns, expired=_range(EVER, self._row_time(shown)))
 
     def reset(self, backing: Backing) -> None:
         """Forget everything that is not on the medium, which is this one now."""
-        self._pinned_progress = self._pinned_deleted = None
+        self._pinned_deleted = None
         super().reset(backing)
 
     def forget(self) -> None:
@@ -304,8 +233,7 @@ class WindowStore(CachedStore):
         super().forget()
         self._by_time.clear()
         self._times_heap.clear()
-        self._progress = None
-        self._forgotten = self._deleted = _EVER
+        self._forgotten = self._deleted = EVER
 
     def evict(self, limit_bytes: int, recent: Iterable[Any] = ()) -> list[Any]:
         """Drop clean entries, as ``CachedStore`` does."""
@@ -321,10 +249,7 @@ class WindowStore(CachedStore):
         assert indexed == self.cache.keys(), "the index and the cache differ"
         assert sorted(self._times_heap) == sorted(self._by_time), "the heap and the index differ"
 
-    def _timed_scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[Any, Any, int]]:
-        return super()._timed_scan(FIRST_KEY if low is None else low, high)
-
 
 def _range(low: int, high: int) -> tuple[bytes, bytes]:
     """The rows from one time to another (exclusive); never the progress row."""
-    return FIRST_KEY if low == _EVER else time_bytes(low), time_bytes(high)
+    return FIRST_KEY if low == EVER else time_bytes(low), time_bytes(high)

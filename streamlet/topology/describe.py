@@ -138,6 +138,7 @@ def _part_json(topology: Topology, part: Subtopology) -> dict[str, Any]:
                 "persistent": spec.persistent,
                 "changelog": part.changelog_topic(spec.name),
                 **_window(spec),
+                **_buffer(spec),
             }
             for spec in part.stores
         ],
@@ -155,6 +156,21 @@ def _window(spec: StoreSpec) -> dict[str, Any]:
         "grace_ms": window.grace_ms,
         "retention_ms": window.retention_ms,
     }
+
+
+def _buffer(spec: StoreSpec) -> dict[str, Any]:
+    """The entry that only the buffer of a ``suppress`` has."""
+    buffer = spec.buffer
+    if buffer is None:
+        return {}
+    rules = {
+        "until": buffer.until,
+        "wait_ms": buffer.wait_ms,
+        "max_records": buffer.max_records,
+        "max_bytes": buffer.max_bytes,
+        "when_full": buffer.when_full,
+    }
+    return {"suppress": rules}
 
 
 def _links(part: Subtopology) -> list[str]:

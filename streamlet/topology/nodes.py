@@ -30,12 +30,30 @@ class WindowSpec:
 
 
 @attrs.frozen(eq=False)
+class BufferSpec:
+    """The buffer of a ``suppress``: when its updates are sent, and what happens when it is full.
+
+    ``until`` is ``"window closes"`` or ``"time limit"``. Updates wait until stream time is
+    ``wait_ms`` past their buffer time, which is their window's end, or the time of the key's first
+    update. None for ``max_records`` or ``max_bytes``: there is no such bound.
+    """
+
+    key: Any
+    until: str
+    wait_ms: int
+    max_records: int | None
+    max_bytes: int | None
+    when_full: str
+
+
+@attrs.frozen(eq=False)
 class StoreSpec:
     """A state store: its name, how it is encoded, whether it is kept on disk and in a topic.
 
     ``named`` is False when the name was made up from the node's number, and so moves with it.
     ``source_topic`` is set for a table read straight from a topic that is its own changelog.
-    ``window`` makes it a window store, whose rows the serdes ``key`` and ``value`` are of.
+    ``window`` makes it a window store, ``buffer`` one of updates that wait; the serdes ``key`` and
+    ``value`` are of its rows then.
     """
 
     name: str
@@ -46,6 +64,7 @@ class StoreSpec:
     named: bool = True
     source_topic: str | None = None
     window: WindowSpec | None = None
+    buffer: BufferSpec | None = None
 
 
 @attrs.frozen(eq=False)

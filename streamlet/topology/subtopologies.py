@@ -204,6 +204,7 @@ def _canonical(part: Subtopology) -> dict[str, Any]:
                 spec.logged,
                 spec.source_topic,
                 *_window(spec),
+                *_buffer(spec),
             ]
             for spec in part.stores
         ],
@@ -213,3 +214,11 @@ def _canonical(part: Subtopology) -> dict[str, Any]:
 def _window(spec: StoreSpec) -> list[Any]:
     window = spec.window
     return [] if window is None else [window.text, window.grace_ms, window.retention_ms]
+
+
+def _buffer(spec: StoreSpec) -> list[Any]:
+    buffer = spec.buffer
+    if buffer is None:
+        return []
+    bounds = [buffer.max_records, buffer.max_bytes, buffer.when_full]
+    return ["buffer", buffer.until, buffer.wait_ms, *bounds]

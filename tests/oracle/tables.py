@@ -52,7 +52,6 @@ def argument(kind: type, name: str, of: str) -> Need:
     return Need(f"`{of}=` of `{kind.__name__}.{name}`", is_there)
 
 
-SUPPRESS = method(sl.KTable, "suppress")
 STREAM_STREAM = Need("join of two streams", lambda: hasattr(sl.KStream, "outer_join"))
 TABLE_TABLE = Need("join of two tables", lambda: hasattr(sl.KTable, "join"))
 GROUP_TABLE = method(sl.KTable, "group_by")
@@ -63,11 +62,6 @@ TRANSFORM_VALUES = method(sl.KTable, "transform_values")
 VERSIONED = Need("versioned tables", lambda: hasattr(sl, "versioned"))
 
 _MISSING: Mapping[Need, str] = {
-    SUPPRESS: """
-        suppress-tumbling suppress-hopping suppress-session suppress-table-time-limit
-        suppress-table-early-when-full suppress-count-early-when-full
-        suppress-windows-early-when-full chain-window-suppress-filter
-    """,
     STREAM_STREAM: """
         stream-stream-inner stream-stream-inner-grace stream-stream-inner-asymmetric
         stream-stream-inner-after-only stream-stream-left stream-stream-left-grace

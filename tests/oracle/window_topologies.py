@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import streamlet as sl
-from tests.oracle.helpers import add, first, grouped, out, pair, stream
+from tests.oracle.helpers import add, first, grouped, out, pair, stream, table
 
 TUMBLING = sl.tumbling("100ms")
 TUMBLING_GRACE = sl.tumbling("100ms", grace="30ms")
@@ -144,3 +144,44 @@ def session_count_on_close_grace(app: sl.App) -> None:
 
 def tumbling_count_on_close_emit_interval(app: sl.App) -> None:
     out(grouped(app).windowed_by(TUMBLING_GRACE, emit="final").count(store=KEPT))
+
+
+# Suppress.
+
+
+def suppress_tumbling(app: sl.App) -> None:
+    counts = grouped(app).windowed_by(TUMBLING_GRACE).count(store="counts")
+    out(counts.suppress(sl.until_window_closes()))
+
+
+def suppress_hopping(app: sl.App) -> None:
+    counts = grouped(app).windowed_by(HOPPING).count(store="counts")
+    out(counts.suppress(sl.until_window_closes()))
+
+
+def suppress_session(app: sl.App) -> None:
+    counts = grouped(app).windowed_by(SESSION_GRACE).count(store="counts")
+    out(counts.suppress(sl.until_window_closes()))
+
+
+def suppress_table_time_limit(app: sl.App) -> None:
+    out(table(app).suppress(sl.until_time_limit("50ms")))
+
+
+def suppress_table_early_when_full(app: sl.App) -> None:
+    out(table(app).suppress(sl.until_time_limit("200ms", max_records=2)))
+
+
+def suppress_count_early_when_full(app: sl.App) -> None:
+    counts = grouped(app).count(store="counts")
+    out(counts.suppress(sl.until_time_limit("100ms", max_records=2)))
+
+
+def suppress_windows_early_when_full(app: sl.App) -> None:
+    counts = grouped(app).windowed_by(TUMBLING_GRACE).count(store="counts")
+    out(counts.suppress(sl.until_time_limit("60ms", max_records=3)))
+
+
+def chain_window_suppress_filter(app: sl.App) -> None:
+    counts = grouped(app).windowed_by(TUMBLING_GRACE).count(store="counts")
+    out(counts.suppress(sl.until_window_closes()).filter(lambda w, n: n > 1))

@@ -29,6 +29,8 @@ flights = app.stream("flights", key=str, value=Flight)
 airlines = app.table("airlines", key=str, value=dict[str, str])
 assert_type(flights, KStream[str, Flight])
 assert_type(airlines, KTable[str, dict[str, str]])
+calm = airlines.suppress(sl.until_time_limit("10s", max_bytes=1 << 20, when_full="shut_down"))
+assert_type(calm, KTable[str, dict[str, str]])
 
 assert_type(flights.filter(lambda k, f: f.delay > 0), KStream[str, Flight])
 assert_type(flights.map_values(lambda f: f.delay), KStream[str, float])

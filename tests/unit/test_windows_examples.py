@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from examples.windows import final, hopping, session, sliding, tumbling
+from examples.windows import final, hopping, session, sliding, suppress, tumbling
 from streamlet import Windowed
 from streamlet.testing import TopologyTestDriver
 
@@ -49,3 +49,14 @@ def test_a_days_revenue_is_written_once_it_is_over() -> None:
             driver.pipe_input("sales", "oslo", amount, time)
         found = [(r.key, r.value) for r in driver.read_output("revenue")]
     assert found == [(Windowed("oslo", 0, DAY), 8)]
+
+
+def test_an_hour_is_reported_once_and_alarms_come_at_once() -> None:
+    with TopologyTestDriver(suppress.app) as driver:
+        driver.pipe_inputs("requests", [("/", "GET")] * 1_001, HOUR - 1)
+        driver.pipe_input("requests", "/cart", "GET", HOUR + 4 * MINUTE)
+        alarms = [(r.key.key, r.value) for r in driver.read_output("busy-hours")]
+        assert (alarms, driver.read_output("hourly-report")) == ([("/", 1_001)], [])
+        driver.pipe_input("requests", "/cart", "GET", HOUR + 5 * MINUTE)
+        found = [(r.key, r.value) for r in driver.read_output("hourly-report")]
+    assert found == [(Windowed("/", 0, HOUR), 1_001)]

@@ -49,7 +49,12 @@ def test_windows_are_exact_whatever_fails(
     assert [one.stop() for one in faults.instances] == [0] * len(faults.instances), cluster.logs()
     records = read_all(cluster.servers, cluster.topic("in"), range(cluster.partition_count))
     seconds = seconds_of(records)
-    wanted = {"seconds": seconds, "finals": seconds, "sessions": sessions_of(records)}
+    closed = closed_of(seconds, records)
+    wanted = {
+        **dict.fromkeys(("seconds", "finals", "counted"), seconds),
+        "sessions": sessions_of(records),
+        "held": {window: count for window, count in seconds.items() if window not in closed},
+    }
     assert len(wanted["sessions"]) > len({window.key for window in wanted["sessions"]})
     assert windows_on_disk(cluster, faults.instances) == wanted
 
@@ -62,30 +67,35 @@ def test_windows_are_exact_whatever_fails(
     assert windows_on_disk(cluster, [fresh]) == wanted
     assert last_updates(cluster, "seconds", time_windowed(str, 1_000)) == wanted["seconds"]
     assert last_updates(cluster, "sessions", session_windowed(str)) == wanted["sessions"]
-    assert_each_final_is_told(cluster, seconds, records)
+    for topic in ("finals", "held"):
+        assert_each_final_is_told(cluster, topic, closed)
     print(f"{load.total} records, {dict(faults.made)}")
 
 
-def assert_each_final_is_told(cluster: Cluster, seconds: Windows, records: list[Record]) -> None:
+def assert_each_final_is_told(cluster: Cluster, topic: str, closed: Windows) -> None:
     """Each window that closed was put out with its count; again after a crash, but no other one."""
+    key, count = time_windowed(str, 1_000), serde(int)
+    told = {
+        (key.decode(record.key), count.decode(record.value or b""))
+        for record in read_all(
+            cluster.servers, cluster.topic(topic), range(cluster.partition_count)
+        )
+    }
+    assert told == set(closed.items())
+
+
+def closed_of(seconds: Windows, records: list[Record]) -> Windows:
+    """The windows that the newest record of their partition has closed."""
     newest: dict[int, int] = {}
     partition_of: dict[str, int] = {}
     for record in records:
         newest[record.partition] = max(newest.get(record.partition, 0), record.at_ms)
         partition_of[record.key.decode()] = record.partition
-    closed = {
+    return {
         window: count
         for window, count in seconds.items()
         if window.end + FINALS_GRACE_MS <= newest[partition_of[window.key]]
     }
-    key, count = time_windowed(str, 1_000), serde(int)
-    told = {
-        (key.decode(record.key), count.decode(record.value or b""))
-        for record in read_all(
-            cluster.servers, cluster.topic("finals"), range(cluster.partition_count)
-        )
-    }
-    assert told == set(closed.items())
 
 
 def seconds_of(records: Iterable[Record]) -> Windows:

@@ -14,7 +14,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from streamlet import App, KStream, KTable, Materialized, local, session, tumbling
+from streamlet import (
+    App,
+    KStream,
+    KTable,
+    Materialized,
+    local,
+    session,
+    tumbling,
+    until_window_closes,
+)
 from streamlet.group.tasks import TasksProtocol
 
 #: Keys of the input look like ``k17``; a group is the last digit.
@@ -166,7 +175,8 @@ def plain(name: str) -> App:
 def windowed(name: str) -> App:
     """Counts per key and second, and per session of a key, of windows that do not close meanwhile.
 
-    ``finals`` are the counts per second again, each put out once, when its window closes.
+    ``finals`` are the counts per second again, each put out once, when its window closes; so are
+    those in the topic ``held``, by a buffer.
     """
     app = App(name)
     events = app.stream(f"{name}-in", key=str, value=int).group_by_key()
@@ -177,6 +187,9 @@ def windowed(name: str) -> App:
     closing = events.windowed_by(tumbling("1s", grace=FINALS_GRACE_MS), emit="final")
     finals = closing.count(store=Materialized("finals", retention="1h"))
     finals.to_stream().to(f"{name}-finals")
+    counted = events.windowed_by(tumbling("1s", grace=FINALS_GRACE_MS))
+    held = counted.count(store=Materialized("counted", retention="1h"))
+    held.suppress(until_window_closes(), store="held").to_stream().to(f"{name}-held")
     return app
 
 

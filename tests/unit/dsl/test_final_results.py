@@ -11,10 +11,9 @@ from hypothesis import given, settings
 
 import streamlet as sl
 from streamlet.dsl import final_results
-from streamlet.dsl.final_results import ClosingWindows
 from streamlet.dsl.table import KTable
 from streamlet.dsl.windowed import WindowedKStream
-from streamlet.dsl.windows import SessionWindows
+from streamlet.dsl.windows import ClosingWindows, SessionWindows
 from streamlet.errors import TopologyError
 from streamlet.testing import TopologyTestDriver
 from tests.unit.dsl.test_windows_model import History, histories, run, timed

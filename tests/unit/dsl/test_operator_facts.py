@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import attrs
 import pytest
 
 from streamlet.app import App
@@ -15,10 +13,21 @@ from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.stream import KStream
+from streamlet.dsl.suppress import until_time_limit
 from streamlet.dsl.table import KTable
 from streamlet.dsl.windows import tumbling
-from streamlet.testing.driver import TopologyTestDriver
 from streamlet.testing.driver_topics import OutputRecord
+from tests.unit.dsl.facts import (
+    RECORDS,
+    Calls,
+    Pair,
+    Tried,
+    facts,
+    rows_of,
+    second,
+    stream_of,
+    tried,
+)
 
 LABELS = {"nulls", "key", "timestamp", "headers"}
 OPERATORS = {
@@ -27,74 +36,6 @@ OPERATORS = {
     for name, operator in vars(kind).items()
     if inspect.isfunction(operator) and not name.startswith("_")
 } | {"App.stream": App.stream, "App.table": App.table}
-
-Pair = tuple[str | None, str | None]
-Maker = Callable[[Any, Any], None]
-
-#: Later records are older, so that a time taken from another record shows.
-RECORDS: list[Pair] = [("k", "v"), (None, "v"), ("k", None), (None, None), ("k", "w")]
-
-
-def facts(operator: Any) -> dict[str, str]:
-    """The list in a docstring: label -> text."""
-    text = inspect.getdoc(operator) or ""
-    found: dict[str, str] = {}
-    for labels, said in re.findall(r"^- ([A-Z][a-z, ]+): (.*(?:\n  .*)*)", text, re.M):
-        found |= {label: " ".join(said.split()) for label in labels.lower().split(", ")}
-    return found
-
-
-class Calls(list[Pair]):
-    """The keys and values that a function was given."""
-
-    def returning(self, make: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        def function(key: Any, value: Any) -> Any:
-            self.append((key, value))
-            return make(key, value)
-
-        return function
-
-
-@attrs.frozen
-class Tried:
-    """What came of ``RECORDS``: the function's calls, the records written and the drops."""
-
-    calls: Calls
-    written: list[OutputRecord]
-    dropped: int
-
-    def source(self, record: OutputRecord) -> int:
-        """The index of the record that an output comes from, by its header."""
-        ((name, value),) = record.headers or ()
-        assert name == "index"
-        return int(value or b"")
-
-
-def tried(make: Callable[[App, Calls], None], records: Sequence[Pair] = RECORDS) -> Tried:
-    """Pipe records, each a batch of its own with its index as a header."""
-    app, calls = App("a"), Calls()
-    make(app, calls)
-    parts = app.topology().subtopologies
-    with TopologyTestDriver(app) as driver:
-        if any("rows" in part.input_topics for part in parts):
-            driver.pipe_input("rows", "k", "row", 1)
-        for index, (key, value) in enumerate(records):
-            headers = [("index", str(index).encode())]
-            driver.pipe_input("in", key, value, 1000 - index, headers=headers)
-        writes = any("out" in part.output_topics for part in parts)
-        return Tried(calls, driver.read_output("out") if writes else [], driver.dropped())
-
-
-def stream_of(app: App) -> KStream[str, str]:
-    return app.stream("in", key=str, value=str)
-
-
-def rows_of(app: App) -> KTable[str, str]:
-    return app.table("rows", key=str, value=str)
-
-
-def second(key: Any, value: Any) -> Any:
-    return value
 
 
 #: Operator of a stream -> a topology with it, whose function notes its calls; a new key is "new".
@@ -346,6 +287,9 @@ TABLES: dict[str, Callable[[App, Calls], None]] = {
         .to_stream()
         .to("out")
     ),
+    "KTable.suppress": lambda app, calls: (
+        app.table("in", key=str, value=str).suppress(until_time_limit(0)).to_stream().to("out")
+    ),
     "KTable.to_stream": lambda app, calls: (
         app.table("in", key=str, value=str).to_stream().to("out")
     ),
@@ -366,6 +310,7 @@ SENT: dict[str, list[Pair]] = {
         *CHANGES[3:],
     ],
     "a tombstone becomes a record whose value is None.": CHANGES,
+    "a tombstone waits like any update; that of a window that closes is not sent.": CHANGES,
 }
 
 

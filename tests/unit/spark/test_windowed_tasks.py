@@ -17,7 +17,11 @@ windowed = sl.App("windowed")
 _events = windowed.stream("events", key=str, value=str).group_by_key()
 _events.windowed_by(sl.tumbling(100, grace=30)).count(store="tumbling").to_stream().to("tumbling")
 _events.windowed_by(sl.session(40, grace=30)).count(store="sessions").to_stream().to("sessions")
+_held = _events.windowed_by(sl.hopping(100, 50, grace=30)).count(store="hopping")
+_held.suppress(sl.until_window_closes(), store="held").to_stream().to("closed")
+_held.suppress(sl.until_time_limit(60, max_records=4)).to_stream().to("calm")
 
+TOPICS = ("tumbling", "sessions", "closed", "calm")
 HERE = f"{__name__}:windowed"
 
 
@@ -40,22 +44,21 @@ def test_every_result_is_that_of_a_native_task(seed: int) -> None:
         for key, value, time in given:
             driver.pipe_input("events", key, value, time)
         native = [
-            (record.key, record.value)
-            for topic in ("tumbling", "sessions")
-            for record in driver.read_output(topic)
+            (record.key, record.value) for topic in TOPICS for record in driver.read_output(topic)
         ]
-    keys = (sl.time_windowed(str, 100), sl.session_windowed(str))
-    found: list[list[tuple[object, object]]] = [[], []]
+    times = sl.time_windowed(str, 100)
+    keys = (times, sl.session_windowed(str), times, times)
+    found: list[list[tuple[object, object]]] = [[] for _ in TOPICS]
     for batch, first in enumerate(range(0, len(given), 20)):
         rows = raw_rows(laid_out, text("events", first, *given[first : first + 20]))
         runner = runners[batch % 3 == 0]
         for some in runner.run(TaskId(0, 0), rows, kept, batch):
             for output in some:
-                which = output.topic == "sessions"
+                which = TOPICS.index(output.topic)
                 for key, value in zip(output.keys, output.values, strict=True):
                     count = None if value is None else int.from_bytes(value, "big")
                     found[which].append((keys[which].decode(key or b""), count))
-    assert [*found[0], *found[1]] == native
+    assert [one for of_topic in found for one in of_topic] == native
 
 
 def test_state_is_flat_over_many_retentions() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import attrs
 
 from streamlet.serdes import Serde, serde
+from streamlet.state.store_facts import BufferLayout
 from streamlet.state.window_rows import WindowLayout
 from streamlet.types import TopicPartition
 
@@ -20,6 +21,7 @@ class Spec:
     logged: bool = True
     source_topic: str | None = None
     window: WindowLayout | None = None
+    buffer: BufferLayout | None = None
 
 
 def changelog(store: str, partition: int = 0) -> TopicPartition:

@@ -1,0 +1,32 @@
+"""The origin of a table: what the tables and streams that are made of it need to know."""
+
+from __future__ import annotations
+
+import attrs
+
+from streamlet.dsl.builder import Builder
+from streamlet.dsl.joins import TableView
+from streamlet.dsl.uses import TableUse
+from streamlet.dsl.windows import ClosingWindows
+from streamlet.topology.nodes import StoreSpec
+
+
+@attrs.frozen(eq=False)
+class TableNode:
+    """The origin of a table: its node, the notes on its readers, its rows.
+
+    ``views`` lead from the rows of ``store`` to those of the table. ``windows`` are those of its
+    keys, if they close and the table has their updates.
+    """
+
+    builder: Builder
+    name: str
+    use: TableUse
+    store: StoreSpec
+    views: tuple[TableView, ...] = ()
+    windows: ClosingWindows | None = None
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Names of the stores that its rows are worked out from."""
+        return self.store.name, *(store for view in self.views for store in view.stores)

@@ -1,0 +1,145 @@
+"""A store whose row keys begin with a time, and which keeps times of its own with its rows.
+
+It is a ``CachedStore`` whose cache keys are pairs ``(time, cache key of the record key)``. The
+stream time of its operator and the latest time that was put (``WindowProgress``) are a row of the
+store, written with every commit that changed them: so they go wherever the rows go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import attrs
+
+from streamlet.serdes import Serde
+from streamlet.state.backing import Backing, Columns
+from streamlet.state.rows import NO_TIME
+from streamlet.state.store import CachedStore
+from streamlet.state.window_rows import FIRST_KEY, PROGRESS_KEY, WindowProgress, row_keys
+
+_MISSING = object()
+#: Below all times.
+EVER = -(1 << 63)
+
+
+class ProgressStore(CachedStore):
+    """A store of rows by time and key, with its progress.
+
+    Args:
+        name: of the store.
+        key: serde of the record keys.
+        value: serde of the rows' values.
+        backing: where the bytes are.
+    """
+
+    def __init__(self, name: str, key: Serde[Any], value: Serde[Any], backing: Backing) -> None:
+        super().__init__(name, row_keys(key), value, backing)
+        self._record_key = key
+        self._progress: WindowProgress | None = None  # None: not read yet
+        self._written_progress = WindowProgress()
+        self._pinned_progress: WindowProgress | None = None
+        #: The medium has no rows above this time.
+        self._on_medium = EVER
+
+    @property
+    def progress(self) -> WindowProgress:
+        """The times that the store has come to."""
+        if self._progress is None:
+            self._progress = WindowProgress.from_row(self._backing.get(PROGRESS_KEY))
+            self._written_progress = self._progress
+            self._on_medium = self._progress.highest
+        return self._progress
+
+    def advance(self, observed: int, highest: int = NO_TIME, emitted: bytes | None = None) -> None:
+        """Raise the stream time and the latest time that was put, and note what was emitted."""
+        now = self.progress
+        self._progress = WindowProgress(
+            max(now.observed, observed),
+            max(now.highest, highest),
+            now.emitted if emitted is None else emitted,
+        )
+
+    # The hot way.
+
+    def ckeys(self, keys: list[Any]) -> list[Any]:
+        """Cache keys of decoded record keys; the list itself where keys are exact."""
+        if self._record_key.exact is not None:
+            return keys
+        return self._record_key.encode_column(keys)
+
+    def load(self, ckey: Any) -> Any | None:
+        """The value of a row by its cache key, or None; it is in the cache afterwards."""
+        value = self.cache.get(ckey, _MISSING)
+        if value is _MISSING:
+            if self._progress is not None and ckey[0] > self._on_medium:
+                value = None  # later than all that was ever written
+                (self._keep or self.cache.__setitem__)(ckey, None)
+            else:
+                value = super().load(ckey)
+            self._index(ckey)
+        return value
+
+    def load_many(self, ckeys: Iterable[Any]) -> None:
+        """Fetch what is not in the cache; one call to the medium for all."""
+        wanted = [ckey for ckey in ckeys if ckey not in self.cache]
+        if self._progress is None:
+            super().load_many(wanted)
+        else:
+            keep, known = self._keep or self.cache.__setitem__, self._on_medium
+            for ckey in wanted:
+                if ckey[0] > known:  # later than all that was ever written
+                    keep(ckey, None)
+            super().load_many(ckey for ckey in wanted if ckey[0] <= known)
+        for ckey in wanted:
+            self._index(ckey)
+
+    def _index(self, ckey: Any) -> None:
+        """Take note of a row that came into the cache."""
+
+    def record_key(self, ckey: Any) -> Any:
+        """The record key of the second part of a cache key."""
+        return ckey if self._record_key.exact is not None else self._record_key.decode(ckey)
+
+    # What the task's state does with it.
+
+    def has_changes(self) -> bool:
+        """True if a drain would return anything."""
+        return super().has_changes() or self.progress != self._written_progress
+
+    def drain(self, again: Iterable[bytes] = ()) -> Columns:
+        """Encode the dirty entries and the progress."""
+        progress = self.progress
+        wanted = set(again)
+        columns = super().drain([key for key in again if key != PROGRESS_KEY])
+        if progress != self._written_progress or PROGRESS_KEY in wanted:
+            keys, values = [PROGRESS_KEY, *columns.keys], [progress.to_row(), *columns.values]
+            columns = attrs.evolve(columns, keys=keys, values=values)
+        self._pinned_progress = progress
+        self._on_medium = max(self._on_medium, progress.highest)
+        return columns
+
+    def undo_drain(self) -> None:
+        """Take back a drain: the entries are dirty again."""
+        self._pinned_progress = None
+        super().undo_drain()
+
+    def written(self) -> dict[Any, int]:
+        """Note that a drain is on the medium; its cache keys need not stay in the cache."""
+        if self._pinned_progress is not None:
+            self._written_progress = self._pinned_progress
+        self._pinned_progress = None
+        return super().written()
+
+    def reset(self, backing: Backing) -> None:
+        """Forget everything that is not on the medium, which is this one now."""
+        self._pinned_progress = None
+        super().reset(backing)
+
+    def forget(self) -> None:
+        """Empty the cache: what is on the medium has changed."""
+        super().forget()
+        self._progress = None
+
+    def _timed_scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[Any, Any, int]]:
+        return super()._timed_scan(FIRST_KEY if low is None else low, high)
