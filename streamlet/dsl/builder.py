@@ -121,8 +121,9 @@ class Builder:
         writes: str | None = None,
         reads: tuple[str, ...] = (),
         skip_nulls: str = "",
+        timed: bool = False,
     ) -> None:
-        """Add an operator whose name is there already."""
+        """Add an operator whose name is there already; ``timed`` as of a ``ProcessorNode``."""
 
         def factory(context: TaskContext) -> Operator | OperatorInParts:
             inner = make(context)
@@ -132,7 +133,15 @@ class Builder:
 
         stores = reads if writes is None else (writes, *reads)
         self.graph.add_processor(
-            ProcessorNode(name, parents, factory, stores, reads, deterministic=not is_marked(make))
+            ProcessorNode(
+                name,
+                parents,
+                factory,
+                stores,
+                reads,
+                deterministic=not is_marked(make),
+                timed=timed,
+            )
         )
 
     def sink(

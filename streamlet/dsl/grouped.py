@@ -14,6 +14,8 @@ from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN, result_type
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.nulls import skipping_nulls
+from streamlet.dsl.on_commit import Emit, check_emit, on_commit
 from streamlet.dsl.table import KTable
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
@@ -22,7 +24,7 @@ from streamlet.dsl.windows import UnlimitedWindows, Windows
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 from streamlet.topology.nodes import StoreSpec
-from streamlet.topology.operator import Operator
+from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -76,8 +78,11 @@ class KGroupedStream(Generic[K, V]):
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
 
-    def count(self, *, store: StoreLike = None) -> KTable[K, int]:
+    def count(self, *, store: StoreLike = None, emit: Emit = "updates") -> KTable[K, int]:
         """Number of records per key.
+
+        With ``emit="on_commit"`` not each record's count is sent on, but with each commit
+        (``commit.interval.ms``) the last one of each key: what Kafka Streams' record cache does.
 
         - Nulls: records without a key or a value are left out and counted as dropped.
         - Timestamp: the highest among the records of the row since it began.
@@ -85,15 +90,24 @@ class KGroupedStream(Generic[K, V]):
         """
         kind = Kind.given(int, "count()", "value")
         return self._folded(
-            "count()", "KSTREAM-AGGREGATE-", store, kind, lambda kept, use, _: Count(kept, use)
+            "count()",
+            "KSTREAM-AGGREGATE-",
+            store,
+            emit,
+            kind,
+            lambda kept, use, _: Count(kept, use),
         )
 
     def reduce(
-        self, reducer: Callable[[V, V], V | None], *, store: StoreLike = None
+        self,
+        reducer: Callable[[V, V], V | None],
+        *,
+        store: StoreLike = None,
+        emit: Emit = "updates",
     ) -> KTable[K, V]:
         """``reducer(aggregate, value)`` per key, beginning with the first value as it is.
 
-        The reducer may change and return the aggregate.
+        The reducer may change and return the aggregate. ``emit`` as of ``count``.
 
         - Nulls: records without a key or a value are left out and counted as dropped. A result None
           deletes the row.
@@ -106,7 +120,7 @@ class KGroupedStream(Generic[K, V]):
         def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
             return Reduce(kept, reducer, spec.value, use)
 
-        return self._folded("reduce()", "KSTREAM-REDUCE-", store, self._value, fold)
+        return self._folded("reduce()", "KSTREAM-REDUCE-", store, emit, self._value, fold)
 
     @overload
     def aggregate(
@@ -116,6 +130,7 @@ class KGroupedStream(Generic[K, V]):
         *,
         value: SerdeLike[A] = None,
         store: StoreLike = None,
+        emit: Emit = "updates",
     ) -> KTable[K, A]: ...
     @overload
     def aggregate(
@@ -124,6 +139,7 @@ class KGroupedStream(Generic[K, V]):
         *,
         value: SerdeLike[Any] = None,
         store: StoreLike = None,
+        emit: Emit = "updates",
     ) -> KTable[K, Any]: ...
     def aggregate(
         self,
@@ -132,6 +148,7 @@ class KGroupedStream(Generic[K, V]):
         *,
         value: Any = None,
         store: StoreLike = None,
+        emit: Emit = "updates",
     ) -> KTable[K, Any]:
         """``aggregator(key, value, aggregate)`` per key, beginning with ``initializer()``.
 
@@ -140,7 +157,7 @@ class KGroupedStream(Generic[K, V]):
         the aggregate's type; without it, that of ``initializer()``, which is called once for this.
 
         In place of both, an aggregation of expressions: ``sum_(col("delay"))``, or a dict of them,
-        which makes a dict of results.
+        which makes a dict of results. ``emit`` as of ``count``.
 
         - Nulls: records without a key or a value are left out and counted as dropped. A result None
           deletes the row.
@@ -161,7 +178,7 @@ class KGroupedStream(Generic[K, V]):
         def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
             return Aggregate(kept, initializer, aggregator, spec.value, use)
 
-        return self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, fold)
+        return self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, emit, kind, fold)
 
     def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]:
         """The first of several streams that are folded into one table.
@@ -176,14 +193,15 @@ class KGroupedStream(Generic[K, V]):
         return CogroupedKStream(((self, aggregator),))
 
     def windowed_by(
-        self, windows: Windows, *, emit: Literal["updates", "final"] = "updates"
+        self, windows: Windows, *, emit: Literal["updates", "on_commit", "final"] = "updates"
     ) -> WindowedKStream[K, V]:
         """The same records in windows: ``tumbling``, ``hopping``, ``sliding``, ``session``.
 
         Its folds make a row for each key and window; the keys of their tables are ``Windowed``.
 
-        With ``emit="updates"`` each record's result is sent on; with ``"final"`` one result for
-        each window, once stream time has passed its end (of a session: its gap) and grace. Then
+        With ``emit="updates"`` each record's result is sent on; with ``"on_commit"`` each commit
+        sends the last result of each window that has changed; with ``"final"`` one result goes out
+        for each window, once stream time has passed its end (of a session: its gap) and grace. Then
         results have the headers of the record that closed the window. Where stream time jumps by
         more than the store's retention, results of time windows are lost, as in Kafka Streams: a
         longer ``Materialized(retention=…)`` keeps them. Tumbling and hopping windows without a
@@ -193,14 +211,15 @@ class KGroupedStream(Generic[K, V]):
           same with one without a value.
         - Key, timestamp, headers: kept.
         """
-        if emit not in ("updates", "final"):
-            raise TopologyError(f"windowed_by(emit={emit!r}): it is 'updates' or 'final'")
+        if emit not in ("updates", "on_commit", "final"):
+            kinds = "'updates', 'on_commit' or 'final'"
+            raise TopologyError(f"windowed_by(emit={emit!r}): it is {kinds}")
         if emit == "final" and isinstance(windows, UnlimitedWindows):
             raise TopologyError("windowed_by(emit='final'): an unlimited window never closes")
-        return WindowedKStream(self, windows, final=emit == "final")
+        return WindowedKStream(self, windows, emit=emit)
 
     def _folded(
-        self, call: str, prefix: str, store: StoreLike, value: Kind, fold: Fold
+        self, call: str, prefix: str, store: StoreLike, emit: Emit, value: Kind, fold: Fold
     ) -> KTable[K, Any]:
         builder, use = self._builder, TableUse()
         spec = builder.store(
@@ -211,13 +230,16 @@ class KGroupedStream(Generic[K, V]):
         )
         name = builder.graph.new_name(prefix)
         parent = self._partitioned(spec, counted=call == "count()")
-        builder.named_processor(
-            name,
-            (parent,),
-            lambda context: fold(context.store(spec.name), use, spec),
-            writes=spec.name,
-            skip_nulls="key value",
-        )
+        held = check_emit(call, emit)
+
+        def make(context: TaskContext) -> Operator | OperatorInParts:
+            kept = context.store(spec.name)
+            # Updates that are held are not read, so they need no copies and no old values.
+            inner = fold(kept, TableUse() if held else use, spec)
+            operator = skipping_nulls(name, context, inner, values=True)
+            return on_commit(operator, kept, spec.value, use) if held else operator
+
+        builder.named_processor(name, (parent,), make, writes=spec.name, timed=held)
         return KTable(TableNode(builder, name, use, spec), self._key, value)
 
     def _partitioned(self, store: StoreSpec, counted: bool) -> str:

@@ -15,6 +15,8 @@ from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
+from streamlet.dsl.nulls import skipping_nulls
+from streamlet.dsl.on_commit import on_commit
 from streamlet.dsl.session_aggregations import SessionWindowed
 from streamlet.dsl.sliding_aggregations import SlidingWindowed
 from streamlet.dsl.table import KTable
@@ -53,11 +55,12 @@ class WindowedKStream(Generic[K, V]):
     """
 
     def __init__(
-        self, grouped: KGroupedStream[K, V], windows: Windows, *, final: bool = False
+        self, grouped: KGroupedStream[K, V], windows: Windows, *, emit: str = "updates"
     ) -> None:
         self._grouped = grouped
         self._windows = windows
-        self._final = final
+        self._final = emit == "final"
+        self._held = emit == "on_commit"
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
@@ -167,27 +170,32 @@ class WindowedKStream(Generic[K, V]):
         grouped, windows, use = self._grouped, self._windows, TableUse()
         builder = grouped._builder
         key = grouped._key.needed(call, "key", takes=False)
-        kept = value.needed(call, "value", takes=call == "aggregate()")
+        value_serde = value.needed(call, "value", takes=call == "aggregate()")
         spec = builder.store(
             store,
             prefix,
             attrs.evolve(row_keys(key), name=f"{windows.format} of {key.name}"),
-            bucket_rows(kept) if windows.bucket_ms else kept,
+            bucket_rows(value_serde) if windows.bucket_ms else value_serde,
             window=self._window(call, key, store),
         )
         name = builder.graph.new_name(prefix)
         parent = grouped._partitioned(spec, counted=folding.counts)
 
-        def make(context: TaskContext) -> Operator | OperatorInParts:
-            bound = BoundFolding.bind(folding, kept, use)
-            inner = self._operator(name, context, spec, bound, use)
-            if not self._final or isinstance(windows, UnlimitedWindows):
-                return inner
-            return FinalResults(inner, context.store(spec.name), windows, use)
-
         # As in Kafka Streams, these windows take no record without a value, and all others do.
-        skipped = "key value" if isinstance(windows, SlidingWindows) else "key"
-        builder.named_processor(name, (parent,), make, writes=spec.name, skip_nulls=skipped)
+        values = isinstance(windows, SlidingWindows)
+
+        def make(context: TaskContext) -> Operator | OperatorInParts:
+            kept = context.store(spec.name)
+            shown = TableUse() if self._held and not windows.bucket_ms else use
+            bound = BoundFolding.bind(folding, value_serde, shown)
+            inner: Operator | OperatorInParts
+            inner = self._operator(name, context, spec, bound, shown)
+            if self._final and not isinstance(windows, UnlimitedWindows):
+                inner = FinalResults(inner, kept, windows, use)
+            operator = skipping_nulls(name, context, inner, values=values)
+            return on_commit(operator, kept, value_serde, use) if self._held else operator
+
+        builder.named_processor(name, (parent,), make, writes=spec.name, timed=self._held)
         closing = None if self._final or isinstance(windows, UnlimitedWindows) else windows
         table = TableNode(builder, name, use, spec, windows=closing)
         return KTable(table, Kind(windows.serde(key), Windowed), value)

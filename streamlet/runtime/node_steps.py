@@ -16,7 +16,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.runtime.encoding import encoded
 from streamlet.runtime.outputs import Output
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
-from streamlet.topology.operator import OperatorInParts, TaskContext
+from streamlet.topology.operator import HoldingOperator, OperatorInParts, TaskContext
 from streamlet.topology.order import forks_to_cut
 from streamlet.topology.subtopologies import Subtopology
 
@@ -59,11 +59,21 @@ class NodeSteps:
         self._partition_counts = dict(partition_counts)
         self._cut = forks_to_cut(subtopology)
         self._compiled: dict[str, Step] = {}
+        self._holding: dict[str, tuple[HoldingOperator, Step]] = {}
         self._behind = {source.name: self._forward(source.name) for source in subtopology.sources}
 
     def behind(self, source: str) -> Step:
         """The step behind a source."""
         return self._behind[source]
+
+    def release(self) -> Iterator[None]:
+        """Send on what operators hold back until a commit, from the first to the last of them."""
+        for node in self._subtopology.processors if self._holding else ():
+            if node.name in self._holding:
+                operator, forward = self._holding[node.name]
+                batch = operator.release()
+                if batch is not None and len(batch):
+                    yield from forward(batch)
 
     def _forward(self, name: str) -> Step:
         """The step behind a node: its children, in order of creation."""
@@ -84,6 +94,8 @@ class NodeSteps:
     def _processor(self, node: ProcessorNode) -> Step:
         operator = node.factory(self._context)
         forward = self._forward(node.name)
+        if isinstance(operator, HoldingOperator):
+            self._holding[node.name] = operator, forward
         if isinstance(operator, OperatorInParts):
             through = _in_parts(operator.process_in_parts, forward)
         else:

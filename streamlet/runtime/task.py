@@ -149,8 +149,13 @@ class Task:
         return self._take_outputs()
 
     def settle(self) -> list[Output]:
-        """Finish the batch under way: positions and stores then belong together."""
+        """Finish the batch under way, and send what waits for a commit: one is about to be made.
+
+        Positions and stores then belong together.
+        """
         while not self._advance():
+            pass
+        for _ in self._nodes.release():
             pass
         return self._take_outputs()
 
@@ -248,7 +253,8 @@ class Task:
     def _take_outputs(self) -> list[Output]:
         outputs, self._outputs = self._outputs, []
         if self._raws:
-            self._raws = [raw for raw in self._raws if raw.offsets[-1] >= self._position(raw)]
+            # The last one stays: results that wait for a commit are ascribed to its last record.
+            self._raws = [raw for raw in self._raws if raw.offsets[-1] >= self._position(raw) - 1]
         return outputs
 
     def _position(self, raw: PartitionBatch) -> int:

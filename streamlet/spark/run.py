@@ -197,6 +197,7 @@ def _process(
         yield task.process(batch) if alone else task.process(batch, 0, lambda _: None)
     if not alone:
         yield task.resume(0)
+    yield task.settle()
 
 
 def in_order(rows: Iterable[Packed]) -> Iterator[Packed]:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import attrs
 
 #: The time of a row that has none, ms.
 NO_TIME = -1
@@ -40,3 +43,17 @@ def time_of_row(row: bytes) -> int:
 def latest_of(rows: Iterable[bytes | None]) -> int:
     """The time of the youngest of these rows, ms; -1 where there is none."""
     return time_of_row(max(filter(None, rows), default=_UNTIMED))
+
+
+@attrs.frozen
+class Changes:
+    """Rows that the next commit writes, in columns.
+
+    A value None is a row that is deleted or was not there. ``olds`` are the values as of the last
+    commit, None if they were not asked for.
+    """
+
+    keys: list[Any]
+    values: list[Any]
+    olds: list[Any] | None
+    times: list[int]

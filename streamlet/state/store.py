@@ -29,7 +29,7 @@ from streamlet.serdes import ColumnError, Serde
 from streamlet.state.backing import Backing, Columns, end_of_prefix
 from streamlet.state.bounded import BoundedCache
 from streamlet.state.overlay import Overlay
-from streamlet.state.rows import NO_TIME, TIME_BYTES, rows_of, time_of_row
+from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row
 from streamlet.state.sizes import ENTRY_BYTES, deep_size
 
 _MISSING = object()
@@ -201,6 +201,35 @@ class CachedStore:
         return len(key) + TIME_BYTES + len(self._value.encode(value))
 
     # What the task's state does with it.
+
+    def changes(self, olds: bool) -> Changes:
+        """The rows that were written since the last commit, and if ``olds``, what they were then.
+
+        All commits before must be on the medium.
+        """
+        ckeys = list(self.dirty)
+        return Changes(
+            self._keys_of(ckeys),
+            [self.cache[ckey] for ckey in ckeys],
+            self._committed(ckeys) if olds else None,
+            list(self.dirty.values()),
+        )
+
+    def row_ids(self, keys: list[Any]) -> list[Any]:
+        """Keys of a dict that tell rows apart, for keys of these rows."""
+        return self.ckeys(keys)
+
+    def keep_expired(self, keep: bool) -> None:
+        """Say whether rows that expire from now on are still to be told by ``changes``."""
+
+    def _keys_of(self, ckeys: list[Any]) -> list[Any]:
+        return ckeys if self.exact_keys else list(map(self._key.decode, ckeys))
+
+    def _committed(self, ckeys: list[Any]) -> list[Any]:
+        """The values of rows on the medium."""
+        assert not self._pinned, f"{self.name}: the medium is not as of the last commit"
+        raws = self._backing.get_many(self._to_bytes(ckeys)) if ckeys else []
+        return [None if raw is None else self._decoded(raw) for raw in raws]
 
     def has_changes(self) -> bool:
         """True if a drain would return anything."""

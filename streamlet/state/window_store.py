@@ -193,6 +193,22 @@ class WindowStore(ProgressStore):
 
     # What the task's state does with it.
 
+    def row_ids(self, keys: list[Any]) -> list[Any]:
+        """Keys of a dict that tell windows apart, for their keys."""
+        ckeys = self.ckeys([key.key for key in keys])
+        return [(ckey, key.start, key.end) for ckey, key in zip(ckeys, keys, strict=True)]
+
+    def keep_expired(self, keep: bool) -> None:
+        """Say whether rows that expire from now on are still to be told by ``changes``."""
+        if not keep:
+            self.needed_from = None
+        elif self.needed_from is None:
+            self.needed_from = self.shown_from
+
+    def _keys_of(self, ckeys: list[Any]) -> list[Any]:
+        windows = ((self.record_key(ckey), start, self._end(start)) for start, ckey in ckeys)
+        return list(map(windowed_of, windows))
+
     def drain(self, again: Iterable[bytes] = ()) -> Columns:
         """Encode the dirty entries, the progress and the range of rows that have expired."""
         self._forget_expired(len(self.cache))

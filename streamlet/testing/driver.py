@@ -336,6 +336,7 @@ class TopologyTestDriver:
             batch = batches.popleft()
             part = self._reader[TopicPartition(batch.topic, batch.partition)]
             batches.extend(self._taken(part, part.task.process(batch, self._wall.now_ms())))
+            batches.extend(self._taken(part, part.task.settle()))
             self._commit(part)
 
     def _taken(self, part: _Part, outputs: Iterable[Output]) -> Iterator[PartitionBatch]:

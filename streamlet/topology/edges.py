@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import attrs
 
 from streamlet.topology.graph import Topology
-from streamlet.topology.nodes import ProcessorNode, SinkNode
+from streamlet.topology.nodes import ProcessorNode
+from streamlet.topology.reach import reaches
 from streamlet.topology.subtopologies import Subtopology
 
 #: Most input partitions whose records may meet in one partition of a repartition topic: what a
@@ -61,11 +62,16 @@ def _edge(topology: Topology, topic: str, counts: Mapping[str, int] | None) -> E
             reason = f"records of {sources} input partitions meet in it, {MOST_SOURCES} at most can"
             return Edge(topic, reason)
     for part in writers:
-        varying = _non_deterministic_before(part, topic)
+        varying = _varying_before(part, topic)
         if varying is not None:
+            why = (
+                "results come at commits or by the clock"
+                if varying.timed
+                else "function is non_deterministic()"
+            )
             reason = (
-                f"behind {varying}, whose function is non_deterministic(): read again after a "
-                "crash, the same records may become other records"
+                f"behind {varying.name}, whose {why}: read again after a crash, the same records "
+                "may become other records"
             )
             return Edge(topic, reason)
         if _order_matters(part):
@@ -78,30 +84,12 @@ def _edge(topology: Topology, topic: str, counts: Mapping[str, int] | None) -> E
     return Edge(topic)
 
 
-def _non_deterministic_before(part: Subtopology, topic: str) -> str | None:
-    """The first operator that is not deterministic, and whose results may reach a topic."""
+def _varying_before(part: Subtopology, topic: str) -> ProcessorNode | None:
+    """The first operator of whose results others may come a second time, and may reach a topic."""
     for node in part.processors:
-        if not node.deterministic and _reaches(part, node, topic):
-            return node.name
+        if (node.timed or not node.deterministic) and reaches(part, node, topic):
+            return node
     return None
-
-
-def _reaches(part: Subtopology, start: ProcessorNode, topic: str) -> bool:
-    """True if records of an operator may reach a topic, or change those that do by a store."""
-    met: set[str] = set()
-    waiting = [start.name]
-    while waiting:
-        node = part.node(waiting.pop())
-        if node.name in met:
-            continue
-        met.add(node.name)
-        if isinstance(node, SinkNode) and node.topic == topic:
-            return True
-        waiting += part.children(node.name)
-        if isinstance(node, ProcessorNode):
-            written = {*node.stores} - {*node.reads}
-            waiting += [one.name for one in part.processors if written & {*one.stores}]
-    return False
 
 
 def _order_matters(part: Subtopology) -> bool:

@@ -14,6 +14,7 @@ from streamlet.errors import TopologyError
 from streamlet.topology import copartition
 from streamlet.topology.names import changelog_name, check_topic_name
 from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
+from streamlet.topology.reach import timed_before
 from streamlet.topology.subtopologies import Node, Subtopology, split
 from streamlet.types import TaskId
 
@@ -143,15 +144,16 @@ class Graph:
         """The finished topology; nothing can be added afterwards.
 
         Raises:
-            TopologyError: there is nothing to run.
+            TopologyError: there is nothing to run, or a topic is written with origins that its
+                records do not have.
         """
         if self._frozen is None:
             if not self._nodes:
                 raise TopologyError(f"{self.application}: the topology reads no topic")
-            self._frozen = Topology(
-                self.application,
-                split(self.application, self._nodes.values(), self._stores, self._repartitions),
-            )
+            parts = split(self.application, self._nodes.values(), self._stores, self._repartitions)
+            self._frozen = Topology(self.application, parts)
+            for part in parts:
+                _check_origins(part)
         return self._frozen
 
     def _enter(self, node: Node, parents: Iterable[str] = ()) -> None:
@@ -164,3 +166,15 @@ class Graph:
         for parent in parents:
             assert parent in self._nodes, f"{node.name} hangs below unknown {parent}"
         self._nodes[node.name] = node
+
+
+def _check_origins(part: Subtopology) -> None:
+    """Refuse origins for results that come at times of their own: a second time others come."""
+    for sink in part.sinks:
+        timed = timed_before(part, sink.topic) if sink.origin else None
+        if timed is not None:
+            raise TopologyError(
+                f"topic {sink.topic!r} is written with origins, and results of {timed} come at "
+                "commits or by the clock, not each with a record: to(origin=True) cannot tell "
+                "which of them are repeated"
+            )

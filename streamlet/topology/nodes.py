@@ -89,7 +89,8 @@ class SourceNode:
 class ProcessorNode:
     """One operator with the stores it touches; ``reads`` are those of them it never writes.
 
-    It is not ``deterministic`` if it may make something else of the same record a second time.
+    It is not ``deterministic`` if it may make something else of the same record a second time. The
+    results of one that is ``timed`` come at commits or by the clock, not each with a record.
     """
 
     name: str
@@ -98,6 +99,7 @@ class ProcessorNode:
     stores: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     deterministic: bool = True
+    timed: bool = False
 
 
 @attrs.frozen(eq=False)

@@ -88,6 +88,15 @@ class OperatorInParts(Protocol):
         ...
 
 
+@runtime_checkable
+class HoldingOperator(Protocol):
+    """An operator, besides, that holds results back until the task's stores are committed."""
+
+    def release(self) -> Batch | None:
+        """The results to send with the commit that is about to be made; None: none."""
+        ...
+
+
 class OperatorFactory(Protocol):
     """Makes the operator of one task."""
 

@@ -175,14 +175,15 @@ def plain(name: str) -> App:
 def windowed(name: str) -> App:
     """Counts per key and second, and per session of a key, of windows that do not close meanwhile.
 
-    ``finals`` are the counts per second again, each put out once, when its window closes; so are
-    those in the topic ``held``, by a buffer.
+    Counts of sessions are put out with commits. ``finals`` are the counts per second again, each
+    put out once, when its window closes; so are those in the topic ``held``, by a buffer.
     """
     app = App(name)
     events = app.stream(f"{name}-in", key=str, value=int).group_by_key()
     seconds = events.windowed_by(tumbling("1s", grace="1h")).count(store="seconds")
     seconds.to_stream().to(f"{name}-seconds")
-    sessions = events.windowed_by(session(SESSION_GAP_MS, grace="1h")).count(store="sessions")
+    gaps = session(SESSION_GAP_MS, grace="1h")
+    sessions = events.windowed_by(gaps, emit="on_commit").count(store="sessions")
     sessions.to_stream().to(f"{name}-sessions")
     closing = events.windowed_by(tumbling("1s", grace=FINALS_GRACE_MS), emit="final")
     finals = closing.count(store=Materialized("finals", retention="1h"))

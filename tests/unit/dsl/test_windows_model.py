@@ -53,7 +53,7 @@ def run(task: WindowTask, history: History) -> list[Update]:
         for records, then in timed(history):
             updates += task.send(records)
             if then:
-                task.commit()
+                updates += task.commit()
             if then == "restart":
                 task.restart()
     finally:

@@ -37,7 +37,7 @@ class WindowTask:
         folder: Path | None,
         fold: Fold = counted,
         cache_bytes: int = 1,
-        emit: Literal["updates", "final"] = "updates",
+        emit: Literal["updates", "on_commit", "final"] = "updates",
         in_parts: bool = False,
     ) -> None:
         app = App("a")
@@ -80,9 +80,12 @@ class WindowTask:
         self.store.check_invariants()
         return list(self._decoded(outputs))
 
-    def commit(self) -> None:
+    def commit(self) -> list[Update]:
+        """Commit; the updates that waited for that."""
+        outputs = self.task.settle()
         self.commits += 1
         self.state.write(self.state.drain(), StateNumber(1, self.commits), {})
+        return list(self._decoded(outputs))
 
     @property
     def store(self) -> Any:
