@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from streamlet.consumer import Consumer
     from streamlet.dsl.aggregates import count, max_, min_, sum_
     from streamlet.dsl.branched import BranchedKStream
-    from streamlet.dsl.cogrouped import CogroupedKStream
+    from streamlet.dsl.cogrouped import CogroupedKStream, WindowedCogroupedKStream
     from streamlet.dsl.determinism import non_deterministic
     from streamlet.dsl.expressions import col, key, lit, value
     from streamlet.dsl.grouped import KGroupedStream
@@ -65,6 +65,7 @@ __all__ = [
     "StateRestoreListener",
     "StreamletError",
     "Windowed",
+    "WindowedCogroupedKStream",
     "WindowedKStream",
     "avro",
     "col",
@@ -111,6 +112,7 @@ _HOMES = {
     "StateRestoreListener": "streamlet.runtime.listeners",
     "StreamletError": "streamlet.errors",
     "Windowed": "streamlet.serdes",
+    "WindowedCogroupedKStream": "streamlet.dsl.cogrouped",
     "WindowedKStream": "streamlet.dsl.windowed",
     "avro": "streamlet.serdes",
     "col": "streamlet.dsl.expressions",

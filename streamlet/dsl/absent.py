@@ -128,10 +128,6 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         **_each(_STREAM_FIRST, "foreach", "merge", "repartition", "group_by_key", "print"),
         **_each(_QUERIES, "get", "keys", "values", "items"),
     },
-    "CogroupedKStream": {
-        "windowed_by": "windows of cogrouped streams are not in streamlet yet; give the streams "
-        "one value type with map_values(), then merge(), group and window them",
-    },
     "KGroupedStream": {
         **_each(
             "call aggregate() with streamlet.sum_(), min_() or max_(), as in "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregations import Aggregate
@@ -16,8 +16,16 @@ from streamlet.dsl.stateless import PassOn
 from streamlet.dsl.table import KTable
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
+from streamlet.dsl.window_folds import BoundFolding, Folding
+from streamlet.dsl.window_stores import (
+    WindowStoreOf,
+    check_merger,
+    skipped_nulls,
+    window_operator,
+)
+from streamlet.dsl.windows import UnlimitedWindows, Windows
 from streamlet.errors import TopologyError
-from streamlet.serdes import SerdeLike
+from streamlet.serdes import Serde, SerdeLike, Windowed
 from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.operator import Operator, TaskContext
 
@@ -29,10 +37,14 @@ W = TypeVar("W")
 A = TypeVar("A")
 
 
+#: Grouped streams with their aggregators.
+Streams: TypeAlias = "tuple[tuple[KGroupedStream[Any, Any], Any], ...]"
+
+
 class CogroupedKStream(Generic[K, A]):
     """Made by ``KGroupedStream.cogroup``: grouped streams, each with its own aggregator."""
 
-    def __init__(self, streams: tuple[tuple[KGroupedStream[K, Any], Any], ...]) -> None:
+    def __init__(self, streams: Streams) -> None:
         self._streams = streams
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
@@ -59,6 +71,17 @@ class CogroupedKStream(Generic[K, A]):
                 "group_by() can make them alike"
             )
         return CogroupedKStream((*self._streams, (grouped, aggregator)))
+
+    def windowed_by(self, windows: Windows) -> WindowedCogroupedKStream[K, A]:
+        """The same records in windows: ``tumbling``, ``hopping``, ``sliding``, ``session``.
+
+        The keys of the table that ``aggregate`` makes are ``Windowed``.
+
+        - Nulls: a record without a key is left out and counted as dropped; sliding windows do the
+          same with one without a value.
+        - Key, timestamp, headers: kept.
+        """
+        return WindowedCogroupedKStream(self, windows)
 
     def aggregate(
         self, initializer: Initializer[A], *, value: SerdeLike[A] = None, store: StoreLike = None
@@ -87,30 +110,102 @@ class CogroupedKStream(Generic[K, A]):
             first._key.needed("aggregate()", "key", takes=False),
             kind.needed("aggregate()", "value"),
         )
-        folds = []
-        for number, (grouped, aggregator) in enumerate(self._streams):
-            grouped._show()
-            parent = partitioned(builder, grouped, spec, number)
-            make = folding(spec, use, initializer, aggregator)
-            folds.append(
-                builder.processor(
-                    "COGROUPKSTREAM-AGGREGATE-",
-                    (parent,),
-                    make,
-                    writes=spec.name,
-                    skip_nulls="key value",
-                )
-            )
-        name = builder.processor("COGROUPKSTREAM-MERGE-", tuple(folds), lambda _: PassOn())
+        make = [folding(spec, use, initializer, aggregator) for _, aggregator in self._streams]
+        name = merged(self._streams, spec, make, "key value")
         return KTable(TableNode(builder, name, use, spec), first._key, kind)
 
 
-def folding(
-    spec: StoreSpec, use: TableUse, initializer: Any, aggregator: Any
-) -> Callable[[TaskContext], Operator]:
+class WindowedCogroupedKStream(Generic[K, A]):
+    """Made by ``CogroupedKStream.windowed_by``."""
+
+    def __init__(self, cogrouped: CogroupedKStream[K, A], windows: Windows) -> None:
+        self._streams = cogrouped._streams
+        self._windows = windows
+
+    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
+        __getattr__ = no_operator
+
+    def aggregate(
+        self,
+        initializer: Initializer[A],
+        merger: Callable[[K, A, A], A] | None = None,
+        *,
+        value: SerdeLike[A] = None,
+        store: StoreLike = None,
+    ) -> KTable[Windowed[K], A]:
+        """The aggregate of all streams per key and window.
+
+        As ``CogroupedKStream.aggregate``. Sessions need a ``merger``, ``(key, aggregate, aggregate)
+        -> aggregate``, for records that join two of them. A record is late by the stream time of
+        its own stream, as in Kafka Streams.
+
+        - Nulls: records without a key are left out and counted as dropped. The aggregators get
+          values that are None, but not those of sliding windows. A result None deletes the row.
+        - Key: the record's with the window.
+        - Timestamp: the highest of the records in the window.
+        - Headers: those of the record that changed the row.
+        """
+        from streamlet.dsl.grouped import first_type
+
+        check_takes("aggregate()", initializer)
+        check_merger(self._windows, merger)
+        inferred = first_type(initializer) if value is None else UNKNOWN
+        kind = Kind.of_result(value, inferred, "aggregate()", "value")
+        first, windows, use = self._streams[0][0], self._windows, TableUse()
+        key = first._key.needed("aggregate()", "key", takes=False)
+        of = WindowStoreOf(windows, False, key, kind.needed("aggregate()", "value"))
+        spec = of.added(first._builder, "aggregate()", "COGROUPKSTREAM-AGGREGATE-", store)
+        folds = [Folding(initializer, aggregator, merger) for _, aggregator in self._streams]
+        make = [
+            windowed_folding(spec, windows, use, of.value, fold, stream)
+            for stream, fold in enumerate(folds)
+        ]
+        name = merged(self._streams, spec, make, skipped_nulls(windows))
+        closing = None if isinstance(windows, UnlimitedWindows) else windows
+        table = TableNode(first._builder, name, use, spec, windows=closing)
+        return KTable(table, Kind(windows.serde(key), Windowed), kind)
+
+
+#: ``(name of the node) -> factory of its operator``.
+MakeNamed: TypeAlias = Callable[[str], Callable[[TaskContext], Operator]]
+
+
+def merged(streams: Streams, spec: StoreSpec, make: Sequence[MakeNamed], skip_nulls: str) -> str:
+    """The node behind those that fold one stream each."""
+    builder, folds = streams[0][0]._builder, []
+    for number, ((grouped, _), made) in enumerate(zip(streams, make, strict=True)):
+        grouped._show()
+        parent = partitioned(builder, grouped, spec, number)
+        name = builder.graph.new_name("COGROUPKSTREAM-AGGREGATE-")
+        builder.named_processor(
+            name, (parent,), made(name), writes=spec.name, skip_nulls=skip_nulls
+        )
+        folds.append(name)
+    return builder.processor("COGROUPKSTREAM-MERGE-", tuple(folds), lambda _: PassOn())
+
+
+def folding(spec: StoreSpec, use: TableUse, initializer: Any, aggregator: Any) -> MakeNamed:
     """A factory of the operator of one stream."""
-    return lambda context: Aggregate(
-        context.store(spec.name), initializer, aggregator, spec.value, use
+    return lambda name: (
+        lambda context: Aggregate(
+            context.store(spec.name), initializer, aggregator, spec.value, use
+        )
+    )
+
+
+def windowed_folding(
+    spec: StoreSpec,
+    windows: Windows,
+    use: TableUse,
+    value: Serde[Any],
+    fold: Folding,
+    stream: int,
+) -> MakeNamed:
+    """A factory of the operator that folds one stream into windows; ``stream`` is its number."""
+    return lambda name: (
+        lambda context: window_operator(
+            name, context, spec, windows, BoundFolding.bind(fold, value, use), use, stream
+        )
     )
 
 

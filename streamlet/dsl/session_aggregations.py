@@ -31,6 +31,7 @@ class SessionWindowed:
         windows: gap and grace.
         folding: makes and merges the values.
         use: what is noted of the table.
+        stream: number of the stream among those that share the store.
     """
 
     name: str
@@ -39,6 +40,7 @@ class SessionWindowed:
     windows: SessionWindows
     folding: BoundFolding
     use: TableUse
+    stream: int = 0
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a function fails, or a serde refuses a key or value."""

@@ -50,6 +50,7 @@ class SlidingWindowed:
         windows: difference and grace.
         folding: makes the values.
         use: what is noted of the table.
+        stream: number of the stream among those that share the store.
     """
 
     name: str
@@ -58,6 +59,7 @@ class SlidingWindowed:
     windows: SlidingWindows
     folding: BoundFolding
     use: TableUse
+    stream: int = 0
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a function fails, or a serde refuses a key or value."""

@@ -52,6 +52,7 @@ class TimeWindowed:
         windows: those of each record.
         folding: makes the values.
         use: what is noted of the table.
+        stream: number of the stream among those that share the store.
     """
 
     name: str
@@ -60,6 +61,7 @@ class TimeWindowed:
     windows: TimeWindows | UnlimitedWindows
     folding: BoundFolding
     use: TableUse
+    stream: int = 0
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a user function fails, or a serde refuses a key or value.
@@ -106,7 +108,7 @@ class TimeWindowed:
         self, times: list[int], starts: list[int], records: Sequence[int]
     ) -> list[bool] | None:
         """Mask of the windows that are open when their record comes; None: all are."""
-        observed, grace = self.store.progress.observed, self.windows.grace_ms
+        observed, grace = self.store.observed(self.stream), self.windows.grace_ms
         if not starts:
             return None
         (first_end,) = self.windows.ends([min(starts)])
@@ -146,7 +148,7 @@ class TimeWindowed:
         """Raise stream time to that of the records seen, and count the late ones among them."""
         if seen:
             highest = max(entries.starts[:stored], default=-1)
-            self.store.advance(max(batch.timestamps[:seen]), highest)
+            self.store.observe(self.stream, max(batch.timestamps[:seen]), highest)
         late = sum(record < seen for record in entries.late)
         if late:
             self.context.late(self.name, late)

@@ -64,6 +64,11 @@ class WindowFold(Protocol):
         ...
 
     @property
+    def stream(self) -> int:
+        """Number of the stream among those that share the store."""
+        ...
+
+    @property
     def context(self) -> TaskContext:
         """Counts late records."""
         ...
@@ -95,8 +100,7 @@ def one_by_one(fold: WindowFold, batch: Batch, add: AddRecord) -> Batch:
     given, ckeys, error = keyed(fold.store, batch)
     updates = WindowUpdates()
     failed, late = len(given), 0
-    now = fold.store.progress
-    observed, highest = now.observed, now.highest
+    observed, highest = fold.store.observed(fold.stream), fold.store.progress.highest
     records = zip(given.keys, ckeys, given.values, given.timestamps, strict=True)
     try:
         for index, record in enumerate(records):
@@ -109,7 +113,7 @@ def one_by_one(fold: WindowFold, batch: Batch, add: AddRecord) -> Batch:
         raise
     except BaseException as failure:  # an exit is an error like any other
         error = failure
-    fold.store.advance(observed, highest)
+    fold.store.observe(fold.stream, observed, highest)
     if late:
         fold.context.late(fold.name, late)
     done = updates.batch(given, fold.use)

@@ -5,37 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-import attrs
-
-from streamlet.config.values import duration
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations, merging
 from streamlet.dsl.final_results import FinalResults
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
-from streamlet.dsl.materialized import Materialized, StoreLike
+from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.nulls import skipping_nulls
 from streamlet.dsl.on_commit import on_commit
-from streamlet.dsl.session_aggregations import SessionWindowed
-from streamlet.dsl.sliding_aggregations import SlidingWindowed
 from streamlet.dsl.table import KTable
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
-from streamlet.dsl.window_aggregations import TimeWindowed
 from streamlet.dsl.window_folds import BoundFolding, Folding, counting, reducing
+from streamlet.dsl.window_stores import (
+    WindowStoreOf,
+    check_merger,
+    skipped_nulls,
+    window_operator,
+)
 from streamlet.dsl.windows import (
     SessionWindows,
-    SlidingWindows,
-    TimeWindows,
     UnlimitedWindows,
     Windows,
 )
-from streamlet.errors import TopologyError
-from streamlet.serdes import Serde, SerdeLike, Windowed
-from streamlet.state.bucket_store import bucket_rows
-from streamlet.state.window_rows import row_keys
-from streamlet.topology.nodes import StoreSpec, WindowSpec
+from streamlet.serdes import SerdeLike, Windowed
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
 
 if TYPE_CHECKING:
@@ -148,21 +142,9 @@ class WindowedKStream(Generic[K, V]):
         if value is None and not given:
             inferred = first_type(initializer)
         kind = Kind.of_result(value, inferred, "aggregate()", "value")
-        self._check_merger(merger)
+        check_merger(self._windows, merger)
         folding = Folding(initializer, aggregator, merger)
         return self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, folding)
-
-    def _check_merger(self, merger: Any) -> None:
-        sessions = isinstance(self._windows, SessionWindows)
-        if sessions and merger is None:
-            raise TopologyError(
-                "aggregate(): sessions merge, so it needs a merger as its third argument: "
-                "(key, aggregate, aggregate) -> aggregate"
-            )
-        if sessions:
-            check_takes("aggregate()", merger, "key", "aggregate", "aggregate")
-        elif merger is not None:
-            raise TopologyError("aggregate(): only sessions merge, so it takes no merger here")
 
     def _folded(
         self, call: str, prefix: str, store: StoreLike, value: Kind, folding: Folding
@@ -171,25 +153,18 @@ class WindowedKStream(Generic[K, V]):
         builder = grouped._builder
         key = grouped._key.needed(call, "key", takes=False)
         value_serde = value.needed(call, "value", takes=call == "aggregate()")
-        spec = builder.store(
-            store,
-            prefix,
-            attrs.evolve(row_keys(key), name=f"{windows.format} of {key.name}"),
-            bucket_rows(value_serde) if windows.bucket_ms else value_serde,
-            window=self._window(call, key, store),
-        )
+        of = WindowStoreOf(windows, self._final, key, value_serde)
+        spec = of.added(builder, call, prefix, store)
         name = builder.graph.new_name(prefix)
         parent = grouped._partitioned(spec, counted=folding.counts)
-
-        # As in Kafka Streams, these windows take no record without a value, and all others do.
-        values = isinstance(windows, SlidingWindows)
+        values = "value" in skipped_nulls(windows)
 
         def make(context: TaskContext) -> Operator | OperatorInParts:
             kept = context.store(spec.name)
             shown = TableUse() if self._held and not windows.bucket_ms else use
             bound = BoundFolding.bind(folding, value_serde, shown)
             inner: Operator | OperatorInParts
-            inner = self._operator(name, context, spec, bound, shown)
+            inner = window_operator(name, context, spec, windows, bound, shown)
             if self._final and not isinstance(windows, UnlimitedWindows):
                 inner = FinalResults(inner, kept, windows, use)
             operator = skipping_nulls(name, context, inner, values=values)
@@ -199,43 +174,3 @@ class WindowedKStream(Generic[K, V]):
         closing = None if self._final or isinstance(windows, UnlimitedWindows) else windows
         table = TableNode(builder, name, use, spec, windows=closing)
         return KTable(table, Kind(windows.serde(key), Windowed), value)
-
-    def _operator(
-        self,
-        name: str,
-        context: TaskContext,
-        spec: StoreSpec,
-        folding: BoundFolding,
-        use: TableUse,
-    ) -> Operator:
-        windows, store = self._windows, context.store(spec.name)
-        if isinstance(windows, SessionWindows):
-            return SessionWindowed(name, context, store, windows, folding, use)
-        if isinstance(windows, SlidingWindows):
-            return SlidingWindowed(name, context, store, windows, folding, use)
-        return TimeWindowed(name, context, store, windows, folding, use)
-
-    def _window(self, call: str, key: Serde[Any], store: StoreLike) -> WindowSpec:
-        windows, wanted = self._windows, Materialized.of(store).retention
-        least, retention = windows.kept_ms, windows.kept_ms
-        if self._final and isinstance(windows, TimeWindows):
-            retention = windows.kept_for_results_ms
-        if wanted is not None:
-            try:
-                retention = duration().parse(wanted)
-            except ValueError as error:
-                raise TopologyError(f"{call}: retention {wanted!r}: {error}") from error
-            if least is None or retention < least:
-                shortest = "for ever" if least is None else f"for {least} ms"
-                raise TopologyError(
-                    f"{call}: a retention of {retention} ms is too short: these windows take "
-                    f"records {shortest}"
-                )
-        return WindowSpec(
-            key,
-            f"{windows.format}, final results" if self._final else windows.format,
-            retention,
-            windows.length_ms,
-            windows.grace_ms,
-            windows.bucket_ms,
-        )

@@ -7,6 +7,7 @@ store, written with every commit that changed them: so they go wherever the rows
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -59,6 +60,23 @@ class ProgressStore(CachedStore):
             max(now.highest, highest),
             now.emitted if emitted is None else emitted,
         )
+
+    def observed(self, stream: int) -> int:
+        """The stream time of one of the streams whose operators share the store."""
+        if not stream:
+            return self.progress.observed
+        times = _times(self.progress.emitted)
+        return times[stream - 1] if stream <= len(times) else NO_TIME
+
+    def observe(self, stream: int, observed: int, highest: int) -> None:
+        """Raise the stream time of one stream, and the latest time that was put."""
+        if not stream:
+            self.advance(observed, highest)
+            return
+        times = _times(self.progress.emitted)
+        times += [NO_TIME] * (stream - len(times))
+        times[stream - 1] = max(times[stream - 1], observed)
+        self.advance(NO_TIME, highest, struct.pack(f">{len(times)}q", *times))
 
     # The hot way.
 
@@ -143,3 +161,8 @@ class ProgressStore(CachedStore):
 
     def _timed_scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[Any, Any, int]]:
         return super()._timed_scan(FIRST_KEY if low is None else low, high)
+
+
+def _times(noted: bytes) -> list[int]:
+    """The stream times of all streams but the first."""
+    return list(struct.unpack(f">{len(noted) // 8}q", noted))

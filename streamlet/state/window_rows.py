@@ -55,7 +55,7 @@ class WindowProgress:
 
     ``observed`` is the stream time of the aggregation, ``highest`` the latest window (of sessions:
     the latest end) that was ever put. ``emitted`` says how far final results were sent, in the
-    words of who sends them.
+    words of who sends them; of cogrouped streams it has the stream times of all but the first.
     """
 
     observed: int = NO_TIME

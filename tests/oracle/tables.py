@@ -56,7 +56,6 @@ STREAM_STREAM = Need("join of two streams", lambda: hasattr(sl.KStream, "outer_j
 TABLE_TABLE = Need("join of two tables", lambda: hasattr(sl.KTable, "join"))
 GROUP_TABLE = method(sl.KTable, "group_by")
 GLOBAL_TABLE = method(sl.App, "global_table")
-COGROUP = method(sl.CogroupedKStream, "windowed_by")
 PROCESS = method(sl.KStream, "process")
 TRANSFORM_VALUES = method(sl.KTable, "transform_values")
 VERSIONED = Need("versioned tables", lambda: hasattr(sl, "versioned"))
@@ -83,7 +82,6 @@ _MISSING: Mapping[Need, str] = {
         stream-table-versioned-grace stream-table-versioned-grace-left
     """,
     GLOBAL_TABLE: "global-table-inner global-table-left",
-    COGROUP: "cogroup-tumbling cogroup-session",
     PROCESS: """
         processor-named-children fixed-key-processor processor-range-scan punctuate-stream-time
         punctuate-wall-clock punctuate-cancel ttl-by-punctuator dedupe-window-store

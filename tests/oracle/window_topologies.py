@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import streamlet as sl
-from tests.oracle.helpers import add, first, grouped, out, pair, stream, table
+from tests.oracle.helpers import add, first, grouped, out, pair, stream, table, text
 
 TUMBLING = sl.tumbling("100ms")
 TUMBLING_GRACE = sl.tumbling("100ms", grace="30ms")
@@ -185,3 +185,22 @@ def suppress_windows_early_when_full(app: sl.App) -> None:
 def chain_window_suppress_filter(app: sl.App) -> None:
     counts = grouped(app).windowed_by(TUMBLING_GRACE).count(store="counts")
     out(counts.suppress(sl.until_window_closes()).filter(lambda w, n: n > 1))
+
+
+# Cogroup.
+
+
+def _cogrouped(app: sl.App) -> sl.CogroupedKStream[str, str]:
+    left: sl.CogroupedKStream[str, str] = grouped(app, "left").cogroup(
+        lambda k, v, x: f"{x}l{text(v)}"
+    )
+    return left.cogroup(grouped(app, "right"), lambda k, v, x: f"{x}r{text(v)}")
+
+
+def cogroup_tumbling(app: sl.App) -> None:
+    out(_cogrouped(app).windowed_by(TUMBLING_GRACE).aggregate(str, store="aggregated"))
+
+
+def cogroup_session(app: sl.App) -> None:
+    windowed = _cogrouped(app).windowed_by(SESSION_GRACE)
+    out(windowed.aggregate(str, lambda k, x, y: f"({x}&{y})", store="aggregated"))

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from streamlet.dsl.branched import BranchedKStream
-from streamlet.dsl.cogrouped import CogroupedKStream
+from streamlet.dsl.cogrouped import CogroupedKStream, WindowedCogroupedKStream
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable
@@ -53,6 +53,7 @@ def test_every_operator_has_a_section_with_an_example() -> None:
             KTable,
             KGroupedStream,
             WindowedKStream,
+            WindowedCogroupedKStream,
         )
         for name, method in vars(kind).items()
         if inspect.isfunction(method) and not name.startswith("_")

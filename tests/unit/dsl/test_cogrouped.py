@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import streamlet as sl
 from streamlet.errors import TopologyError
+from streamlet.kafka.ports import PartitionBatch
+from streamlet.runtime.task import Task
+from streamlet.state.task_state import TaskState
 from streamlet.testing.driver import TopologyTestDriver
+from streamlet.types import StateNumber, TaskId, TopicPartition
 
 
 def added(key: str, value: Any, so_far: str) -> str | None:
@@ -84,3 +89,53 @@ def test_mistakes_are_refused_when_the_topology_is_built() -> None:
         words.cogroup(added).cogroup(foreign, added)
     with pytest.raises(TopologyError, match="takes"):
         words.cogroup(lambda k, v: v)  # type: ignore[arg-type, misc]
+
+
+def clicks_and_orders(app: sl.App) -> sl.CogroupedKStream[str, str]:
+    first, second = (app.stream(t, key=str, value=str).group_by_key() for t in ("one", "two"))
+    return first.cogroup(added).cogroup(second, added)
+
+
+def test_a_record_is_late_by_the_times_of_its_own_stream_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    app = sl.App("a")
+    windowed = clicks_and_orders(app).windowed_by(sl.hopping(20, 10))
+    windowed.aggregate(str, store="rows").to_stream().to("out")
+    (part,) = app.topology().subtopologies
+    positions = {TopicPartition(topic, 0): 0 for topic in ("one", "two")}
+
+    def sent(topic: str, offset: int, value: str, time: int) -> tuple[int, int]:
+        """Number of results and of windows that the record was late for."""
+        state = TaskState.open(tmp_path, part.stores, 1 << 20)
+        task = Task(TaskId(0, 0), part, state, positions)
+        raw = PartitionBatch(topic, 0, [offset], [b"k"], [value.encode()], [time], None)
+        results = sum(len(output.keys) for output in task.process(raw))
+        state.write(state.drain(), StateNumber(1, offset + 1), {})
+        state.close()
+        return results, task.counters.late
+
+    assert sent("one", 0, "a", 25) == (2, 0)
+    assert sent("two", 0, "b", 12) == (2, 0)
+    assert sent("two", 1, "c", 31) == (2, 0)
+    assert sent("one", 1, "d", 12) == (1, 1)
+    assert sent("two", 2, "e", 12) == (0, 2)
+
+
+def test_sliding_windows_of_two_streams_and_a_table_that_waits_for_them() -> None:
+    app = sl.App("a")
+    table = clicks_and_orders(app).windowed_by(sl.sliding(10, grace=5)).aggregate(str)
+    table.suppress(sl.until_window_closes()).to_stream().to("out")
+    with TopologyTestDriver(app) as driver:
+        for topic, value, time in (("one", "a", 10), ("two", "b", 15), ("one", "c", 60)):
+            driver.pipe_input(topic, "k", value, time)
+        found = [(r.key.start, r.key.end, r.value) for r in driver.read_output("out")]
+    assert found == [(0, 10, "a"), (5, 15, "ab"), (11, 21, "b")]
+
+
+def test_only_sessions_of_cogrouped_streams_take_a_merger() -> None:
+    both = clicks_and_orders(sl.App("a"))
+    with pytest.raises(TopologyError, match="sessions merge, so it needs a merger"):
+        both.windowed_by(sl.session(10)).aggregate(str)
+    with pytest.raises(TopologyError, match="only sessions merge, so it takes no merger"):
+        both.windowed_by(sl.tumbling(10)).aggregate(str, lambda key, one, two: one)

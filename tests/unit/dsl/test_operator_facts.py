@@ -121,6 +121,16 @@ STREAMS: dict[str, Callable[[App, Calls], None]] = {
         .select_key(lambda window, count: window.key, key=str)
         .to("out")
     ),
+    "CogroupedKStream.windowed_by": lambda app, calls: (
+        stream_of(app)
+        .group_by_key()
+        .cogroup(lambda key, value, kept: value)
+        .windowed_by(tumbling(1, grace=1000))
+        .aggregate(str)
+        .to_stream()
+        .select_key(lambda window, kept: window.key, key=str)
+        .to("out")
+    ),
     "KGroupedStream.reduce": lambda app, calls: (
         stream_of(app).group_by_key().reduce(lambda one, two: two).to_stream().to("out")
     ),
