@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
@@ -121,7 +121,7 @@ class Builder:
         writes: str | None = None,
         reads: tuple[str, ...] = (),
         skip_nulls: str = "",
-        timed: bool = False,
+        timed: Literal["", "at commits", "by the clock"] = "",
     ) -> None:
         """Add an operator whose name is there already; ``timed`` as of a ``ProcessorNode``."""
 

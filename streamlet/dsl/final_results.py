@@ -3,7 +3,8 @@
 The folds of windows work as ever, but their updates stay in the store. A batch is cut behind each
 record that closes windows; their results go out in the order of time and key, with the offset and
 headers of that record. How far they went is noted in the store, so each is sent once in its state.
-Where very many windows close at once, their results are read and sent in parts.
+Where very many windows close at once, their results are read and sent in parts. With an idle time
+they close without a record, too: stream time goes to the end of the last window and its grace.
 
 As in Kafka Streams, the record that closes windows is stored first: where it is so late that their
 retention ends with it, the results of time windows are lost. Those of sessions are not.
@@ -26,7 +27,7 @@ from streamlet.dsl.windows import SessionWindows, SlidingWindows, TimeWindows
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.state.rows import NO_TIME
 from streamlet.state.window_store import WindowStore
-from streamlet.topology.operator import Operator
+from streamlet.topology.operator import Operator, TaskContext
 
 #: Windows that can close.
 ClosingWindows = TimeWindows | SlidingWindows | SessionWindows
@@ -45,6 +46,13 @@ Row = TypeVar("Row")
 _TIME = struct.Struct(">q")
 
 
+@attrs.define
+class Quiet:
+    """The time since which no record has come, ms of the task's clock; None: not known yet."""
+
+    since_ms: int | None = None
+
+
 @attrs.frozen
 class FinalResults:
     """Sends the results of closed windows in place of a fold's updates.
@@ -54,15 +62,21 @@ class FinalResults:
         store: of its windows.
         windows: those of the fold.
         use: what is noted of the table.
+        context: tells the time.
+        idle_ms: how long no record may come before all windows close; None: that never closes any.
     """
 
     inner: Operator
     store: WindowStore
     windows: ClosingWindows
     use: TableUse
+    context: TaskContext
+    idle_ms: int | None = None
+    quiet: Quiet = attrs.field(factory=lambda: Quiet())
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` as the fold does, with the results of the records before."""
+        self.quiet.since_ms = self.context.now_ms
         out, start = WindowUpdates(), 0
         for end in (*self._cuts(batch.timestamps), len(batch)):
             if end == start:
@@ -73,16 +87,39 @@ class FinalResults:
                 self.inner.process(batch.slice(start, end))
             except OperatorFailed as error:
                 failed, end = error, start + error.index + 1
-            for keys, values, times in self._closed_now():
-                out.extend(end - 1, keys, values, times)
-                if len(out) >= PART or not keys:
-                    yield out.batch(batch, self.use)
-                    out = WindowUpdates()
+            yield from self._parts(end - 1, batch, out)
             if failed is not None:
                 done = out.batch(batch, self.use)
                 raise OperatorFailed(end - 1, done) from failed.__cause__
             start = end
         yield out.batch(batch, self.use)
+
+    @property
+    def timed(self) -> bool:
+        """True if time may close windows."""
+        return self.idle_ms is not None
+
+    def tick(self, at: Batch) -> Iterator[Batch]:
+        """Close all windows if no record has come for so long."""
+        now, since = self.context.now_ms, self.quiet.since_ms
+        if since is None:
+            self.quiet.since_ms = now
+        latest = self.store.progress.highest
+        if since is None or self.idle_ms is None or now - since < self.idle_ms:
+            return
+        if latest > self._sent():
+            self._keep_sessions()
+            self.store.advance(self.windows.closed_at(latest))
+            out = WindowUpdates()
+            yield from self._parts(0, at, out)
+            yield out.batch(at, self.use)
+
+    def _parts(self, record: int, given: Batch, out: WindowUpdates) -> Iterator[Batch]:
+        """Add the results of windows that have closed by now to ``out``; it is sent when full."""
+        for keys, values, times in self._closed_now():
+            out.extend(record, keys, values, times)
+            if len(out) >= PART or not keys:
+                yield out.take(given, self.use)
 
     def _cuts(self, times: list[int]) -> list[int]:
         """Behind which records windows close."""

@@ -20,7 +20,7 @@ from streamlet.dsl.table import KTable
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.windowed import WindowedKStream
-from streamlet.dsl.windows import UnlimitedWindows, Windows
+from streamlet.dsl.windows import Duration, UnlimitedWindows, Windows, milliseconds
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 from streamlet.topology.nodes import StoreSpec
@@ -193,7 +193,11 @@ class KGroupedStream(Generic[K, V]):
         return CogroupedKStream(((self, aggregator),))
 
     def windowed_by(
-        self, windows: Windows, *, emit: Literal["updates", "on_commit", "final"] = "updates"
+        self,
+        windows: Windows,
+        *,
+        emit: Literal["updates", "on_commit", "final"] = "updates",
+        close_idle_after: Duration | None = None,
     ) -> WindowedKStream[K, V]:
         """The same records in windows: ``tumbling``, ``hopping``, ``sliding``, ``session``.
 
@@ -207,6 +211,10 @@ class KGroupedStream(Generic[K, V]):
         longer ``Materialized(retention=…)`` keeps them. Tumbling and hopping windows without a
         grace are kept for two sizes then, since one would lose each result.
 
+        Without records stream time stands still, and nothing closes. With ``close_idle_after`` all
+        windows of a task close once it has had no record for so long, by the clock, and has read
+        all there is. Records that come for them later are late. Spark does not do that.
+
         - Nulls: a record without a key is left out and counted as dropped; sliding windows do the
           same with one without a value.
         - Key, timestamp, headers: kept.
@@ -216,7 +224,12 @@ class KGroupedStream(Generic[K, V]):
             raise TopologyError(f"windowed_by(emit={emit!r}): it is {kinds}")
         if emit == "final" and isinstance(windows, UnlimitedWindows):
             raise TopologyError("windowed_by(emit='final'): an unlimited window never closes")
-        return WindowedKStream(self, windows, emit=emit)
+        idle_ms = None
+        if close_idle_after is not None:
+            idle_ms = milliseconds("windowed_by(): close_idle_after", close_idle_after, 1)
+            if emit != "final":
+                raise TopologyError("windowed_by(close_idle_after=…) is for emit='final'")
+        return WindowedKStream(self, windows, emit=emit, idle_ms=idle_ms)
 
     def _folded(
         self, call: str, prefix: str, store: StoreLike, emit: Emit, value: Kind, fold: Fold
@@ -231,6 +244,7 @@ class KGroupedStream(Generic[K, V]):
         name = builder.graph.new_name(prefix)
         parent = self._partitioned(spec, counted=call == "count()")
         held = check_emit(call, emit)
+        timed: Literal["", "at commits"] = "at commits" if held else ""
 
         def make(context: TaskContext) -> Operator | OperatorInParts:
             kept = context.store(spec.name)
@@ -239,7 +253,7 @@ class KGroupedStream(Generic[K, V]):
             operator = skipping_nulls(name, context, inner, values=True)
             return on_commit(operator, kept, spec.value, use) if held else operator
 
-        builder.named_processor(name, (parent,), make, writes=spec.name, timed=held)
+        builder.named_processor(name, (parent,), make, writes=spec.name, timed=timed)
         return KTable(TableNode(builder, name, use, spec), self._key, value)
 
     def _partitioned(self, store: StoreSpec, counted: bool) -> str:

@@ -9,7 +9,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.columns import has_null, not_null
-from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
+from streamlet.topology.operator import Operator, OperatorInParts, TaskContext, TimedOperator
 
 
 def skipping_nulls(
@@ -80,6 +80,16 @@ class SkipNullsInParts:
 
     skip: Skip
     inner: OperatorInParts
+
+    @property
+    def timed(self) -> bool:
+        """True if ``inner`` acts by the clock."""
+        return isinstance(self.inner, TimedOperator) and self.inner.timed
+
+    def tick(self, at: Batch) -> Iterator[Batch]:
+        """Output of ``inner`` by the clock."""
+        assert isinstance(self.inner, TimedOperator)
+        return self.inner.tick(at)
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` as ``inner`` does, with the index in the batch given here."""

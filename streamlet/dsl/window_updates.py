@@ -44,6 +44,12 @@ class WindowUpdates:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def take(self, given: Batch, use: TableUse) -> Batch:
+        """The updates as ``batch`` gives them; there are none left here."""
+        batch = self.batch(given, use)
+        self.records, self.keys, self.values, self.olds, self.times = [], [], [], [], []
+        return batch
+
     def batch(self, given: Batch, use: TableUse) -> Batch:
         """The updates as a batch, each with the offset and headers of its record."""
         return attrs.evolve(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations, merging
@@ -49,12 +49,21 @@ class WindowedKStream(Generic[K, V]):
     """
 
     def __init__(
-        self, grouped: KGroupedStream[K, V], windows: Windows, *, emit: str = "updates"
+        self,
+        grouped: KGroupedStream[K, V],
+        windows: Windows,
+        *,
+        emit: str = "updates",
+        idle_ms: int | None = None,
     ) -> None:
         self._grouped = grouped
         self._windows = windows
         self._final = emit == "final"
         self._held = emit == "on_commit"
+        self._idle_ms = idle_ms
+        self._timed: Literal["", "at commits", "by the clock"] = ""
+        if self._held or idle_ms is not None:
+            self._timed = "at commits" if self._held else "by the clock"
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
@@ -166,11 +175,11 @@ class WindowedKStream(Generic[K, V]):
             inner: Operator | OperatorInParts
             inner = window_operator(name, context, spec, windows, bound, shown)
             if self._final and not isinstance(windows, UnlimitedWindows):
-                inner = FinalResults(inner, kept, windows, use)
+                inner = FinalResults(inner, kept, windows, use, context, self._idle_ms)
             operator = skipping_nulls(name, context, inner, values=values)
             return on_commit(operator, kept, value_serde, use) if self._held else operator
 
-        builder.named_processor(name, (parent,), make, writes=spec.name, timed=self._held)
+        builder.named_processor(name, (parent,), make, writes=spec.name, timed=self._timed)
         closing = None if self._final or isinstance(windows, UnlimitedWindows) else windows
         table = TableNode(builder, name, use, spec, windows=closing)
         return KTable(table, Kind(windows.serde(key), Windowed), value)

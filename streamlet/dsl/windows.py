@@ -82,6 +82,10 @@ class TimeWindows:
         last = stream_time - self.grace_ms - self.size_ms
         return last // self.advance_ms * self.advance_ms if last >= 0 else -1
 
+    def closed_at(self, start: int) -> int:
+        """The stream time from which on a window takes no record."""
+        return start + self.size_ms + self.grace_ms
+
     def serde(self, key: Serde[Any]) -> Serde[Any]:
         """The serde of keys in these windows."""
         return time_windowed(key, self.size_ms)
@@ -160,6 +164,10 @@ class SlidingWindows:
         """The latest start of a window that takes no record any more; -1: there is none."""
         return max(-1, stream_time - self.grace_ms - self.difference_ms - 1)
 
+    def closed_at(self, start: int) -> int:
+        """The stream time from which on a window takes no record."""
+        return start + self.difference_ms + self.grace_ms + 1
+
     def serde(self, key: Serde[Any]) -> Serde[Any]:
         """The serde of keys in these windows."""
         return time_windowed(key, self.difference_ms)
@@ -195,6 +203,10 @@ class SessionWindows:
     def last_closed(self, stream_time: int) -> int:
         """The latest end of a session that takes no record any more; -1: there is none."""
         return max(-1, stream_time - self.grace_ms - self.gap_ms - 1)
+
+    def closed_at(self, end: int) -> int:
+        """The stream time from which on a session takes no record."""
+        return end + self.gap_ms + self.grace_ms + 1
 
     def serde(self, key: Serde[Any]) -> Serde[Any]:
         """The serde of keys in these windows."""

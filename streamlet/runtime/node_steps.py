@@ -16,7 +16,12 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.runtime.encoding import encoded
 from streamlet.runtime.outputs import Output
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
-from streamlet.topology.operator import HoldingOperator, OperatorInParts, TaskContext
+from streamlet.topology.operator import (
+    HoldingOperator,
+    OperatorInParts,
+    TaskContext,
+    TimedOperator,
+)
 from streamlet.topology.order import forks_to_cut
 from streamlet.topology.subtopologies import Subtopology
 
@@ -60,6 +65,7 @@ class NodeSteps:
         self._cut = forks_to_cut(subtopology)
         self._compiled: dict[str, Step] = {}
         self._holding: dict[str, tuple[HoldingOperator, Step]] = {}
+        self._timed: dict[str, tuple[TimedOperator, Step]] = {}
         self._behind = {source.name: self._forward(source.name) for source in subtopology.sources}
 
     def behind(self, source: str) -> Step:
@@ -74,6 +80,18 @@ class NodeSteps:
                 batch = operator.release()
                 if batch is not None and len(batch):
                     yield from forward(batch)
+
+    @property
+    def timed(self) -> bool:
+        """True if an operator acts by the clock."""
+        return bool(self._timed)
+
+    def tick(self, at: Batch) -> Iterator[None]:
+        """Let operators act by the clock, from the first to the last of them."""
+        for node in self._subtopology.processors:
+            if node.name in self._timed:
+                operator, forward = self._timed[node.name]
+                yield from _sent(operator.tick(at), forward)
 
     def _forward(self, name: str) -> Step:
         """The step behind a node: its children, in order of creation."""
@@ -96,6 +114,8 @@ class NodeSteps:
         forward = self._forward(node.name)
         if isinstance(operator, HoldingOperator):
             self._holding[node.name] = operator, forward
+        if isinstance(operator, TimedOperator) and operator.timed:
+            self._timed[node.name] = operator, forward
         if isinstance(operator, OperatorInParts):
             through = _in_parts(operator.process_in_parts, forward)
         else:
@@ -160,16 +180,17 @@ def _whole(process: Callable[[Batch], Batch], forward: Step) -> Step:
 
 
 def _in_parts(process: Callable[[Batch], Iterator[Batch]], forward: Step) -> Step:
-    """An operator that gives its output in parts; others may go on between two of them."""
+    """An operator that gives its output in parts."""
+    return lambda batch: _sent(process(batch), forward)
 
-    def through(batch: Batch) -> Iterator[None]:
-        for number, out in enumerate(process(batch)):
-            if number:
-                yield
-            if len(out):
-                yield from forward(out)
 
-    return through
+def _sent(parts: Iterator[Batch], forward: Step) -> Iterator[None]:
+    """Send parts of an output on; others may go on between two of them."""
+    for number, out in enumerate(parts):
+        if number:
+            yield
+        if len(out):
+            yield from forward(out)
 
 
 def _one_after_the_other(steps: Sequence[Step]) -> Step:

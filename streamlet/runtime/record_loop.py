@@ -174,7 +174,7 @@ class RecordLoop:
 
     def _process_waiting(self, active: ActiveTask, now: int) -> None:
         assert active.processor is not None
-        if active.halted or not active.processor.waits:
+        if active.halted or not active.processor.waits(now):
             return
         self._waiting = True
         try:

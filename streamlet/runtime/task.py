@@ -28,6 +28,9 @@ from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
 from streamlet.user_code import raised_at
 
+#: How often operators may act by the clock.
+TICK_MS = 100
+
 
 @attrs.define
 class TaskCounters:
@@ -99,6 +102,9 @@ class Task:
         self._later: deque[PartitionBatch | int] = deque()
         self._in_parts = in_parts
         self._under_way: _UnderWay | None = None
+        #: Time of the present step, by the clock of the caller.
+        self.now_ms = self._tick_ms = 0
+        self._ticked = False
         self._nodes = NodeSteps(subtopology, self, self, partition_counts or {})
         self._sources = {
             topic: (source, self._nodes.behind(source.name))
@@ -134,6 +140,7 @@ class Task:
             ProcessingError: a record failed under the policy ``fail``. The task must then be
                 dropped without a commit: its stores may already hold later records.
         """
+        self.now_ms = now_ms
         received = raw.offsets[-1] + 1
         self._received[TopicPartition(raw.topic, raw.partition)] = received
         if self._inputs is None:
@@ -143,7 +150,11 @@ class Task:
         return self.resume(now_ms, known_end)
 
     def resume(self, now_ms: int, known_end: KnownEnd | None = None) -> list[Output]:
-        """Process what waited for another partition and need not any more, and go on in parts."""
+        """Process what waited for another partition and need not any more, and go on in parts.
+
+        Where no record is there, operators act that do so by the clock.
+        """
+        self.now_ms, self._ticked = now_ms, not self._nodes.timed
         while self._advance() and self._begin_next(now_ms, known_end or (lambda _: 0)):
             pass
         return self._take_outputs()
@@ -168,7 +179,7 @@ class Task:
                 self.edges.skip(partition, offset)
             self._inputs.skip_to(partition, offset)
             self._drained(self._inputs)
-        elif self.waits:
+        elif self._under_way is not None or self._later:
             self._later.append(offset)
         else:
             self._skip(partition, offset)
@@ -183,10 +194,10 @@ class Task:
         """True if a batch was begun and not yet ended: there is more to come of it."""
         return self._under_way is not None
 
-    @property
-    def waits(self) -> bool:
+    def waits(self, now_ms: int) -> bool:
         """True if ``resume`` may find something to do."""
-        return self._inputs is not None or self._under_way is not None or bool(self._later)
+        begun = self._under_way is not None or bool(self._later)
+        return begun or self._inputs is not None or (self._nodes.timed and now_ms >= self._tick_ms)
 
     def buffered(self) -> dict[TopicPartition, int]:
         """Records kept back, per input partition."""
@@ -211,7 +222,9 @@ class Task:
 
     def _begin_next(self, now_ms: int, known_end: KnownEnd) -> bool:
         """Begin with the next batch; False if there is none that need not wait."""
-        return self._begin_later() if self._inputs is None else self._begin_ready(now_ms, known_end)
+        if self._inputs is None:
+            return self._begin_later() or self._begin_timed(now_ms, known_end)
+        return self._begin_ready(now_ms, known_end) or self._begin_timed(now_ms, known_end)
 
     def _begin_later(self) -> bool:
         if not self._later:
@@ -230,6 +243,20 @@ class Task:
             self._drained(self._inputs)
             return False
         self._begin(batch, batch.offsets[-1] + 1)
+        return True
+
+    def _begin_timed(self, now_ms: int, known_end: KnownEnd) -> bool:
+        """Let operators act by the clock, if all there is was processed."""
+        if self._ticked:
+            return False
+        self._ticked, self._tick_ms = True, now_ms + TICK_MS
+        ends = [(known_end(tp), offset) for tp, offset in self._received.items()]
+        if any(self.buffered().values()) or any(end is None or end > at for end, at in ends):
+            return False
+        where = min(self.positions)
+        position = self.positions[where]
+        at = Batch(*where, [max(0, position - 1)], [None], [None], [self.stream_time])
+        self._under_way = _UnderWay(self._nodes.tick(at), where, position)
         return True
 
     def _begin(self, batch: Batch, position: int) -> None:
@@ -356,10 +383,13 @@ class Task:
     def _as_read(
         self, where: TopicPartition, offset: int
     ) -> tuple[bytes | None, bytes | None, int, Headers | None]:
-        """The record as it came from the topic, for its dead letter."""
+        """The record as it came from the topic, for its dead letter.
+
+        That of a result by the clock may not be there any more: it has no key and value then.
+        """
         for raw in self._raws:
             if (raw.topic, raw.partition) == where and offset in raw.offsets:
                 i = raw.offsets.index(offset)
                 headers = None if raw.headers is None else raw.headers[i]
                 return raw.keys[i], raw.values[i], raw.timestamps[i], headers
-        raise AssertionError(f"no raw record for {where} offset {offset}")
+        return None, None, max(0, self.stream_time), None

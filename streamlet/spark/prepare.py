@@ -105,6 +105,7 @@ def prepare(
     topology, chosen = found.topology(), where.settings or found.settings
     _check_settings(chosen)
     _check_functions(topology)
+    _check_timed(topology)
     _tell_of_origins(topology)
     folds, reason = _folds(found, wish)
     client = {"bootstrap.servers": where.bootstrap_servers or chosen.bootstrap_servers}
@@ -231,6 +232,20 @@ def _check_functions(topology: Topology) -> None:
         raise TopologyError(
             f"functions with a RecordContext ({', '.join(asking)}) do not run on Spark, where "
             "headers are not read; --engine native can"
+        )
+
+
+def _check_timed(topology: Topology) -> None:
+    timed = [
+        node.name
+        for part in topology.subtopologies
+        for node in part.processors
+        if node.timed == "by the clock"
+    ]
+    if timed:
+        raise TopologyError(
+            f"windows that close by the clock ({', '.join(timed)}: close_idle_after) do not run on "
+            "Spark, whose batches have no clock; --engine native can"
         )
 
 

@@ -65,7 +65,7 @@ def _edge(topology: Topology, topic: str, counts: Mapping[str, int] | None) -> E
         varying = _varying_before(part, topic)
         if varying is not None:
             why = (
-                "results come at commits or by the clock"
+                f"results come {varying.timed}"
                 if varying.timed
                 else "function is non_deterministic()"
             )

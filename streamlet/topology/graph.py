@@ -174,7 +174,7 @@ def _check_origins(part: Subtopology) -> None:
         timed = timed_before(part, sink.topic) if sink.origin else None
         if timed is not None:
             raise TopologyError(
-                f"topic {sink.topic!r} is written with origins, and results of {timed} come at "
-                "commits or by the clock, not each with a record: to(origin=True) cannot tell "
-                "which of them are repeated"
+                f"topic {sink.topic!r} is written with origins, and results of {timed.name} come "
+                f"{timed.timed}, not each with a record: to(origin=True) cannot tell which of them "
+                "are repeated"
             )

@@ -7,7 +7,7 @@ topic lies between. Serdes are held, never called, here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
@@ -89,8 +89,8 @@ class SourceNode:
 class ProcessorNode:
     """One operator with the stores it touches; ``reads`` are those of them it never writes.
 
-    It is not ``deterministic`` if it may make something else of the same record a second time. The
-    results of one that is ``timed`` come at commits or by the clock, not each with a record.
+    It is not ``deterministic`` if it may make something else of the same record a second time.
+    ``timed`` tells when its results come if not each with a record: at commits, or by the clock.
     """
 
     name: str
@@ -99,7 +99,7 @@ class ProcessorNode:
     stores: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     deterministic: bool = True
-    timed: bool = False
+    timed: Literal["", "at commits", "by the clock"] = ""
 
 
 @attrs.frozen(eq=False)

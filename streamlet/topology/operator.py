@@ -44,10 +44,14 @@ class KeyValueStore(Protocol):
 
 
 class TaskContext(Protocol):
-    """The services that a task offers its operators when they are made."""
+    """The services that a task offers its operators when they are made.
+
+    ``now_ms`` is the time of the task's clock at the present step, ms.
+    """
 
     task: TaskId
     application: str
+    now_ms: int
 
     def store(self, name: str) -> Any:
         """The task's own store of that name (see ``state/``)."""
@@ -94,6 +98,20 @@ class HoldingOperator(Protocol):
 
     def release(self) -> Batch | None:
         """The results to send with the commit that is about to be made; None: none."""
+        ...
+
+
+@runtime_checkable
+class TimedOperator(Protocol):
+    """An operator, besides, that acts by the clock while no record is there for its task."""
+
+    @property
+    def timed(self) -> bool:
+        """True if it does."""
+        ...
+
+    def tick(self, at: Batch) -> Iterator[Batch]:
+        """Its output at this time, in parts; ``at`` is a record that stands for the present."""
         ...
 
 

@@ -6,9 +6,9 @@ from streamlet.topology.nodes import ProcessorNode, SinkNode
 from streamlet.topology.subtopologies import Subtopology
 
 
-def timed_before(part: Subtopology, topic: str) -> str | None:
+def timed_before(part: Subtopology, topic: str) -> ProcessorNode | None:
     """The first operator whose results come at times of their own, and may reach a topic."""
-    timed = (node.name for node in part.processors if node.timed and reaches(part, node, topic))
+    timed = (node for node in part.processors if node.timed and reaches(part, node, topic))
     return next(timed, None)
 
 

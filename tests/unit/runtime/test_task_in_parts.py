@@ -67,7 +67,7 @@ def test_what_comes_amid_a_batch_waits_for_its_end() -> None:
     seen += values(running.process(raw("g", first=10)))
     assert (seen, running.buffered()) == ([b"a", b"b", b"c"], {IN: 2})
     assert (running.received, running.positions) == ({IN: 11}, {IN: 0})
-    while running.waits:
+    while running.waits(0):
         seen += values(running.resume(0))
     assert seen == [b"a", b"b", b"c", b"d", b"e", b"f", b"g"]
     assert (running.positions, running.buffered()) == ({IN: 11}, {IN: 0})
@@ -87,7 +87,7 @@ def test_a_task_settles_behind_the_batch_it_has_begun() -> None:
 def test_a_record_that_fails_between_two_parts_meets_the_policy() -> None:
     running = spelling(policy=ErrorPolicy("skip"))
     seen = values(running.process(raw("a?b", "c")))
-    while running.waits:
+    while running.waits(0):
         seen += values(running.resume(0))
     assert (seen, running.counters.skipped) == ([b"a", b"c"], 1)
     assert running.positions == {IN: 2}

@@ -13,7 +13,7 @@ import streamlet as sl
 from streamlet.errors import AppNotFoundError, ConfigError, StreamletError, TopologyError
 from streamlet.spark.gateway import is_noise
 from streamlet.spark.java import has_vector_module, java_home, wrapped
-from streamlet.spark.prepare import _check_functions, _tell_of_origins
+from streamlet.spark.prepare import _check_functions, _check_timed, _tell_of_origins
 from streamlet.spark.reference import reference_of, resolve
 from streamlet.spark.security import check_clients, java_settings
 
@@ -54,6 +54,18 @@ def test_functions_that_ask_for_a_record_context_are_refused_by_name() -> None:
     stream.peek(sl.with_context(lambda k, v, context: None)).to("out")
     with pytest.raises(TopologyError, match=r"\(KSTREAM-PEEK-0000000001\) do not run on Spark"):
         _check_functions(app.topology())
+
+
+def test_windows_that_close_by_the_clock_are_refused() -> None:
+    app = sl.App("a")
+    grouped = app.stream("in", key=str, value=str).group_by_key()
+    grouped.windowed_by(sl.tumbling(20), emit="final").count(store="n")
+    _check_timed(app.topology())
+    app = sl.App("a")
+    grouped = app.stream("in", key=str, value=str).group_by_key()
+    grouped.windowed_by(sl.tumbling(20), emit="final", close_idle_after="1m").count(store="n")
+    with pytest.raises(TopologyError, match=r"close by the clock .* do not run on Spark"):
+        _check_timed(app.topology())
 
 
 def test_topics_with_origins_are_named_in_a_warning_on_spark(
