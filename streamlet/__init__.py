@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from streamlet.dsl.determinism import non_deterministic
     from streamlet.dsl.expressions import col, key, lit, value
     from streamlet.dsl.grouped import KGroupedStream
+    from streamlet.dsl.late_records import LateRecord
     from streamlet.dsl.materialized import Materialized
     from streamlet.dsl.partition_time import with_partition_time
     from streamlet.dsl.record_context import RecordContext, with_context
@@ -57,6 +58,7 @@ __all__ = [
     "KGroupedStream",
     "KStream",
     "KTable",
+    "LateRecord",
     "Materialized",
     "Origin",
     "RecordContext",
@@ -104,6 +106,7 @@ _HOMES = {
     "KGroupedStream": "streamlet.dsl.grouped",
     "KStream": "streamlet.dsl.stream",
     "KTable": "streamlet.dsl.table",
+    "LateRecord": "streamlet.dsl.late_records",
     "Materialized": "streamlet.dsl.materialized",
     "Origin": "streamlet.origins",
     "RecordContext": "streamlet.dsl.record_context",

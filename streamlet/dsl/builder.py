@@ -122,8 +122,9 @@ class Builder:
         reads: tuple[str, ...] = (),
         skip_nulls: str = "",
         timed: Literal["", "at commits", "by the clock"] = "",
+        aside: bool = False,
     ) -> None:
-        """Add an operator whose name is there already; ``timed`` as of a ``ProcessorNode``."""
+        """Add an operator whose name is there already; flags as those of a ``ProcessorNode``."""
 
         def factory(context: TaskContext) -> Operator | OperatorInParts:
             inner = make(context)
@@ -141,6 +142,7 @@ class Builder:
                 reads,
                 deterministic=not is_marked(make),
                 timed=timed,
+                aside=aside,
             )
         )
 

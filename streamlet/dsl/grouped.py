@@ -13,6 +13,7 @@ from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN, result_type
 from streamlet.dsl.kinds import Kind
+from streamlet.dsl.late_records import LateRecord
 from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.nulls import skipping_nulls
 from streamlet.dsl.on_commit import Emit, check_emit, on_commit
@@ -198,6 +199,7 @@ class KGroupedStream(Generic[K, V]):
         *,
         emit: Literal["updates", "on_commit", "final"] = "updates",
         close_idle_after: Duration | None = None,
+        late: str | Callable[[LateRecord[K, V]], object] | None = None,
     ) -> WindowedKStream[K, V]:
         """The same records in windows: ``tumbling``, ``hopping``, ``sliding``, ``session``.
 
@@ -215,6 +217,13 @@ class KGroupedStream(Generic[K, V]):
         windows of a task close once it has had no record for so long, by the clock, and has read
         all there is. Records that come for them later are late. Spark does not do that.
 
+        A record that is late for a window is left out of it and counted. With ``late`` it is also
+        written to that topic, or given to that function as a ``LateRecord``, once for each window
+        that it is late for. The topic gets its key, value, timestamp and headers, and
+        headers that say what it was late for and where it was read: ``streamlet.window.start`` and
+        ``.window.end``, ``.stream.time``, ``.topic``, ``.partition``, ``.offset``, ``.operator``,
+        ``.application``. A function that fails is subject to the error policy.
+
         - Nulls: a record without a key is left out and counted as dropped; sliding windows do the
           same with one without a value.
         - Key, timestamp, headers: kept.
@@ -229,7 +238,7 @@ class KGroupedStream(Generic[K, V]):
             idle_ms = milliseconds("windowed_by(): close_idle_after", close_idle_after, 1)
             if emit != "final":
                 raise TopologyError("windowed_by(close_idle_after=…) is for emit='final'")
-        return WindowedKStream(self, windows, emit=emit, idle_ms=idle_ms)
+        return WindowedKStream(self, windows, emit=emit, idle_ms=idle_ms, late=late)
 
     def _folded(
         self, call: str, prefix: str, store: StoreLike, emit: Emit, value: Kind, fold: Fold

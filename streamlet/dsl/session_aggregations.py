@@ -6,6 +6,7 @@ and the new one begins with the earliest of them. Rules and order are Kafka Stre
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -13,7 +14,7 @@ import attrs
 from streamlet.batch import Batch
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_folds import BoundFolding
-from streamlet.dsl.window_updates import WindowUpdates, one_by_one
+from streamlet.dsl.window_updates import Bounds, WindowUpdates, one_by_one
 from streamlet.dsl.windows import SessionWindows
 from streamlet.serdes.windowed import windowed_of
 from streamlet.state.bucket_store import BucketStore, Item
@@ -53,8 +54,8 @@ class SessionWindowed:
         record: tuple[Any, Any, Any, int],
         observed: int,
         highest: int,
-    ) -> tuple[int, int]:
-        """Add a record; the latest end, and 1 if the record's session is closed."""
+    ) -> tuple[int, Sequence[Bounds]]:
+        """Add a record; the latest end, and the record's session if that is closed."""
         key, ckey, value, time = record
         gap, folding, store = self.windows.gap_ms, self.folding, self.store
         found = self._touched(ckey, time - gap, time + gap, highest)
@@ -64,7 +65,7 @@ class SessionWindowed:
             so_far = folding.merged(key, so_far, item[2])
             start, end = min(start, item[1]), max(end, item[0])
         if end < observed - self.windows.grace_ms - gap:
-            return highest, 1
+            return highest, [(start, end)]
         new = folding.add_own(key, value, so_far)
         if (start, end) != (time, time):
             for one_end, one_start, old in found:
@@ -73,7 +74,7 @@ class SessionWindowed:
         sent = send(new) if send else new
         updates.add(index, windowed_of((key, start, end)), sent, None, end)
         store.replace(ckey, found, [(end, start, new)], end)
-        return max(highest, end), 0
+        return max(highest, end), ()
 
     def _touched(self, ckey: Any, low: int, high: int, highest: int) -> list[Item]:
         """The sessions that end at ``low`` or later and begin at ``high`` or earlier, by their end.

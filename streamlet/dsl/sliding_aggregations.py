@@ -9,7 +9,7 @@ one. Records within one difference of the epoch share the window that begins the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -17,7 +17,7 @@ import attrs
 from streamlet.batch import Batch
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_folds import BoundFolding
-from streamlet.dsl.window_updates import WindowUpdates, one_by_one
+from streamlet.dsl.window_updates import Bounds, WindowUpdates, one_by_one
 from streamlet.dsl.windows import SlidingWindows
 from streamlet.serdes.windowed import windowed_of
 from streamlet.state.bucket_store import BucketStore, Item
@@ -72,17 +72,18 @@ class SlidingWindowed:
         record: tuple[Any, Any, Any, int],
         observed: int,
         highest: int,
-    ) -> tuple[int, int]:
-        """Add a record; the latest start, and for how many windows it is late."""
+    ) -> tuple[int, Sequence[Bounds]]:
+        """Add a record; the latest start, and the windows that it is late for."""
         key, ckey, value, time = record
         size, closed = self.windows.difference_ms, observed - self.windows.grace_ms
         if time + 1 + size <= closed:
-            return highest, 1
+            return highest, [(max(0, time - size), max(size, time))]
         changes = list(self._changes(time, self._near(ckey, time, highest)))
-        open_ = [c for c in changes if c.start + size >= closed or c.final]
+        open_ = [c for c in changes if _is_open(c, size, closed)]
+        late = [(c.start, c.start + size) for c in changes if not _is_open(c, size, closed)]
         written = self._written(updates, index, key, value, time, open_)
         self.store.replace(ckey, [c.old for c in open_ if c.old is not None], written, time)
-        return max(highest, *(item[0] for item in written), -1), len(changes) - len(open_)
+        return max(highest, *(item[0] for item in written), -1), late
 
     def _near(self, ckey: Any, time: int, highest: int) -> list[Item]:
         """The windows that the record may fall into, or that are next to it, by their starts."""
@@ -179,3 +180,7 @@ class SlidingWindowed:
             yield SlidingChange(0, first(), time)
         else:
             yield SlidingChange(0, shared[2], shared[1], shared)
+
+
+def _is_open(change: SlidingChange, size: int, closed: int) -> bool:
+    return change.start + size >= closed or change.final

@@ -19,7 +19,7 @@ from streamlet.dsl.aggregations import aggregated, counted, keyed, row_times
 from streamlet.dsl.columns import spread
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_folds import BoundFolding
-from streamlet.dsl.window_updates import taken
+from streamlet.dsl.window_updates import LateWindows, taken
 from streamlet.dsl.windows import TimeWindows, UnlimitedWindows
 from streamlet.serdes.windowed import windowed_of
 from streamlet.state.window_store import WindowStore
@@ -30,15 +30,15 @@ from streamlet.topology.operator import TaskContext
 class WindowEntries:
     """The windows of a batch's records that are open when their record comes, in columns.
 
-    ``records`` is the index of each entry's record in the batch, ``late`` that of the record of
-    each window that was closed.
+    ``records`` is the index of each entry's record in the batch, ``late`` are the windows that were
+    closed.
     """
 
     batch: Batch
     ckeys: list[Any]
     starts: list[int]
     records: Sequence[int]
-    late: Sequence[int]
+    late: LateWindows
 
 
 @attrs.frozen
@@ -94,15 +94,29 @@ class TimeWindowed:
             batch, ckeys = taken(batch, records), spread(ckeys, counts)
         open_ = self._open(times, starts, records)
         if open_ is None:
-            return WindowEntries(batch, ckeys, starts, records, ())
-        closed = [not one for one in open_]
+            return WindowEntries(batch, ckeys, starts, records, LateWindows())
         return WindowEntries(
             batch.select(open_),
             list(compress(ckeys, open_)),
             list(compress(starts, open_)),
             list(compress(records, open_)),
-            list(compress(records, closed)),
+            self._late(times, starts, records, open_),
         )
+
+    def _late(
+        self, times: list[int], starts: list[int], records: Sequence[int], open_: list[bool]
+    ) -> LateWindows:
+        """The windows that are closed when their record comes, with the stream times then."""
+        closed = [not one for one in open_]
+        late, starts = list(compress(records, closed)), list(compress(starts, closed))
+        highest = self._stream_times(times)
+        windows = list(zip(starts, self.windows.ends(starts), strict=True))
+        return LateWindows(late, windows, [highest[record] for record in late])
+
+    def _stream_times(self, times: list[int]) -> list[int]:
+        """The stream time with each record."""
+        observed = self.store.observed(self.stream)
+        return list(islice(accumulate(times, max, initial=observed), 1, None))
 
     def _open(
         self, times: list[int], starts: list[int], records: Sequence[int]
@@ -115,7 +129,7 @@ class TimeWindowed:
         if first_end > max(observed, max(times)) - grace:
             return None
         # Each record is measured with the stream time as it is with this record.
-        highest = list(islice(accumulate(times, max, initial=observed), 1, None))
+        highest = self._stream_times(times)
         closing = [highest[record] - grace for record in records]
         open_ = list(map(gt, self.windows.ends(starts), closing))
         return None if all(open_) else open_
@@ -149,6 +163,4 @@ class TimeWindowed:
         if seen:
             highest = max(entries.starts[:stored], default=-1)
             self.store.observe(self.stream, max(batch.timestamps[:seen]), highest)
-        late = sum(record < seen for record in entries.late)
-        if late:
-            self.context.late(self.name, late)
+        entries.late.first(seen).tell(self.context, self.name, batch)

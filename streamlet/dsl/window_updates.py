@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import attrs
@@ -61,6 +62,37 @@ class WindowUpdates:
         )
 
 
+@attrs.define
+class LateWindows:
+    """The windows of a batch's records that were closed, in columns, with the stream times then."""
+
+    records: list[int] = attrs.field(factory=list)
+    windows: list[Bounds] = attrs.field(factory=list)
+    stream_times: list[int] = attrs.field(factory=list)
+
+    def add(self, record: int, windows: Iterable[Bounds], stream_time: int) -> None:
+        """Append those of one record."""
+        for window in windows:
+            self.records.append(record)
+            self.windows.append(window)
+            self.stream_times.append(stream_time)
+
+    def first(self, records: int) -> LateWindows:
+        """Those of so many records."""
+        end = bisect_left(self.records, records)
+        return LateWindows(self.records[:end], self.windows[:end], self.stream_times[:end])
+
+    def tell(self, context: TaskContext, operator: str, batch: Batch) -> None:
+        """Report them, if there are any."""
+        if self.records:
+            context.late(operator, len(self.records), lambda: self._batch(batch))
+
+    def _batch(self, batch: Batch) -> Batch:
+        """A record for each, with its window and the stream time in the column ``olds``."""
+        olds = list(zip(self.windows, self.stream_times, strict=True))
+        return attrs.evolve(taken(batch, self.records), olds=olds)
+
+
 class WindowFold(Protocol):
     """The part of a fold of windows that ``one_by_one`` uses."""
 
@@ -90,10 +122,12 @@ class WindowFold(Protocol):
         ...
 
 
+#: Start and end of a window.
+Bounds: TypeAlias = tuple[int, int]
 #: ``(updates, index, (key, cache key, value, time), stream time, latest window) -> (latest window,
 #: windows that the record was late for)``: adds one record of a batch.
 AddRecord: TypeAlias = Callable[
-    [WindowUpdates, int, tuple[Any, Any, Any, int], int, int], tuple[int, int]
+    [WindowUpdates, int, tuple[Any, Any, Any, int], int, int], tuple[int, Sequence[Bounds]]
 ]
 
 
@@ -105,7 +139,7 @@ def one_by_one(fold: WindowFold, batch: Batch, add: AddRecord) -> Batch:
     """
     given, ckeys, error = keyed(fold.store, batch)
     updates = WindowUpdates()
-    failed, late = len(given), 0
+    failed, late = len(given), LateWindows()
     observed, highest = fold.store.observed(fold.stream), fold.store.progress.highest
     records = zip(given.keys, ckeys, given.values, given.timestamps, strict=True)
     try:
@@ -113,15 +147,15 @@ def one_by_one(fold: WindowFold, batch: Batch, add: AddRecord) -> Batch:
             failed = index
             observed = max(observed, record[3])
             highest, closed = add(updates, index, record, observed, highest)
-            late += closed
+            if closed:
+                late.add(index, closed, observed)
         failed = len(given)
     except (StateError, KeyboardInterrupt):
         raise
     except BaseException as failure:  # an exit is an error like any other
         error = failure
     fold.store.observe(fold.stream, observed, highest)
-    if late:
-        fold.context.late(fold.name, late)
+    late.tell(fold.context, fold.name, given)
     done = updates.batch(given, fold.use)
     if error is not None:
         raise OperatorFailed(failed, done) from error

@@ -11,6 +11,7 @@ from streamlet.dsl.final_results import FinalResults
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
+from streamlet.dsl.late_records import Late, add_late
 from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.nulls import skipping_nulls
 from streamlet.dsl.on_commit import on_commit
@@ -55,6 +56,7 @@ class WindowedKStream(Generic[K, V]):
         *,
         emit: str = "updates",
         idle_ms: int | None = None,
+        late: Late | None = None,
     ) -> None:
         self._grouped = grouped
         self._windows = windows
@@ -64,6 +66,7 @@ class WindowedKStream(Generic[K, V]):
         self._timed: Literal["", "at commits", "by the clock"] = ""
         if self._held or idle_ms is not None:
             self._timed = "at commits" if self._held else "by the clock"
+        self._late = late
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
@@ -165,7 +168,7 @@ class WindowedKStream(Generic[K, V]):
         of = WindowStoreOf(windows, self._final, key, value_serde)
         spec = of.added(builder, call, prefix, store)
         name = builder.graph.new_name(prefix)
-        parent = grouped._partitioned(spec, counted=folding.counts)
+        parent = grouped._partitioned(spec, counted=folding.counts and self._late is None)
         values = "value" in skipped_nulls(windows)
 
         def make(context: TaskContext) -> Operator | OperatorInParts:
@@ -180,6 +183,8 @@ class WindowedKStream(Generic[K, V]):
             return on_commit(operator, kept, value_serde, use) if self._held else operator
 
         builder.named_processor(name, (parent,), make, writes=spec.name, timed=self._timed)
+        if self._late is not None:
+            add_late(builder, name, self._late, grouped._key, grouped._value)
         closing = None if self._final or isinstance(windows, UnlimitedWindows) else windows
         table = TableNode(builder, name, use, spec, windows=closing)
         return KTable(table, Kind(windows.serde(key), Windowed), value)

@@ -72,6 +72,15 @@ class NodeSteps:
         """The step behind a source."""
         return self._behind[source]
 
+    def send_aside(self, operator: str, records: Callable[[], Batch]) -> None:
+        """Take late records of an operator through the nodes aside of it, if there are any."""
+        steps = [self._step(child) for child in self._subtopology.children(operator, aside=True)]
+        if steps:
+            batch = records()
+            for step in steps:
+                for _ in step(batch):
+                    pass  # there are few, so they are not sent in parts
+
     def release(self) -> Iterator[None]:
         """Send on what operators hold back until a commit, from the first to the last of them."""
         for node in self._subtopology.processors if self._holding else ():

@@ -7,7 +7,7 @@ TopologyTestDriver and Spark drive the same class.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -122,9 +122,10 @@ class Task:
         """Count records left out by rule."""
         self.counters.dropped += count
 
-    def late(self, operator: str, count: int) -> None:
-        """Count records left out of closed windows."""
+    def late(self, operator: str, count: int, records: Callable[[], Batch]) -> None:
+        """Count records left out of closed windows, and send them where they are wanted."""
         self.counters.late += count
+        self._nodes.send_aside(operator, records)
 
     # What the driver asks.
 

@@ -66,7 +66,7 @@ def _part_text(topology: Topology, part: Subtopology) -> str:
 
 
 def _node_text(topology: Topology, part: Subtopology, node: Node, order: Any) -> str:
-    after = ", ".join(sorted(set(part.children(node.name)), key=order)) or "none"
+    after = ", ".join(sorted(set(part.below(node.name)), key=order)) or "none"
     if isinstance(node, SourceNode):
         topics = ", ".join(_shown(topology, topic) for topic in node.topics)
         return f"Source: {node.name} (topics: [{topics}])\n      --> {after}"
@@ -83,7 +83,7 @@ def _ways_down(part: Subtopology) -> dict[str, int]:
     """One for the node itself and one for each way that leads down from it."""
     ways: dict[str, int] = {}
     for node in reversed(_in_order(part)):
-        ways[node.name] = 1 + sum(ways[child] for child in part.children(node.name))
+        ways[node.name] = 1 + sum(ways[child] for child in part.below(node.name))
     return ways
 
 
@@ -106,7 +106,7 @@ def _part_json(topology: Topology, part: Subtopology) -> dict[str, Any]:
                 "topics": list(source.topics),
                 "key": serde_name(source.key),
                 "value": serde_name(source.value),
-                "successors": list(part.children(source.name)),
+                "successors": list(part.below(source.name)),
             }
             for source in part.sources
         ],
@@ -115,7 +115,7 @@ def _part_json(topology: Topology, part: Subtopology) -> dict[str, Any]:
                 "name": node.name,
                 "stores": list(node.stores),
                 "predecessors": list(node.parents),
-                "successors": list(part.children(node.name)),
+                "successors": list(part.below(node.name)),
             }
             for node in part.processors
         ],
@@ -178,7 +178,7 @@ def _links(part: Subtopology) -> list[str]:
     for source in part.sources:
         links += [f"    {_id('topic', topic)} --> {_id(source.name)}" for topic in source.topics]
     for node in _nodes(part):
-        links += [f"    {_id(node.name)} --> {_id(child)}" for child in part.children(node.name)]
+        links += [f"    {_id(node.name)} --> {_id(child)}" for child in part.below(node.name)]
     for node in part.processors:
         links += [f"    {_id(node.name)} -.- {_id('store', store)}" for store in node.stores]
     for sink in part.sinks:

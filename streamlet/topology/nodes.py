@@ -91,6 +91,7 @@ class ProcessorNode:
 
     It is not ``deterministic`` if it may make something else of the same record a second time.
     ``timed`` tells when its results come if not each with a record: at commits, or by the clock.
+    One that is ``aside`` gets none of its parent's results, but records that came too late there.
     """
 
     name: str
@@ -100,6 +101,7 @@ class ProcessorNode:
     reads: tuple[str, ...] = ()
     deterministic: bool = True
     timed: Literal["", "at commits", "by the clock"] = ""
+    aside: bool = False
 
 
 @attrs.frozen(eq=False)

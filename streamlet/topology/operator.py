@@ -6,7 +6,7 @@ batch and returns one; what it keeps, it keeps in the task's stores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 from streamlet.batch import Batch
@@ -61,8 +61,11 @@ class TaskContext(Protocol):
         """Count records an operator leaves out by rule (a null key in an aggregation)."""
         ...
 
-    def late(self, operator: str, count: int) -> None:
-        """Count records an operator leaves out of a window that is closed, once per window."""
+    def late(self, operator: str, count: int, records: Callable[[], Batch]) -> None:
+        """Count records an operator leaves out of a window that is closed, once per window.
+
+        ``records`` makes a batch of them, for a node that is aside of the operator's.
+        """
         ...
 
 

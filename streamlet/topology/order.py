@@ -68,7 +68,7 @@ def forks_to_cut(part: Subtopology) -> frozenset[str]:
         _reach(part, by_name, node.name, reach)
     cut: set[str] = set()
     for node in nodes:
-        below = [reach[child] for child in part.children(node.name)]
+        below = [reach[child] for child in part.below(node.name)]
         if any(one.meets(other) for one, other in combinations(below, 2)):
             cut.add(node.name)
         own = _own(node)
@@ -82,7 +82,7 @@ def _reach(
 ) -> _Reach:
     if name not in reach:
         whole = _own(by_name[name])
-        for child in part.children(name):
+        for child in part.below(name):
             whole |= _reach(part, by_name, child, reach)
         reach[name] = whole
     return reach[name]

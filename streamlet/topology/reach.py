@@ -23,7 +23,7 @@ def reaches(part: Subtopology, start: ProcessorNode, topic: str) -> bool:
         met.add(node.name)
         if isinstance(node, SinkNode) and node.topic == topic:
             return True
-        waiting += part.children(node.name)
+        waiting += part.below(node.name)
         if isinstance(node, ProcessorNode):
             written = {*node.stores} - {*node.reads}
             waiting += [one.name for one in part.processors if written & {*one.stores}]

@@ -53,9 +53,20 @@ class Subtopology:
         """True if a task of it has a store."""
         return bool(self.stores)
 
-    def children(self, name: str) -> tuple[str, ...]:
-        """Names of the nodes directly below this one, in order of creation."""
+    def children(self, name: str, aside: bool = False) -> tuple[str, ...]:
+        """Names of the nodes that this one's results go to, in order of creation.
+
+        With ``aside`` those that get the records that came too late for it.
+        """
+        below = self._children.get(name, ())
+        return tuple(one for one in below if self._is_aside(one) is aside)
+
+    def below(self, name: str) -> tuple[str, ...]:
+        """Names of all nodes directly below this one, in order of creation."""
         return self._children.get(name, ())
+
+    def _is_aside(self, name: str) -> bool:
+        return any(node.aside and node.name == name for node in self.processors)
 
     def node(self, name: str) -> Node:
         """The node of that name."""

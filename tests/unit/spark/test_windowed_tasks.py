@@ -15,13 +15,14 @@ from tests.unit.spark.test_stages import SMALL, KeptInMemory, raw_rows, taken, t
 
 windowed = sl.App("windowed")
 _events = windowed.stream("events", key=str, value=str).group_by_key()
-_events.windowed_by(sl.tumbling(100, grace=30)).count(store="tumbling").to_stream().to("tumbling")
+_tumbling = _events.windowed_by(sl.tumbling(100, grace=30), late="late")
+_tumbling.count(store="tumbling").to_stream().to("tumbling")
 _events.windowed_by(sl.session(40, grace=30)).count(store="sessions").to_stream().to("sessions")
 _held = _events.windowed_by(sl.hopping(100, 50, grace=30)).count(store="hopping")
 _held.suppress(sl.until_window_closes(), store="held").to_stream().to("closed")
 _held.suppress(sl.until_time_limit(60, max_records=4)).to_stream().to("calm")
 
-TOPICS = ("tumbling", "sessions", "closed", "calm")
+TOPICS = ("tumbling", "sessions", "closed", "calm", "late")
 HERE = f"{__name__}:windowed"
 
 
@@ -47,7 +48,7 @@ def test_every_result_is_that_of_a_native_task(seed: int) -> None:
             (record.key, record.value) for topic in TOPICS for record in driver.read_output(topic)
         ]
     times = sl.time_windowed(str, 100)
-    keys = (times, sl.session_windowed(str), times, times)
+    keys = (times, sl.session_windowed(str), times, times, sl.serde(str))
     found: list[list[tuple[object, object]]] = [[] for _ in TOPICS]
     for batch, first in enumerate(range(0, len(given), 20)):
         rows = raw_rows(laid_out, text("events", first, *given[first : first + 20]))
@@ -57,7 +58,8 @@ def test_every_result_is_that_of_a_native_task(seed: int) -> None:
                 which = TOPICS.index(output.topic)
                 for key, value in zip(output.keys, output.values, strict=True):
                     count = None if value is None else int.from_bytes(value, "big")
-                    found[which].append((keys[which].decode(key or b""), count))
+                    seen = value.decode() if value and output.topic == "late" else count
+                    found[which].append((keys[which].decode(key or b""), seen))
     assert [one for of_topic in found for one in of_topic] == native
 
 
