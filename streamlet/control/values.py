@@ -54,7 +54,8 @@ class TaskProgress:
     still to read, or input records that an active task has. ``restored`` and ``end`` are offsets
     summed over the changelogs, ``rate`` is in records per second; None: not known. ``generation``
     is that of the assignment an active or pending task comes from. ``problem`` is why an active
-    task stands still although it is given to the member; None: it does not.
+    task stands still although it is given to the member; None: it does not. ``late`` counts the
+    records that an active task left out of closed windows since the member has it open.
     """
 
     task: str  # as printed, 0_3
@@ -67,6 +68,7 @@ class TaskProgress:
     eta_s: float | None = None
     generation: int = -1
     problem: str | None = None
+    late: int | None = None
 
 
 @attrs.frozen

@@ -175,7 +175,13 @@ def _task(
         "isReady": ready if learner else None,
         "lag": _to_restore(said) if role is Role.ACTIVE else lag,
         "problem": None if said is None else said.problem,
+        "late": _late(said) if role is Role.ACTIVE else None,
     }
+
+
+def _late(said: TaskProgress | None) -> int | None:
+    """Records that an active task left out of closed windows; None: its member says nothing."""
+    return None if said is None else said.late or 0
 
 
 def _to_restore(said: TaskProgress | None) -> int:

@@ -149,6 +149,11 @@ class ActiveTask:
         return self.under_way or self.positions != self.committed or self.state.has_dirty()
 
     @property
+    def late(self) -> int:
+        """Records left out of closed windows since the task was opened."""
+        return 0 if self.processor is None else self.processor.counters.late
+
+    @property
     def under_way(self) -> bool:
         """True if it has begun a batch and not ended it."""
         return self.processor is not None and self.processor.under_way

@@ -168,7 +168,8 @@ class Reporter:
         """With how far it is."""
         task = TaskId.parse(said.task)
         if said.stage == "running":
-            return attrs.evolve(said, lag=_input_lag(task, holdings, source))
+            lag = _input_lag(task, holdings, source)
+            return attrs.evolve(said, lag=lag, late=_late(task, holdings))
         if task not in reads or said.role == "released":
             return said
         restored, end = reads[task]
@@ -218,3 +219,9 @@ def _input_lag(task: TaskId, holdings: TaskRegistry, source: RecordSource) -> in
     ends = {tp: source.known_end(tp) for tp in active.positions}
     known = [max(end - active.positions[tp], 0) for tp, end in ends.items() if end is not None]
     return sum(known) if known else None
+
+
+def _late(task: TaskId, holdings: TaskRegistry) -> int | None:
+    """Records that the task left out of closed windows since it was opened; None: no records."""
+    active = holdings.tasks.get(task)
+    return None if active is None else active.late or None

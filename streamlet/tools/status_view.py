@@ -26,6 +26,9 @@ def view(document: dict[str, Any], checked: bool) -> RenderableType:
         parts += [Text(), _lag(document["input_lag"])]
     if "advice" in document:
         parts += [Text(), _advice(document["advice"])]
+    late = _late(document["instances"])
+    if late:
+        parts += [Text(), Text(late)]
     names = _names(document["instances"])
     if not checked:
         parts += [Text(text, "bold red") for text in _problems(document["instances"])]
@@ -72,6 +75,16 @@ def _problems(instances: list[dict[str, Any]]) -> Iterable[str]:
     """Tasks that stand still, each with the reason."""
     tasks = (task for i in instances for member in i["members"] for task in member["tasks"])
     return (f"{t['task']} stands still: {t['problem']}" for t in tasks if t.get("problem"))
+
+
+def _late(instances: list[dict[str, Any]]) -> str:
+    """The active tasks that left late records out of windows, with how many; empty: none did."""
+    tasks = (task for i in instances for member in i["members"] for task in member["tasks"])
+    counts = {task["task"]: task["late"] for task in tasks if task.get("late")}
+    if not counts:
+        return ""
+    by_task = " ".join(f"{task}:{count:,}" for task, count in sorted(counts.items()))
+    return f"late for closed windows: {sum(counts.values()):,} records ({by_task})"
 
 
 def _leaving(leaving: dict[str, Any] | None) -> str:

@@ -25,6 +25,7 @@ A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
 class Active:
     positions: dict[TopicPartition, int]
     halted: str = ""
+    late: int = 0
 
 
 @attrs.define
@@ -190,3 +191,14 @@ def test_a_task_that_stands_still_is_told_of_at_once_with_the_reason() -> None:
     told = bench.look()
     assert told is not None
     assert [task.problem for task in told.tasks] == [None, "words-1 holds 5 to 9", None]
+
+
+def test_a_running_task_reports_how_many_records_were_late() -> None:
+    bench = Bench()
+    bench.assigned(1, active=frozenset({A, B}))
+    for task, late in ((A, 7), (B, 0)):
+        bench.rules.running(task, 0)
+        bench.parts.tasks[task] = Active({}, late=late)
+    told = bench.look()
+    assert told is not None
+    assert [task.late for task in told.tasks] == [7, None]
