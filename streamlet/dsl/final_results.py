@@ -100,19 +100,17 @@ class FinalResults:
         return self.idle_ms is not None
 
     def tick(self, at: Batch) -> Iterator[Batch]:
-        """Close all windows if no record has come for so long."""
+        """Results of windows that have closed without a record: of all if it is long overdue."""
         now, since = self.context.now_ms, self.quiet.since_ms
         if since is None:
-            self.quiet.since_ms = now
+            since = self.quiet.since_ms = now
         latest = self.store.progress.highest
-        if since is None or self.idle_ms is None or now - since < self.idle_ms:
-            return
-        if latest > self._sent():
-            self._keep_sessions()
+        if self.idle_ms is not None and now - since >= self.idle_ms and latest > self._sent():
             self.store.advance(self.windows.closed_at(latest))
-            out = WindowUpdates()
-            yield from self._parts(0, at, out)
-            yield out.batch(at, self.use)
+        self._keep_sessions()
+        out = WindowUpdates()
+        yield from self._parts(0, at, out)
+        yield out.batch(at, self.use)
 
     def _parts(self, record: int, given: Batch, out: WindowUpdates) -> Iterator[Batch]:
         """Add the results of windows that have closed by now to ``out``; it is sent when full."""

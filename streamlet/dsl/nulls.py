@@ -87,9 +87,8 @@ class SkipNullsInParts:
         return isinstance(self.inner, TimedOperator) and self.inner.timed
 
     def tick(self, at: Batch) -> Iterator[Batch]:
-        """Output of ``inner`` by the clock."""
-        assert isinstance(self.inner, TimedOperator)
-        return self.inner.tick(at)
+        """Output of ``inner`` that comes without a record."""
+        return self.inner.tick(at) if isinstance(self.inner, TimedOperator) else iter(())
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` as ``inner`` does, with the index in the batch given here."""

@@ -124,6 +124,18 @@ class Suppress:
             raise OperatorFailed(start, done) from error
         yield done
 
+    @property
+    def timed(self) -> bool:
+        """False: only stream time counts."""
+        return False
+
+    def tick(self, at: Batch) -> Iterator[Batch]:
+        """The updates that are due because stream time was moved on without a record."""
+        while places := self.store.first(PART, self.store.progress.observed - self.rules.wait_ms):
+            sent = Sent()
+            self._send(places, 0, sent)
+            yield sent.batch(at, self.use)
+
     # What comes.
 
     def _arrivals(self, batch: Batch) -> tuple[Arrivals, BaseException | None]:

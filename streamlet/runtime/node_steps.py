@@ -93,10 +93,10 @@ class NodeSteps:
     @property
     def timed(self) -> bool:
         """True if an operator acts by the clock."""
-        return bool(self._timed)
+        return any(operator.timed for operator, _ in self._timed.values())
 
     def tick(self, at: Batch) -> Iterator[None]:
-        """Let operators act by the clock, from the first to the last of them."""
+        """Let operators act without a record, from the first to the last of them."""
         for node in self._subtopology.processors:
             if node.name in self._timed:
                 operator, forward = self._timed[node.name]
@@ -123,7 +123,7 @@ class NodeSteps:
         forward = self._forward(node.name)
         if isinstance(operator, HoldingOperator):
             self._holding[node.name] = operator, forward
-        if isinstance(operator, TimedOperator) and operator.timed:
+        if isinstance(operator, TimedOperator):
             self._timed[node.name] = operator, forward
         if isinstance(operator, OperatorInParts):
             through = _in_parts(operator.process_in_parts, forward)

@@ -20,10 +20,9 @@ from streamlet.runtime.node_steps import NodeSteps
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.partition_group import KnownEnd, PartitionGroup
 from streamlet.runtime.policy import ErrorPolicy, reason_headers
-from streamlet.runtime.timestamps import Timestamps
-from streamlet.serdes import ColumnError
+from streamlet.runtime.record_decoder import RecordDecoder
+from streamlet.state.progress_store import ProgressStore
 from streamlet.state.task_state import TaskState
-from streamlet.topology.nodes import SourceNode
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
 from streamlet.user_code import raised_at
@@ -93,7 +92,7 @@ class Task:
         self.edges = edges
         self._policy = policy or ErrorPolicy()
         self._outputs: list[Output] = []
-        self._timestamps = Timestamps(self._failed, self.dropped)
+        self._decoder = RecordDecoder(self._failed, self.dropped)
         #: Batches as read, for dead letters; only those that may still be needed.
         self._raws: list[PartitionBatch] = []
         self._received = dict(positions)
@@ -106,6 +105,7 @@ class Task:
         self.now_ms = self._tick_ms = 0
         self._ticked = False
         self._nodes = NodeSteps(subtopology, self, self, partition_counts or {})
+        self._timed = self._nodes.timed
         self._sources = {
             topic: (source, self._nodes.behind(source.name))
             for source in subtopology.sources
@@ -155,7 +155,7 @@ class Task:
 
         Where no record is there, operators act that do so by the clock.
         """
-        self.now_ms, self._ticked = now_ms, not self._nodes.timed
+        self.now_ms, self._ticked = now_ms, not self._timed
         while self._advance() and self._begin_next(now_ms, known_end or (lambda _: 0)):
             pass
         return self._take_outputs()
@@ -170,6 +170,15 @@ class Task:
         for _ in self._nodes.release():
             pass
         return self._take_outputs()
+
+    def advance_stream_time(self, time_ms: int) -> list[Output]:
+        """Move stream time on without a record, and send what is due then; for tests."""
+        self.stream_time = max(self.stream_time, time_ms)
+        for store in self.state.stores.values():
+            if isinstance(store, ProgressStore):
+                store.advance(time_ms)
+        self._begin_tick()
+        return self.resume(self.now_ms)
 
     def skip_to(self, partition: TopicPartition, offset: int) -> None:
         """Go on at a later offset of an input partition, once what waits was processed."""
@@ -198,7 +207,7 @@ class Task:
     def waits(self, now_ms: int) -> bool:
         """True if ``resume`` may find something to do."""
         begun = self._under_way is not None or bool(self._later)
-        return begun or self._inputs is not None or (self._nodes.timed and now_ms >= self._tick_ms)
+        return begun or self._inputs is not None or (self._timed and now_ms >= self._tick_ms)
 
     def buffered(self) -> dict[TopicPartition, int]:
         """Records kept back, per input partition."""
@@ -254,11 +263,14 @@ class Task:
         ends = [(known_end(tp), offset) for tp, offset in self._received.items()]
         if any(self.buffered().values()) or any(end is None or end > at for end, at in ends):
             return False
+        self._begin_tick()
+        return True
+
+    def _begin_tick(self) -> None:
         where = min(self.positions)
         position = self.positions[where]
         at = Batch(*where, [max(0, position - 1)], [None], [None], [self.stream_time])
         self._under_way = _UnderWay(self._nodes.tick(at), where, position)
-        return True
 
     def _begin(self, batch: Batch, position: int) -> None:
         where = TopicPartition(batch.topic, batch.partition)
@@ -288,50 +300,12 @@ class Task:
     def _position(self, raw: PartitionBatch) -> int:
         return self.positions[TopicPartition(raw.topic, raw.partition)]
 
-    # Decoding.
-
     def _decode(self, raw: PartitionBatch) -> Batch:
         if self.edges is not None:
             raw = self.edges.take(raw)
-        source, _ = self._sources[raw.topic]
         if self._policy.topic is not None and len(raw):
             self._raws.append(raw)
-        try:
-            keys = source.key.decode_column(raw.keys)
-            values = source.value.decode_column(raw.values)
-        except ColumnError:
-            return self._decode_one_by_one(source, raw)
-        return self._timestamps.timed(
-            source,
-            Batch(raw.topic, raw.partition, raw.offsets, keys, values, raw.timestamps, raw.headers),
-        )
-
-    def _decode_one_by_one(self, source: SourceNode, raw: PartitionBatch) -> Batch:
-        """The slow way through a batch with a record that cannot be decoded."""
-        good: list[int] = []
-        keys: list[Any] = []
-        values: list[Any] = []
-        for i, (key, value) in enumerate(zip(raw.keys, raw.values, strict=True)):
-            try:
-                keys += source.key.decode_column([key])
-                values += source.value.decode_column([value])
-                good.append(i)
-            except ColumnError as failed:
-                del keys[len(values) :]
-                where = TopicPartition(raw.topic, raw.partition)
-                self._failed("undecodable record", where, raw.offsets[i], source.name, failed.cause)
-        return self._timestamps.timed(
-            source,
-            Batch(
-                raw.topic,
-                raw.partition,
-                [raw.offsets[i] for i in good],
-                keys,
-                values,
-                [raw.timestamps[i] for i in good],
-                None if raw.headers is None else [raw.headers[i] for i in good],
-            ),
-        )
+        return self._decoder.batch(self._sources[raw.topic][0], raw)
 
     # What its nodes tell (node_steps.Results).
 

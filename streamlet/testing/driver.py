@@ -173,6 +173,7 @@ class TopologyTestDriver:
     def advance_stream_time(self, by: timedelta | int) -> None:
         """Move the stream time of all tasks on without a record, to this (ms) after the highest.
 
+        Windows close and updates that ``suppress`` keeps back are sent as by a record of that time.
         It does not change the timestamps of later records.
 
         Raises:
@@ -184,7 +185,8 @@ class TopologyTestDriver:
         if step < 0:
             raise ValueError(f"advance_stream_time({step}): stream time never moves back")
         for part in self._parts:
-            part.task.stream_time = highest + step
+            self._process(deque(self._taken(part, part.task.advance_stream_time(highest + step))))
+            self._commit(part)
 
     def advance_wall_clock(self, by: timedelta | int) -> None:
         """Let this much time pass (ms), and tasks do what they were waiting with."""

@@ -106,11 +106,15 @@ class HoldingOperator(Protocol):
 
 @runtime_checkable
 class TimedOperator(Protocol):
-    """An operator, besides, that acts by the clock while no record is there for its task."""
+    """An operator, besides, whose results may come without a record.
+
+    When it is ``timed``, by the clock, while no record is there for its task; else where a test
+    moves stream time on.
+    """
 
     @property
     def timed(self) -> bool:
-        """True if it does."""
+        """True if it acts by the clock."""
         ...
 
     def tick(self, at: Batch) -> Iterator[Batch]:

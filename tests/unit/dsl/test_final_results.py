@@ -151,3 +151,24 @@ def test_windows_that_never_close_and_unknown_ways_are_refused() -> None:
         grouped.windowed_by(sl.unlimited(), emit="final")
     with pytest.raises(TopologyError, match="it is 'updates', 'on_commit' or 'final'"):
         grouped.windowed_by(sl.tumbling(1), emit="closed")  # type: ignore[arg-type]
+
+
+def test_stream_time_that_is_moved_on_closes_windows() -> None:
+    app = sl.App("a")
+    grouped = app.stream("in", key=str, value=str).group_by_key()
+    windowed = grouped.windowed_by(sl.tumbling(20), emit="final")
+    windowed.count(store="final").to_stream().to("final")
+    updates = grouped.windowed_by(sl.tumbling(20)).count(store="updates")
+    updates.suppress(sl.until_window_closes()).to_stream().to("held")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "a", "x", timestamp_ms=5)
+        driver.advance_stream_time(14)
+        assert driver.read_output("final") + driver.read_output("held") == []
+        driver.advance_stream_time(1)
+        told = [driver.read_output(topic) for topic in ("final", "held")]
+        window = sl.Windowed("a", 0, 20)
+        assert [[(r.key, r.value) for r in records] for records in told] == [[(window, 1)]] * 2
+        driver.pipe_input("in", "a", "x", timestamp_ms=6)
+        assert driver.late() == 2
+        driver.advance_stream_time(100)
+        assert driver.read_output("final") + driver.read_output("held") == []
