@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-from bench import assignor, crash, handover, latency, restore, restore_share, scale_down, streams
+from bench import (
+    assignor,
+    crash,
+    handover,
+    latency,
+    restore,
+    restore_share,
+    scale_down,
+    streams,
+    windows,
+)
 from bench.processes import MeasurementError
 from streamlet.errors import StreamletError
 
@@ -19,6 +29,7 @@ _WORKLOADS = (
     "wordcount",
     "passthrough",
     "regroup",
+    "window",
     "restore",
     "restore-share",
     "assignor",
@@ -93,6 +104,13 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
                 runs=options.runs,
                 ways=options.ways,
                 seconds=options.seconds,
+            )
+        case "window":
+            return windows.run(
+                records=options.records,
+                keys=options.keys,
+                runs=options.runs,
+                peers=options.peers,
             )
         case "restore-share":
             return restore_share.run(records=options.records, keys=options.keys, runs=options.runs)

@@ -25,6 +25,22 @@ def wordcount(name: str, source: str, output: str, config: Mapping[str, object])
     return app
 
 
+def window(
+    name: str,
+    source: str,
+    output: str,
+    config: Mapping[str, object],
+    size_ms: int,
+    grace_ms: int,
+) -> sl.App:
+    """The number of records per word and tumbling window, every update written."""
+    app = sl.App(name, config=config)
+    words = app.stream(source, key=str, value=bytes).group_by_key()
+    counts = words.windowed_by(sl.tumbling(size_ms, grace=grace_ms)).count(store="counts")
+    counts.to_stream().to(output)
+    return app
+
+
 def regroup(name: str, source: str, output: str, config: Mapping[str, object]) -> sl.App:
     """Word count behind a repartition topic."""
     app = sl.App(name, config=config)

@@ -5,22 +5,26 @@ idempotent producer whose failed deliveries are noticed, counts in a dict in fro
 the last count of each word written to changelog and store at the commit of each second. It bounds
 no memory, restores nothing and survives no crash: a ceiling, not a design.
 
-``python -m bench.bare wordcount|passthrough --bootstrap … --source … --output … --state …`` is one
-measured run.
+``python -m bench.bare wordcount|passthrough|window --bootstrap … --source … --output … --state …``
+is one measured run. The records before ``--preload`` are not measured. Windows need ``--size`` and
+``--grace``, ms.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
 import orjson
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 
+from bench.bare_windows import WindowCounts, count_windows
 from bench.broker import PARTITIONS, consumer, ends
 from bench.span import Span
 
@@ -54,6 +58,14 @@ class Counts:
         self.dirty.clear()
 
 
+@attrs.frozen
+class Work:
+    """The parts of a workload: the work on a poll's records, and what a commit writes."""
+
+    process: Callable[[list[Any]], None]
+    flush_state: Callable[[], None]
+
+
 def count_words(messages: list[Any], producer: Producer, output: str, counts: list[Counts]) -> None:
     """One update per record."""
     produce, loads, dumps = producer.produce, orjson.loads, orjson.dumps
@@ -81,14 +93,14 @@ def pass_through(messages: list[Any], producer: Producer, output: str) -> None:
 def run(
     reader: Consumer,
     total: int,
-    process: Callable[[list[Any]], None],
+    work: Work,
     producer: Producer,
-    flush_state: Callable[[], None],
+    preload: int,
 ) -> Span:
-    """Read to the end, committing each second."""
+    """Read to the end, committing each second; the span begins behind the preload."""
 
     def commit() -> None:
-        flush_state()
+        work.flush_state()
         if producer.flush(60):
             raise RuntimeError("outputs were not delivered within a minute")
         reader.commit(asynchronous=False)
@@ -99,10 +111,11 @@ def run(
         messages = reader.consume(_BATCH, _WAIT_S)
         if not messages:
             continue
-        if not span.started:
-            span.start()
+        if not seen:
             committed_at = time.monotonic()
-        process(messages)
+        if seen <= preload:
+            span.start(seen)
+        work.process(messages)
         producer.poll(0)
         seen += len(messages)
         if time.monotonic() - committed_at >= _COMMIT_S and seen < total:
@@ -113,44 +126,49 @@ def run(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("workload", choices=["wordcount", "passthrough"])
-    for name in ("bootstrap", "source", "output", "state"):
-        parser.add_argument(f"--{name}", required=True)
-    options = parser.parse_args()
+    options = _parse()
     failed: list[KafkaError] = []
     producer = _producer(options.bootstrap, failed)
     producer.list_topics(options.output, timeout=20)
     total = sum(ends(options.bootstrap, options.source).values())
     reader = consumer(options.bootstrap, f"{options.output}-bare")
     reader.assign([TopicPartition(options.source, p, 0) for p in range(PARTITIONS)])
-    if options.workload == "wordcount":
-        counts = [Counts(Path(options.state) / str(p)) for p in range(PARTITIONS)]
-        changelog = f"{options.output}-changelog"
-
-        def flush_state() -> None:
-            for partition, mine in enumerate(counts):
-                mine.commit(producer, changelog, partition)
-
-        span = run(
-            reader,
-            total,
-            lambda messages: count_words(messages, producer, options.output, counts),
-            producer,
-            flush_state,
-        )
-    else:
-        span = run(
-            reader,
-            total,
-            lambda messages: pass_through(messages, producer, options.output),
-            producer,
-            lambda: None,
-        )
+    span = run(reader, total, _work(options, producer), producer, options.preload)
     if failed:
         raise RuntimeError(f"{len(failed)} deliveries failed, the first: {failed[0]}")
     span.report(total)
     reader.close()
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("workload", choices=["wordcount", "passthrough", "window"])
+    for name in ("bootstrap", "source", "output", "state"):
+        parser.add_argument(f"--{name}", required=True)
+    for name in ("preload", "size", "grace"):
+        parser.add_argument(f"--{name}", type=int, default=0)
+    return parser.parse_args()
+
+
+def _work(options: argparse.Namespace, producer: Producer) -> Work:
+    to: dict[str, Any] = {"producer": producer, "output": options.output}
+    folders = [Path(options.state) / str(partition) for partition in range(PARTITIONS)]
+    stores: Sequence[Counts | WindowCounts]
+    if options.workload == "passthrough":
+        return Work(partial(pass_through, **to), lambda: None)
+    if options.workload == "window":
+        times = {"size_ms": options.size, "grace_ms": options.grace}
+        stores = [WindowCounts(folder, **times) for folder in folders]
+        process = partial(count_windows, **to, counts=stores, **times)
+    else:
+        stores = [Counts(folder) for folder in folders]
+        process = partial(count_words, **to, counts=stores)
+
+    def flush_state() -> None:
+        for partition, mine in enumerate(stores):
+            mine.commit(producer, f"{options.output}-changelog", partition)
+
+    return Work(process, flush_state)
 
 
 def _producer(bootstrap: str, failed: list[KafkaError]) -> Producer:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
+from typing import TypeVar
 
 import orjson
 
 from bench.broker import read_all
 from bench.load import expected_counts
+from bench.window_load import WindowLoad
+
+K = TypeVar("K", bytes, tuple[bytes, int])
 
 _EXAMPLES = 3
 
@@ -28,6 +32,21 @@ def check_wordcount(bootstrap: str, output: str, records: int, keys: int) -> str
                 return f"the update {update} has the key {message.key()!r}"
             got[update["word"].encode()] = update["count"]
     return _difference(expected_counts(records, keys), got, records, updates)
+
+
+def check_windows(bootstrap: str, output: str, load: WindowLoad) -> str:
+    """What is wrong with the updates of windows; an empty text when nothing is.
+
+    There must be an update per input record, and the last one of each window must have its count.
+    """
+    got: dict[tuple[bytes, int], int] = {}
+    updates = 0
+    for batch in read_all(bootstrap, output):
+        updates += len(batch)
+        for message in batch:
+            key, value = message.key() or b"", message.value() or b""
+            got[key[:-8], int.from_bytes(key[-8:], "big")] = int.from_bytes(value, "big")
+    return _difference(load.expected(), got, load.preload + load.records, updates)
 
 
 def check_passthrough(bootstrap: str, source: str, output: str, records: int, keys: int) -> str:
@@ -55,15 +74,13 @@ def _fingerprint(bootstrap: str, topic: str) -> int:
     )
 
 
-def _difference(
-    expected: dict[bytes, int], got: dict[bytes, int], records: int, written: int
-) -> str:
+def _difference(expected: dict[K, int], got: dict[K, int], records: int, written: int) -> str:
     wrong = [word for word in sorted(expected) if got.get(word) != expected[word]]
     if wrong or len(got) != len(expected):
         some = [(word, expected[word], got.get(word)) for word in wrong[:_EXAMPLES]]
         return (
-            f"{len(wrong)} of {len(expected)} words are wrong, {len(got)} were written; "
-            f"(word, expected, got): {some}"
+            f"{len(wrong)} of {len(expected)} keys are wrong, {len(got)} were written; "
+            f"(key, expected, got): {some}"
         )
     if written != records:
         return f"{written} records were written for {records} read"

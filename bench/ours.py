@@ -1,9 +1,10 @@
 """One worker of the measured application, in this process as under ``streamlet run --processes 0``.
 
-``python -m bench.ours wordcount|passthrough|regroup --bootstrap … --source … --output … --state …
---total … --number … --members …`` is one measured process of ``--members``. It stops when it has
-seen ``--total`` records, or when its standard input ends: the others have seen the rest. With
-``--exact`` repartition topics bear prefixes.
+``python -m bench.ours wordcount|passthrough|regroup|window --bootstrap … --source … --output …
+--state … --total … --number … --members …`` is one measured process of ``--members``. It stops when
+it has seen ``--total`` records, or when its standard input ends: the others have seen the rest.
+With ``--exact`` repartition topics bear prefixes. The records before ``--preload`` are not
+measured. Windows need ``--size`` and ``--grace``, ms.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import attrs
 
@@ -26,7 +28,12 @@ from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.types import TaskId
 
 _SAY_EVERY_S = 0.02
-_APPS = {"wordcount": apps.wordcount, "passthrough": apps.passthrough, "regroup": apps.regroup}
+_APPS = {
+    "wordcount": apps.wordcount,
+    "passthrough": apps.passthrough,
+    "regroup": apps.regroup,
+    "window": apps.window,
+}
 
 
 @attrs.define
@@ -36,6 +43,7 @@ class Watch:
     total: int
     alone: bool
     span: Span
+    preload: int = 0
     counters: WorkerCounters | None = None
     _told: tuple[float, int] = (0.0, 0)
     _ended: threading.Event = attrs.field(factory=threading.Event)
@@ -53,8 +61,8 @@ class Watch:
         """Called before each round of the worker's loop."""
         assert self.counters is not None
         seen = self.counters.records
-        if not seen:
-            self.span.start()  # the last of these is before the round with the first record
+        if seen <= self.preload:
+            self.span.start(seen)  # the last of these is before the round with the first record
         if not self.alone:
             self._tell(seen)
         return seen < self.total and not self._ended.is_set()
@@ -85,9 +93,10 @@ def main() -> None:
         "state.dir": options.state,
         "repartition.exact": options.exact,
     }
-    build = _APPS[options.workload]
-    app: sl.App = build(options.output, options.source, options.output, config)
-    watch = Watch(options.total, options.members == 1, Span())
+    build: Callable[..., sl.App] = _APPS[options.workload]
+    times = (options.size, options.grace) if options.workload == "window" else ()
+    app = build(options.output, options.source, options.output, config, *times)
+    watch = Watch(options.total, options.members == 1, Span(), options.preload)
     worker = open_worker(
         app.topology(),
         app.settings,
@@ -109,6 +118,8 @@ def _parse() -> argparse.Namespace:
         parser.add_argument(f"--{name}", required=True)
     for name in ("total", "number", "members"):
         parser.add_argument(f"--{name}", required=True, type=int)
+    for name in ("preload", "size", "grace"):
+        parser.add_argument(f"--{name}", type=int, default=0)
     return parser.parse_args()
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 
 class Span:
-    """Runs from the first record seen to the end of the last commit."""
+    """Runs from the first record that is measured to the end of the last commit."""
 
     def __init__(self) -> None:
         self._started: tuple[float, float] | None = None
+        self._seen_before = 0
         self._ended = (0.0, 0.0)
         self._rss_mb = 0.0
 
@@ -23,9 +24,10 @@ class Span:
         """Whether a record was seen."""
         return self._started is not None
 
-    def start(self) -> None:
-        """The first record is there."""
+    def start(self, seen: int = 0) -> None:
+        """The first record is there, or the first behind so many seen; the last call counts."""
         self._started = (time.monotonic(), time.process_time())
+        self._seen_before = seen
 
     def end(self) -> None:
         """A commit ended; the last call counts."""
@@ -33,13 +35,13 @@ class Span:
         self._rss_mb = peak_rss_mb()
 
     def report(self, records: int, **more: Any) -> None:
-        """Write the result as the last line of standard output.
+        """Write the result as the last line of standard output; ``records`` are all seen.
 
         ``from`` and ``to`` are seconds of the machine's monotonic clock, which processes share.
         """
         assert self._started is not None, "no record was seen"
         result = {
-            "records": records,
+            "records": records - self._seen_before,
             "from": self._started[0],
             "to": self._ended[0],
             "cpu_s": self._ended[1] - self._started[1],
