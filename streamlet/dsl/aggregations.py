@@ -17,8 +17,8 @@ The time of a row, and of the result that is sent on, is the highest of the reco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
-from operator import le
+from itertools import accumulate, compress, islice
+from operator import le, lt
 from typing import Any, Protocol
 
 import attrs
@@ -208,10 +208,12 @@ def row_times(
     store: HotStore, ckeys: list[Any], existed: Iterable[bool], times: list[int]
 ) -> list[int]:
     """Mark rows that were aggregated, each with the highest time of its records; these times."""
-    if not rising(times, store.latest):
-        times = highest_times(store, ckeys, existed, times)
-    note_times(store, ckeys, times)
-    return times
+    if rising(times, store.latest):
+        note_times(store, ckeys, times)
+        return times
+    out = highest_times(store, ckeys, existed, times)
+    store.latest = max(store.latest, max(times))
+    return out
 
 
 def rising(times: list[int], latest: int) -> bool:
@@ -222,18 +224,24 @@ def rising(times: list[int], latest: int) -> bool:
 def highest_times(
     store: HotStore, ckeys: list[Any], existed: Iterable[bool], times: list[int]
 ) -> list[int]:
-    """The highest time among the records of each record's row so far.
+    """Mark rows with the highest time of their records so far; these times.
 
-    A row that had not ``existed`` begins with its record.
+    A row that had not ``existed`` begins with its record. Rows are looked up only for records that
+    are behind another one: any other is the youngest of its row.
     """
-    highest: dict[Any, int] = {}
-    out = []
-    for ckey, old, time in zip(ckeys, existed, times, strict=True):
+    ahead = islice(accumulate(times, max, initial=store.latest), 1, None)
+    behind = list(map(lt, times, ahead))
+    out = times.copy()
+    rows, rest, begin = iter(ckeys), iter(times), 0
+    late = zip(compress(range(len(times)), behind), compress(existed, behind), strict=True)
+    for at, old in late:
+        store.mark(islice(rows, at - begin), islice(rest, at - begin))
+        ckey, time = next(rows), next(rest)
         if old:
-            before = highest[ckey] if ckey in highest else store.time_of(ckey)
-            time = max(before, time)
-        highest[ckey] = time
-        out.append(time)
+            out[at] = time = max(time, store.time_of(ckey))
+        store.mark((ckey,), (time,))
+        begin = at + 1
+    store.mark(rows, rest)
     return out
 
 

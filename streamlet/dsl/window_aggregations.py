@@ -8,15 +8,15 @@ this aggregation, the highest time it has been given; the store keeps it with it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, compress, islice
+from itertools import accumulate, compress, islice, repeat
 from operator import gt
 from typing import Any
 
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import aggregated, counted, keyed, row_times
-from streamlet.dsl.columns import spread
+from streamlet.dsl.aggregations import aggregated, keyed, row_times
+from streamlet.dsl.columns import not_null, spread
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_folds import BoundFolding
 from streamlet.dsl.window_updates import LateWindows, taken
@@ -72,6 +72,7 @@ class TimeWindowed:
         given, ckeys, error = keyed(self.store, batch)
         entries = self._entries(given, ckeys)
         pairs = list(zip(entries.starts, entries.ckeys, strict=True))
+        self.store.load_many(pairs)
         out, olds, failure = self._folded(entries.batch, pairs)
         failed = len(given)
         if failure is not None:
@@ -139,13 +140,26 @@ class TimeWindowed:
     def _folded(
         self, batch: Batch, pairs: list[Any]
     ) -> tuple[list[Any], list[Any], BaseException | None]:
-        """New values, which are in the cache, old values, and the failure that ended it."""
+        """New values, which are in the cache, old values, and the failure that ended it.
+
+        Old counts are left out where no reader of the table needs them.
+        """
         folding = self.folding
         if folding.of.counts:
-            counts = counted(self.store, pairs)
-            return counts, [count - 1 or None for count in counts], None
+            counts = self._counted(pairs)
+            return counts, [count - 1 or None for count in counts] if self.use.olds else [], None
         step = folding.of.first, folding.of.step, folding.check, folding.copy, folding.sent
         return aggregated(self.store, batch, pairs, *step)
+
+    def _counted(self, pairs: list[Any]) -> list[int]:
+        """Count a record for each row, all of which are in the cache if they exist."""
+        cache, get = self.store.cache, self.store.cache.get
+        out: list[int] = []
+        append = out.append
+        for pair in pairs:
+            cache[pair] = count = (get(pair) or 0) + 1
+            append(count)
+        return out
 
     def _stored(
         self, entries: WindowEntries, pairs: list[Any], out: list[Any], olds: list[Any]
@@ -154,7 +168,8 @@ class TimeWindowed:
         part, starts = entries.batch, entries.starts
         if len(out) < len(pairs):
             part, pairs, starts = part.slice(0, len(out)), pairs[: len(out)], starts[: len(out)]
-        times = row_times(self.store, pairs, (old is not None for old in olds), part.timestamps)
+        existed = map(gt, out, repeat(1)) if self.folding.of.counts else not_null(olds)
+        times = row_times(self.store, pairs, existed, part.timestamps)
         keys = list(map(windowed_of, zip(part.keys, starts, self.windows.ends(starts))))  # noqa: B905 - alike
         return part.with_keys(keys).with_values(out, olds if self.use.olds else None, times)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from itertools import compress, filterfalse
+from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -90,30 +92,34 @@ class ProgressStore(CachedStore):
         """The value of a row by its cache key, or None; it is in the cache afterwards."""
         value = self.cache.get(ckey, _MISSING)
         if value is _MISSING:
-            if self._progress is not None and ckey[0] > self._on_medium:
-                value = None  # later than all that was ever written
+            if self._is_new(ckey[0]):
+                value = None
                 (self._keep or self.cache.__setitem__)(ckey, None)
             else:
                 value = super().load(ckey)
-            self._index(ckey)
+            self._index([ckey])
         return value
 
     def load_many(self, ckeys: Iterable[Any]) -> None:
         """Fetch what is not in the cache; one call to the medium for all."""
-        wanted = [ckey for ckey in ckeys if ckey not in self.cache]
-        if self._progress is None:
-            super().load_many(wanted)
-        else:
-            keep, known = self._keep or self.cache.__setitem__, self._on_medium
-            for ckey in wanted:
-                if ckey[0] > known:  # later than all that was ever written
-                    keep(ckey, None)
-            super().load_many(ckey for ckey in wanted if ckey[0] <= known)
-        for ckey in wanted:
-            self._index(ckey)
+        wanted = list(dict.fromkeys(filterfalse(self.cache.__contains__, ckeys)))
+        if not wanted:
+            return
+        times = list(map(itemgetter(0), wanted))
+        new = set(filter(self._is_new, set(times)))
+        if new:
+            keep = self._keep or self.cache.__setitem__
+            for ckey in compress(wanted, map(new.__contains__, times)):
+                keep(ckey, None)
+        super().load_many(wanted)
+        self._index(wanted)
 
-    def _index(self, ckey: Any) -> None:
-        """Take note of a row that came into the cache."""
+    def _is_new(self, time: int) -> bool:
+        """True if the time is later than that of all rows that were ever written."""
+        return self._progress is not None and time > self._on_medium
+
+    def _index(self, ckeys: Iterable[Any]) -> None:
+        """Take note of rows that came into the cache."""
 
     def record_key(self, ckey: Any) -> Any:
         """The record key of the second part of a cache key."""

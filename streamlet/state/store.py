@@ -35,6 +35,8 @@ from streamlet.state.sizes import ENTRY_BYTES, deep_size
 _MISSING = object()
 _SAMPLE = 16
 _KEPT_AFTER_EVICTION = 0.9
+#: A row is in the cache, and its time in one of three more.
+_DICTS = 2
 
 
 class CachedStore:
@@ -64,7 +66,7 @@ class CachedStore:
         self._value = value
         self._backing = backing
         self._overlay = Overlay(self._to_bytes)
-        self._entry_bytes = float(2 * ENTRY_BYTES)  # estimate of one entry of the cache
+        self._entry_bytes = float(_DICTS * ENTRY_BYTES)  # estimate of one entry of the cache
         self._measured = 0  # length of the cache when that was last taken
 
     def taken(
@@ -130,10 +132,10 @@ class CachedStore:
 
     def time_of(self, ckey: Any) -> int:
         """The time of a row that is in the cache, ms; -1 if it has none."""
-        for times in (self.dirty, self._pinned, self._times):
-            if (time := times.get(ckey)) is not None:
-                return time
-        return NO_TIME
+        time = self.dirty.get(ckey)
+        if time is None:
+            time = self._pinned.get(ckey)
+        return self._times.get(ckey, NO_TIME) if time is None else time
 
     # The way for all stores.
 
@@ -394,4 +396,4 @@ class CachedStore:
         some = [*islice(self.cache, _SAMPLE), *islice(reversed(self.dirty), _SAMPLE)]
         if some:
             total = sum(deep_size(ckey) + deep_size(self.cache[ckey]) for ckey in some)
-            self._entry_bytes = ENTRY_BYTES + total / len(some)
+            self._entry_bytes = _DICTS * ENTRY_BYTES + total / len(some)

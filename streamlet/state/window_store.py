@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -50,7 +50,7 @@ class WindowStore(ProgressStore):
         super().__init__(name, layout.key, value, backing)
         self.layout = layout
         #: Cache keys of the rows in the cache by time, and those times as a heap.
-        self._by_time: dict[int, dict[Any, None]] = {}
+        self._by_time: dict[int, list[Any]] = {}
         self._times_heap: list[int] = []
         #: Rows below this time are out of the cache; those of the medium below the next one are
         #: deleted.
@@ -93,23 +93,26 @@ class WindowStore(ProgressStore):
         bucket = self.layout.bucket_ms
         return time if bucket == 0 or time == EVER else time - time % bucket
 
-    def _index(self, ckey: Any) -> None:
-        time = ckey[0]
-        rows = self._by_time.get(time)
-        if rows is None:
-            rows = self._by_time[time] = {}
-            heappush(self._times_heap, time)
-        rows[ckey] = None
+    def _index(self, ckeys: Iterable[Any]) -> None:
+        """Take note of rows that came into the cache."""
+        by_time = self._by_time
+        for ckey in ckeys:
+            time = ckey[0]
+            try:
+                by_time[time].append(ckey)
+            except KeyError:
+                by_time[time] = [ckey]
+                heappush(self._times_heap, time)
 
     def _forget_expired(self, most: int) -> None:
         """Take up to ``most`` expired rows out of the cache; their changes are never written."""
         heap, kept_from, gone = self._times_heap, self._kept_from(), False
         while heap and heap[0] < kept_from and most > 0:
             rows = self._by_time[heap[0]]
-            some = list(islice(rows, most))
+            some = rows[-most:]
+            del rows[-most:]
             most -= len(some)
             for ckey in some:
-                del rows[ckey]
                 self.cache.pop(ckey, None)
                 self._times.pop(ckey, None)
                 gone |= self.dirty.pop(ckey, None) is not None
@@ -148,10 +151,12 @@ class WindowStore(ProgressStore):
             SerdeError: the key is of a wrong type.
         """
         ckey = self._row(key.key, key.start)
+        new = ckey not in self.cache
         self.cache[ckey] = value
         self.dirty[ckey] = time_ms
         self.latest = max(self.latest, time_ms)
-        self._index(ckey)
+        if new:
+            self._index([ckey])
         self.advance(NO_TIME, key.start)
 
     def timestamp(self, key: Any) -> int | None:
@@ -254,15 +259,16 @@ class WindowStore(ProgressStore):
     def evict(self, limit_bytes: int, recent: Iterable[Any] = ()) -> list[Any]:
         """Drop clean entries, as ``CachedStore`` does."""
         victims = super().evict(limit_bytes, recent)
-        for ckey in victims:
-            self._by_time[ckey[0]].pop(ckey, None)
+        for time in set(map(itemgetter(0), victims)):
+            self._by_time[time] = list(filter(self.cache.__contains__, self._by_time[time]))
         return victims
 
     def check_invariants(self) -> None:
         """Assert what must hold between two calls; for tests."""
         super().check_invariants()
-        indexed = {ckey for rows in self._by_time.values() for ckey in rows}
-        assert indexed == self.cache.keys(), "the index and the cache differ"
+        indexed = [ckey for rows in self._by_time.values() for ckey in rows]
+        assert set(indexed) == self.cache.keys(), "the index and the cache differ"
+        assert len(indexed) == len(self.cache), "a row is twice in the index"
         assert sorted(self._times_heap) == sorted(self._by_time), "the heap and the index differ"
 
 

@@ -160,7 +160,7 @@ def test_stored_bytes_that_are_not_the_values_name_the_store() -> None:
 
 
 def test_the_cache_is_bounded_by_dropping_what_was_written_longest_ago(tmp_path: Path) -> None:
-    bound = 100_000
+    bound = 150_000
     state = TaskState.open(tmp_path, [Spec("s"), Spec("t")], bound)
     store = state.stores["s"]
     for number in range(1, 6):
