@@ -27,6 +27,7 @@ from streamlet.errors import StreamletError
 _PEERS = ("bare", "streamlet")
 _WORKLOADS = (
     "wordcount",
+    "on-commit",
     "passthrough",
     "regroup",
     "window",

@@ -25,6 +25,15 @@ def wordcount(name: str, source: str, output: str, config: Mapping[str, object])
     return app
 
 
+def on_commit(name: str, source: str, output: str, config: Mapping[str, object]) -> sl.App:
+    """The number of records per word, the last one of each word written with every commit."""
+    app = sl.App(name, config=config)
+    words = app.stream(source, key=str, value=dict).group_by_key()
+    updates = words.count(store="counts", emit="on_commit").to_stream()
+    updates.map_values(lambda word, count: {"word": word, "count": count}).to(output)
+    return app
+
+
 def window(
     name: str,
     source: str,

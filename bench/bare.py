@@ -5,9 +5,9 @@ idempotent producer whose failed deliveries are noticed, counts in a dict in fro
 the last count of each word written to changelog and store at the commit of each second. It bounds
 no memory, restores nothing and survives no crash: a ceiling, not a design.
 
-``python -m bench.bare wordcount|passthrough|window --bootstrap … --source … --output … --state …``
-is one measured run. The records before ``--preload`` are not measured. Windows need ``--size`` and
-``--grace``, ms.
+``python -m bench.bare wordcount|on-commit|passthrough|window --bootstrap … --source … --output …
+--state …`` is one measured run. The records before ``--preload`` are not measured. Windows need
+``--size`` and ``--grace``, ms.
 """
 
 from __future__ import annotations
@@ -34,9 +34,15 @@ _WAIT_S = 0.05
 
 
 class Counts:
-    """Counts of one partition: all in a dict, those changed since the last commit in another."""
+    """Counts of one partition: all in a dict, those changed since the last commit in another.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: of the store.
+        output: the topic that commits write the changed counts to; None: they do not.
+    """
+
+    def __init__(self, folder: Path, output: str | None) -> None:
+        self.output = output
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         self.store = Rdict(str(folder), options)
@@ -46,7 +52,7 @@ class Counts:
         self._write.disable_wal = True  # type: ignore[method-assign, assignment]
 
     def commit(self, producer: Producer, changelog: str, partition: int) -> None:
-        """Write what changed to the changelog and to the store."""
+        """Write what changed to the changelog and to the store, and to an output."""
         if not self.dirty:
             return
         batch = WriteBatch(raw_mode=True)
@@ -54,6 +60,9 @@ class Counts:
             encoded = b"%d" % count
             producer.produce(changelog, encoded, word, partition)
             batch.put(word, encoded)
+            if self.output is not None:
+                update = {"word": word.decode(), "count": count}
+                producer.produce(self.output, orjson.dumps(update), word)
         self.store.write(batch, self._write)
         self.dirty.clear()
 
@@ -81,6 +90,21 @@ def count_words(messages: list[Any], producer: Producer, output: str, counts: li
         mine.cache[word] = count
         mine.dirty[word] = count
         produce(output, dumps({"word": value["word"], "count": count}), word)
+
+
+def count_for_commit(messages: list[Any], counts: list[Counts]) -> None:
+    """No updates: the commit sends them."""
+    loads = orjson.loads
+    for message in messages:
+        word, mine = message.key(), counts[message.partition()]
+        loads(message.value())
+        count = mine.cache.get(word)
+        if count is None:
+            stored = mine.store.get(word)
+            count = 0 if stored is None else int(stored)
+        count += 1
+        mine.cache[word] = count
+        mine.dirty[word] = count
 
 
 def pass_through(messages: list[Any], producer: Producer, output: str) -> None:
@@ -142,7 +166,7 @@ def main() -> None:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("workload", choices=["wordcount", "passthrough", "window"])
+    parser.add_argument("workload", choices=["wordcount", "on-commit", "passthrough", "window"])
     for name in ("bootstrap", "source", "output", "state"):
         parser.add_argument(f"--{name}", required=True)
     for name in ("preload", "size", "grace"):
@@ -160,8 +184,11 @@ def _work(options: argparse.Namespace, producer: Producer) -> Work:
         times = {"size_ms": options.size, "grace_ms": options.grace}
         stores = [WindowCounts(folder, **times) for folder in folders]
         process = partial(count_windows, **to, counts=stores, **times)
+    elif options.workload == "on-commit":
+        stores = [Counts(folder, options.output) for folder in folders]
+        process = partial(count_for_commit, counts=stores)
     else:
-        stores = [Counts(folder) for folder in folders]
+        stores = [Counts(folder, None) for folder in folders]
         process = partial(count_words, **to, counts=stores)
 
     def flush_state() -> None:

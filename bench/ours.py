@@ -1,10 +1,10 @@
 """One worker of the measured application, in this process as under ``streamlet run --processes 0``.
 
-``python -m bench.ours wordcount|passthrough|regroup|window --bootstrap … --source … --output …
---state … --total … --number … --members …`` is one measured process of ``--members``. It stops when
-it has seen ``--total`` records, or when its standard input ends: the others have seen the rest.
-With ``--exact`` repartition topics bear prefixes. The records before ``--preload`` are not
-measured. Windows need ``--size`` and ``--grace``, ms.
+``python -m bench.ours wordcount|on-commit|passthrough|regroup|window --bootstrap … --source …
+--output … --state … --total … --number … --members …`` is one measured process of ``--members``. It
+stops when it has seen ``--total`` records, or when its standard input ends: the others have seen
+the rest. With ``--exact`` repartition topics bear prefixes. The records before ``--preload`` are
+not measured. Windows need ``--size`` and ``--grace``, ms.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _SAY_EVERY_S = 0.02
 _APPS = {
     "wordcount": apps.wordcount,
     "passthrough": apps.passthrough,
+    "on-commit": apps.on_commit,
     "regroup": apps.regroup,
     "window": apps.window,
 }

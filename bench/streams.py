@@ -68,7 +68,9 @@ class Bench:
 
     def _wrong(self, output: str) -> str:
         if self.workload != "passthrough":
-            return check_wordcount(self.bootstrap, output, self.records, self.keys)
+            on_commit = self.workload == "on-commit"
+            load = self.records, self.keys
+            return check_wordcount(self.bootstrap, output, *load, on_commit=on_commit)
         return check_passthrough(self.bootstrap, self.source, output, self.records, self.keys)
 
 

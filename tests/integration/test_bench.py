@@ -30,7 +30,7 @@ def bench(bootstrap: str, *arguments: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-@pytest.mark.parametrize("workload", ["wordcount", "passthrough", "restore"])
+@pytest.mark.parametrize("workload", ["wordcount", "on-commit", "passthrough", "restore"])
 def test_streamlet_and_the_bare_loop_are_measured_and_right(
     bootstrap_servers: str, workload: str
 ) -> None:
@@ -39,6 +39,15 @@ def test_streamlet_and_the_bare_loop_are_measured_and_right(
     assert found["right"] is True
     assert found["ratio"] > 0
     assert set(found["streamlet"]) == set(found["bare"]) == MEASURED
+
+
+def test_windows_are_measured_with_few_and_many_open_and_right(bootstrap_servers: str) -> None:
+    found = bench(bootstrap_servers, "window", "--records", "20000", "--keys", "200")
+    assert found["right"] is True
+    assert found["open"] == [200, 20_000]
+    assert found["ratio"] > 0
+    assert found["open_ratio"] > 0
+    assert set(found["streamlet"]) == set(found["many_open"]) == set(found["bare"]) == MEASURED
 
 
 def test_prefixes_are_measured_beside_plain_records_and_right(bootstrap_servers: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from bench.load import expected_counts, words
 from bench.processes import Measurement
 from bench.rounds import Outcome, play, ratio, summary
+from bench.window_load import LATE, WindowLoad
 
 
 def outcome(rate: float, wrong: str = "", rss_mb: float = 100.0) -> Outcome:
@@ -22,6 +23,22 @@ def test_every_word_is_in_the_input_and_few_are_in_most_of_it() -> None:
 
 def test_the_input_is_the_same_in_each_run() -> None:
     assert words(5_000, 100) == words(5_000, 100)
+
+
+@pytest.mark.parametrize("open_windows", [1, 10])
+def test_windows_have_all_keys_and_no_record_is_too_late(open_windows: int) -> None:
+    load = WindowLoad(records=5_000, keys=50, open_windows=open_windows)
+    stream_time, late = 0, 0
+    for _, time in load.all():
+        stream_time = max(stream_time, time)
+        late += time < stream_time
+        assert time - time % load.size_ms + load.size_ms + load.grace_ms > stream_time
+    assert 5_000 // LATE * 0.7 < late < 5_000 // LATE * 1.3
+    counts = load.expected()
+    assert sum(counts.values()) == load.preload + 5_000
+    starts = {start for _, start in counts}
+    assert len(starts) == open_windows + 5_000 // load.size_ms
+    assert len(counts) == len(starts) * 50
 
 
 def test_the_ratio_compares_within_a_round() -> None:
