@@ -11,6 +11,7 @@ from streamlet.dsl.builder import Builder, Repartition, same_app
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
+from streamlet.dsl.late_records import Late, LateRecord, add_late
 from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.stateless import PassOn
 from streamlet.dsl.table import KTable
@@ -72,16 +73,24 @@ class CogroupedKStream(Generic[K, A]):
             )
         return CogroupedKStream((*self._streams, (grouped, aggregator)))
 
-    def windowed_by(self, windows: Windows) -> WindowedCogroupedKStream[K, A]:
+    def windowed_by(
+        self,
+        windows: Windows,
+        *,
+        late: str | Callable[[LateRecord[K, Any]], object] | None = None,
+    ) -> WindowedCogroupedKStream[K, A]:
         """The same records in windows: ``tumbling``, ``hopping``, ``sliding``, ``session``.
 
-        The keys of the table that ``aggregate`` makes are ``Windowed``.
+        The keys of the table that ``aggregate`` makes are ``Windowed``. ``late`` is a topic or a
+        function for late records of all streams, as of ``KGroupedStream.windowed_by``; the topic
+        gets them as the serdes of their streams write them. There is no ``emit``: the result of
+        each record is sent on, and ``suppress`` behind the table keeps results back.
 
         - Nulls: a record without a key is left out and counted as dropped; sliding windows do the
           same with one without a value.
         - Key, timestamp, headers: kept.
         """
-        return WindowedCogroupedKStream(self, windows)
+        return WindowedCogroupedKStream(self, windows, late=late)
 
     def aggregate(
         self, initializer: Initializer[A], *, value: SerdeLike[A] = None, store: StoreLike = None
@@ -118,9 +127,12 @@ class CogroupedKStream(Generic[K, A]):
 class WindowedCogroupedKStream(Generic[K, A]):
     """Made by ``CogroupedKStream.windowed_by``."""
 
-    def __init__(self, cogrouped: CogroupedKStream[K, A], windows: Windows) -> None:
+    def __init__(
+        self, cogrouped: CogroupedKStream[K, A], windows: Windows, *, late: Late | None = None
+    ) -> None:
         self._streams = cogrouped._streams
         self._windows = windows
+        self._late = late
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
@@ -160,7 +172,7 @@ class WindowedCogroupedKStream(Generic[K, A]):
             windowed_folding(spec, windows, use, of.value, fold, stream)
             for stream, fold in enumerate(folds)
         ]
-        name = merged(self._streams, spec, make, skipped_nulls(windows))
+        name = merged(self._streams, spec, make, skipped_nulls(windows), self._late)
         closing = None if isinstance(windows, UnlimitedWindows) else windows
         table = TableNode(first._builder, name, use, spec, windows=closing)
         return KTable(table, Kind(windows.serde(key), Windowed), kind)
@@ -170,8 +182,14 @@ class WindowedCogroupedKStream(Generic[K, A]):
 MakeNamed: TypeAlias = Callable[[str], Callable[[TaskContext], Operator]]
 
 
-def merged(streams: Streams, spec: StoreSpec, make: Sequence[MakeNamed], skip_nulls: str) -> str:
-    """The node behind those that fold one stream each."""
+def merged(
+    streams: Streams,
+    spec: StoreSpec,
+    make: Sequence[MakeNamed],
+    skip_nulls: str,
+    late: Late | None = None,
+) -> str:
+    """The node behind those that fold one stream each; late records of all go to ``late``."""
     builder, folds = streams[0][0]._builder, []
     for number, ((grouped, _), made) in enumerate(zip(streams, make, strict=True)):
         grouped._show()
@@ -181,7 +199,11 @@ def merged(streams: Streams, spec: StoreSpec, make: Sequence[MakeNamed], skip_nu
             name, (parent,), made(name), writes=spec.name, skip_nulls=skip_nulls
         )
         folds.append(name)
-    return builder.processor("COGROUPKSTREAM-MERGE-", tuple(folds), lambda _: PassOn())
+    name = builder.processor("COGROUPKSTREAM-MERGE-", tuple(folds), lambda _: PassOn())
+    if late is not None:
+        for fold, (grouped, _) in zip(folds, streams, strict=True):
+            add_late(builder, fold, late, grouped._key, grouped._value)
+    return name
 
 
 def folding(spec: StoreSpec, use: TableUse, initializer: Any, aggregator: Any) -> MakeNamed:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import streamlet as sl
-from streamlet.dsl.windows import Windows
+from streamlet.dsl.windows import SessionWindows, Windows
 from streamlet.errors import ProcessingError, TopologyError
 from streamlet.testing import TopologyTestDriver
 from streamlet.topology.describe import as_text
@@ -26,6 +26,20 @@ def application(windows: Windows, late: Any, **settings: Any) -> sl.App:
     grouped = app.stream("in", key=str, value=str).group_by_key()
     grouped.windowed_by(windows, late=late).count().to_stream().to("out")
     return app
+
+
+def cogrouped(windows: Windows, late: Any) -> sl.App:
+    app = sl.App("a")
+    words = app.stream("words", key=str, value=str).group_by_key()
+    numbers = app.stream("numbers", key=str, value=int).group_by_key()
+    both = words.cogroup(add).cogroup(numbers, add).windowed_by(windows, late=late)
+    merger = None if not isinstance(windows, SessionWindows) else (lambda key, a, b: a + b)
+    both.aggregate(str, merger).to_stream().to("out")
+    return app
+
+
+def add(key: str, value: Any, so_far: str) -> str:
+    return f"{so_far}{value}"
 
 
 @pytest.mark.parametrize(("windows", "bounds"), KINDS, ids=str)
@@ -76,6 +90,41 @@ def test_a_function_gets_late_records_of_a_batch_with_the_stream_time_of_each(
         ("l", "old", 2),
     ]
     assert given[0].window.key == "k"
+
+
+@pytest.mark.parametrize(("windows", "bounds"), KINDS, ids=str)
+def test_cogrouped_streams_send_late_records_by_the_time_of_each(
+    windows: Windows, bounds: list[tuple[int, int]]
+) -> None:
+    app = cogrouped(windows, "late")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("words", "k", "first", 100)
+        driver.pipe_input("numbers", "k", 1, 60)
+        driver.pipe_input("words", "k", "old", 12)
+        driver.pipe_input("numbers", "k", 2, 12)
+        assert driver.late() == 2 * len(bounds)
+        found = driver.read_output("late", value=bytes)
+    headers = [{n: (v or b"").decode() for n, v in record.headers or ()} for record in found]
+    told = [(one["streamlet.topic"], one["streamlet.stream.time"]) for one in headers]
+    assert told == [("words", "100")] * len(bounds) + [("numbers", "60")] * len(bounds)
+    windows_told = [(one["streamlet.window.start"], one["streamlet.window.end"]) for one in headers]
+    assert windows_told == [(str(start), str(end)) for start, end in bounds] * 2
+    assert {record.value for record in found} == {b"old", sl.serde(int).encode(2)}
+    assert len({one["streamlet.operator"] for one in headers}) == 2
+
+
+def test_a_function_gets_the_late_records_of_all_cogrouped_streams() -> None:
+    given: list[sl.LateRecord[str, Any]] = []
+    with TopologyTestDriver(cogrouped(sl.tumbling(20), given.append)) as driver:
+        for topic, value, time in (("words", "a", 60), ("numbers", 1, 59), ("numbers", 2, 12)):
+            driver.pipe_input(topic, "k", value, time)
+        driver.pipe_input("words", "k", "b", 13)
+        starts = [r.key.start for r in driver.read_output("out")]
+    assert starts == [60, 40]
+    assert [(r.topic, r.value, r.stream_time) for r in given] == [
+        ("numbers", 2, 59),
+        ("words", "b", 60),
+    ]
 
 
 def test_values_go_through_a_repartition_topic_where_late_records_are_wanted() -> None:
