@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from examples.windows import final, hopping, session, sliding, suppress, tumbling
+from examples.windows import final, hopping, late, session, sliding, suppress, tumbling
 from streamlet import Windowed
 from streamlet.testing import TopologyTestDriver
 
@@ -60,3 +60,15 @@ def test_an_hour_is_reported_once_and_alarms_come_at_once() -> None:
         driver.pipe_input("requests", "/cart", "GET", HOUR + 5 * MINUTE)
         found = [(r.key, r.value) for r in driver.read_output("hourly-report")]
     assert found == [(Windowed("/", 0, HOUR), 1_001)]
+
+
+def test_an_order_for_an_hour_that_is_over_goes_to_a_topic() -> None:
+    with TopologyTestDriver(late.app) as driver:
+        for amount, time in ((5, 1), (7, HOUR + 5 * MINUTE), (3, HOUR - 1), (4, HOUR)):
+            driver.pipe_input("orders", "ann", amount, time)
+        found = [(r.key, r.value) for r in driver.read_output("orders-per-hour")]
+        (told,) = driver.read_output("late-orders")
+    assert found == [(Windowed("ann", 0, HOUR), 1)]
+    assert (told.key, told.value, told.timestamp) == ("ann", 3, HOUR - 1)
+    headers = dict(told.headers or ())
+    assert (headers["streamlet.window.start"], headers["streamlet.offset"]) == (b"0", b"2")

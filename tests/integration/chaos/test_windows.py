@@ -21,6 +21,9 @@ from tests.integration.chaos.topologies import FINALS_GRACE_MS, SESSION_GAP_MS
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
+#: How far behind the others some records are.
+OLD_MS = 10_000
+
 Windows = dict[Windowed[str], int]
 
 FAULTS = (
@@ -40,7 +43,7 @@ def test_windows_are_exact_whatever_fails(
     dice = random.Random(seed)
     faults = Faults(cluster, kafka_broker, dice)
     cluster.await_settled()
-    with Load(cluster.servers, cluster.topic("in"), rate=1_000, seed=seed) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=1_000, seed=seed, old_ms=OLD_MS) as load:
         for _ in range(max(1, rounds // 6)):
             for fault in dice.sample(FAULTS, len(FAULTS)):
                 faults.make(fault)
@@ -48,12 +51,14 @@ def test_windows_are_exact_whatever_fails(
     cluster.await_settled()
     assert [one.stop() for one in faults.instances] == [0] * len(faults.instances), cluster.logs()
     records = read_all(cluster.servers, cluster.topic("in"), range(cluster.partition_count))
-    seconds = seconds_of(records)
-    closed = closed_of(seconds, records)
+    late = late_of(records)
+    in_time = seconds_of(record for record in records if record not in late)
+    closed = closed_of(in_time, records)
     wanted = {
-        **dict.fromkeys(("seconds", "finals", "counted"), seconds),
+        "seconds": seconds_of(records),
+        **dict.fromkeys(("finals", "counted"), in_time),
         "sessions": sessions_of(records),
-        "held": {window: count for window, count in seconds.items() if window not in closed},
+        "held": {window: count for window, count in in_time.items() if window not in closed},
     }
     assert len(wanted["sessions"]) > len({window.key for window in wanted["sessions"]})
     assert windows_on_disk(cluster, faults.instances) == wanted
@@ -69,7 +74,9 @@ def test_windows_are_exact_whatever_fails(
     assert last_updates(cluster, "sessions", session_windowed(str)) == wanted["sessions"]
     for topic in ("finals", "held"):
         assert_each_final_is_told(cluster, topic, closed)
-    print(f"{load.total} records, {dict(faults.made)}")
+    assert len(late) >= load.total // 100 - 2 * cluster.partition_count
+    assert_each_late_record_is_told(cluster, late)
+    print(f"{load.total} records, {len(late)} of them late, {dict(faults.made)}")
 
 
 def assert_each_final_is_told(cluster: Cluster, topic: str, closed: Windows) -> None:
@@ -82,6 +89,29 @@ def assert_each_final_is_told(cluster: Cluster, topic: str, closed: Windows) -> 
         )
     }
     assert told == set(closed.items())
+
+
+def assert_each_late_record_is_told(cluster: Cluster, late: set[Record]) -> None:
+    """Each fold put out each of its late records, perhaps again after a crash, and no other one."""
+    folds: dict[bytes | None, set[tuple[int, int, bytes, bytes | None]]] = {}
+    for told in read_all(cluster.servers, cluster.topic("late"), range(cluster.partition_count)):
+        headers = dict(told.headers)
+        read = int(headers["streamlet.partition"] or b""), int(headers["streamlet.offset"] or b"")
+        fold = folds.setdefault(headers["streamlet.operator"], set())
+        fold.add((*read, told.key, told.value))
+    wanted = {(record.partition, record.offset, record.key, record.value) for record in late}
+    assert list(folds.values()) == [wanted] * 2
+
+
+def late_of(records: list[Record]) -> set[Record]:
+    """The records that come when their second and its grace are over in their partition."""
+    late: set[Record] = set()
+    newest: dict[int, int] = {}
+    for record in sorted(records, key=lambda one: (one.partition, one.offset)):
+        now = newest[record.partition] = max(newest.get(record.partition, 0), record.at_ms)
+        if record.at_ms // 1_000 * 1_000 + 1_000 + FINALS_GRACE_MS <= now:
+            late.add(record)
+    return late
 
 
 def closed_of(seconds: Windows, records: list[Record]) -> Windows:

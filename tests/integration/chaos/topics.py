@@ -49,16 +49,25 @@ class Load:
 
     ``produced`` is what is in the topic once the load has ended; a broker that is away for a while
     only delays it, also where librdkafka never looks for it again (see
-    ``streamlet.kafka.broker_loss``).
+    ``streamlet.kafka.broker_loss``). Their timestamps are the times at which they are produced;
+    with ``old_ms`` those of one in a hundred are so much lower.
     """
 
     def __init__(
-        self, servers: str, topic: str, *, keys: int = 200, rate: int = 2_000, seed: int = 0
+        self,
+        servers: str,
+        topic: str,
+        *,
+        keys: int = 200,
+        rate: int = 2_000,
+        seed: int = 0,
+        old_ms: int = 0,
     ) -> None:
         self.produced: Counter[str] = Counter()
         self._topic = topic
         self._names = [f"k{i}" for i in range(keys)]
         self._rate = rate
+        self._old_ms = old_ms
         self._random = random.Random(seed)
         self._number = 0
         self._failed: list[str] = []
@@ -101,10 +110,14 @@ class Load:
         )
 
     def _produce(self, number: int, name: str) -> None:
+        old = self._old_ms if number % 100 == 99 else 0
         while True:
             try:
                 self._producer.produce(
-                    self._topic, number.to_bytes(8, "big", signed=True), name.encode()
+                    self._topic,
+                    number.to_bytes(8, "big", signed=True),
+                    name.encode(),
+                    timestamp=int(time.time() * 1_000) - old,
                 )
                 return
             except BufferError:

@@ -176,7 +176,8 @@ def windowed(name: str) -> App:
     """Counts per key and second, and per session of a key, of windows that do not close meanwhile.
 
     Counts of sessions are put out with commits. ``finals`` are the counts per second again, each
-    put out once, when its window closes; so are those in the topic ``held``, by a buffer.
+    put out once, when its window closes; so are those in the topic ``held``, by a buffer. Records
+    that are late for these windows go to the topic ``late``, once for each of both folds.
     """
     app = App(name)
     events = app.stream(f"{name}-in", key=str, value=int).group_by_key()
@@ -185,10 +186,11 @@ def windowed(name: str) -> App:
     gaps = session(SESSION_GAP_MS, grace="1h")
     sessions = events.windowed_by(gaps, emit="on_commit").count(store="sessions")
     sessions.to_stream().to(f"{name}-sessions")
-    closing = events.windowed_by(tumbling("1s", grace=FINALS_GRACE_MS), emit="final")
+    late, closing_seconds = f"{name}-late", tumbling("1s", grace=FINALS_GRACE_MS)
+    closing = events.windowed_by(closing_seconds, emit="final", late=late)
     finals = closing.count(store=Materialized("finals", retention="1h"))
     finals.to_stream().to(f"{name}-finals")
-    counted = events.windowed_by(tumbling("1s", grace=FINALS_GRACE_MS))
+    counted = events.windowed_by(closing_seconds, late=late)
     held = counted.count(store=Materialized("counted", retention="1h"))
     held.suppress(until_window_closes(), store="held").to_stream().to(f"{name}-held")
     return app
