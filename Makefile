@@ -66,7 +66,8 @@ SUITES_runtime := tests/oracle tests/integration/test_restore.py tests/integrati
 SUITES_scaling := tests/integration/scaling
 SUITES_serdes := tests/typing
 SUITES_spark := tests/integration/spark
-SUITES_state := tests/oracle tests/simulation/test_model_numbers.py tests/integration/test_restore.py
+SUITES_state := tests/oracle tests/simulation/test_model_numbers.py tests/integration/test_restore.py \
+	tests/integration/test_window_retention.py
 SUITES_testing := tests/spec tests/oracle tests/simulation/test_random_histories.py
 SUITES_tools := tests/integration/test_*_command*.py tests/integration/test_run_terminal.py
 SUITES_topology := tests/unit/dsl tests/oracle

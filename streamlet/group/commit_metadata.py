@@ -7,8 +7,9 @@ Compact JSON, the same on all input partitions of a task (hand-over rule W1)::
 
 ``epoch`` fences (W5), ``state`` is what the committed positions contain (N1), ``ends`` is one
 more than the last delivered changelog offset. With ``release`` it is a mark (W2); nothing else is.
-``rebuilt`` is there once the task had to go on with other state than that of its last commit, or
-with changelogs that had lost records:
+``rebuilt`` is there once a changelog does not hold all that was ever written to it: its owner had
+records of expired windows deleted, it had lost records, or the task had to go on with other state
+than that of its last commit:
 ``{"epoch":7,"whole":true,"from":{"app-counts-changelog":{"0":990}}}``. ``input`` is about the one
 partition whose position this is (``group.input_notes``), everything else about the task.
 """
@@ -40,12 +41,22 @@ class Rebuilt:
     """The epoch before which local copies may stem from other records than the changelogs hold.
 
     With ``whole`` its first commit writes whole changelogs again that had lost records; ``starts``
-    tells from which offset each of them then holds the whole state.
+    tells from which offset each changelog that may lack older ones holds the whole state. Epoch 0:
+    no copy is affected, there are just ``starts``.
     """
 
-    epoch: int
+    epoch: int = 0
     whole: bool = False
     starts: dict[TopicPartition, int] = attrs.field(factory=dict)
+
+
+def started(rebuilt: Rebuilt | None, starts: Mapping[TopicPartition, int]) -> Rebuilt | None:
+    """The note that these changelogs hold the whole state from these offsets on, added."""
+    if not starts:
+        return rebuilt
+    known = rebuilt or Rebuilt()
+    later = {tp: max(start, known.starts.get(tp, 0)) for tp, start in starts.items()}
+    return attrs.evolve(known, starts={**known.starts, **later})
 
 
 @attrs.frozen

@@ -35,6 +35,7 @@ from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, NOT_NOW, STALE_LEADER, op
 from streamlet.kafka.log import quiet
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.kafka.retry_budget import RetryBudget
+from streamlet.kafka.topic_changes import RefusedDeletions, alterations
 from streamlet.types import TopicPartition
 
 #: Topics that are not listed.
@@ -70,6 +71,7 @@ class KafkaAdmin:
         self._timeout_ms = timeout_ms
         self._clock = clock or SystemClock()
         self._config = quiet({"bootstrap.servers": bootstrap_servers, **(config or {})}, name)
+        self._refused_deletions = RefusedDeletions()
         self._open()
 
     def _open(self) -> None:
@@ -120,6 +122,25 @@ class KafkaAdmin:
             return {key: str(entry.value) for key, entry in found[resource].result().items()}
         except KafkaException as error:
             raise self._failed(f"settings of topic {name}", error) from error
+
+    def alter_topics(self, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+        """Set settings of topics; of those that refuse, the reason."""
+        changes = alterations(settings)
+        if not changes:
+            return {}
+        refused = {}
+        answers = self._asked(
+            lambda it: it.incremental_alter_configs(changes, request_timeout=self._timeout)
+        )
+        for resource, future in answers.items():
+            try:
+                future.result()
+            except KafkaException as error:
+                failed = self._failed(f"settings of topic {resource.name}", error)
+                if failed.passing:
+                    raise failed from error
+                refused[resource.name] = str(failed)
+        return refused
 
     def largest_records(self, names: Sequence[str]) -> dict[str, int]:
         """Bytes that a record batch may have in each of these topics that tell it."""
@@ -319,9 +340,8 @@ class KafkaAdmin:
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Let the broker drop records below these offsets; answers are not waited for."""
         if before:
-            self._client.delete_records(
-                [RawPartition(tp.topic, tp.partition, offset) for tp, offset in before.items()]
-            )
+            asked = [RawPartition(tp.topic, tp.partition, at) for tp, at in before.items()]
+            self._refused_deletions.watch(self._client.delete_records(asked))
 
     def close(self) -> None:
         """Do nothing: the client has no connection state to close."""

@@ -168,6 +168,10 @@ class Admin(Protocol):
         """
         ...
 
+    def alter_topics(self, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+        """Set these settings of topics and leave the others; of those that refuse, the reason."""
+        ...
+
     def largest_records(self, names: Sequence[str]) -> dict[str, int]:
         """Bytes that a record batch may have in each of these topics, ``max.message.bytes``.
 

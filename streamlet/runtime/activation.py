@@ -444,6 +444,7 @@ class Activation:
                 rewrite=judged.rewrite,
                 rebuilt=judged.rebuilt_epoch,
                 decided=judged.decided,
+                whole_from=judged.whole_from,
             )
         )
 

@@ -61,7 +61,7 @@ class ActiveTask:
         notes: of each input, as of that commit.
         ends: end of each changelog partition as of our last flush.
         written: last number of this period written to each changelog topic.
-        rebuilt: what commits tell of changelogs that had lost records.
+        rebuilt: what commits tell of changelogs that lack records.
         looked_ms: when all its changelogs were last looked at, whether it had written or not.
         freshness: of the topics of its tables, which others write.
         halted: why it processes nothing although it runs; empty: it processes.
@@ -178,6 +178,7 @@ class ActiveTask:
         ends: dict[TopicPartition, int],
         release_to: str | None,
         notes: Mapping[TopicPartition, InputNote],
+        rebuilt: Rebuilt | None,
     ) -> dict[TopicPartition, str]:
         """The metadata that a commit writes beside the offset of each input."""
         plain = CommitMetadata(
@@ -187,7 +188,7 @@ class ActiveTask:
             ends=ends,
             state=contained,
             release_to=release_to,
-            rebuilt=self.rebuilt,
+            rebuilt=rebuilt,
         )
         texts = dict.fromkeys(self.inputs, plain.to_text())
         noted = {tp: note for tp, note in notes.items() if note != InputNote()}

@@ -8,6 +8,11 @@ from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.types import TopicPartition
 
 
+def whole_from(metadata: CommitMetadata | None) -> Mapping[TopicPartition, int]:
+    """The offsets from which on changelogs hold the whole state, of those that may lack older."""
+    return {} if metadata is None or metadata.rebuilt is None else metadata.rebuilt.starts
+
+
 def short_of_commit(
     metadata: CommitMetadata | None,
     starts: Mapping[TopicPartition, int],
@@ -15,10 +20,10 @@ def short_of_commit(
 ) -> dict[TopicPartition, str]:
     """The changelogs that do not hold what the commit relies upon, and how that shows."""
     found = {}
-    rebuilt = None if metadata is None else metadata.rebuilt
+    wholes = whole_from(metadata)
     for tp, end in ends.items():
         wanted = 0 if metadata is None else metadata.ends.get(tp, 0)
-        whole = None if rebuilt is None else rebuilt.starts.get(tp)
+        whole = wholes.get(tp)
         start = starts.get(tp, 0)
         if end < wanted:
             found[tp] = f"{tp} ends at {end}, the commit was made when it ended at {wanted}"

@@ -298,7 +298,7 @@ class StoreChangelogReader:
                 store,
                 reader_of(run.job, store, tp),
                 state.loader(store),
-                state.positions.get(tp, starts[tp]),
+                max(state.positions.get(tp, 0), starts[tp]),
                 OPEN_END if run.job.follow and store not in state.plain else run.job.ends[tp],
                 started_ms=now,
                 reported_ms=now,
@@ -401,7 +401,7 @@ class StoreChangelogReader:
         """Begin tasks again whose logs lost their positions meanwhile; whether there are any.
 
         A copy beyond the end of its log is perhaps all that is left of the state: it is read no
-        more, and stays as it is.
+        more, and stays as it is. One whose owner has raised its log's start goes on there.
         """
         starts = self._admin.start_offsets(list(self._open))
         ends = self._admin.end_offsets(list(self._open))
@@ -411,6 +411,11 @@ class StoreChangelogReader:
             log.warning("the copy of task %s is kept: %s lost records", part.task, part.tp)
             self._runs[part.task].parked = True
         self._stop(beyond)
+        late = [p for p in read if p.position < starts[p.tp]]
+        late = [p for p in late if self._runs[p.task].job.cut_by_owner(p.tp, starts[p.tp])]
+        for part in late:
+            part.position = starts[part.tp]
+        self._source.assign({p.tp: p.position for p in late if p.tp not in self._waiting})
         cut_off = {
             part.task: self._runs[part.task]
             for part in read
@@ -418,7 +423,7 @@ class StoreChangelogReader:
         }
         for run in cut_off.values():
             self._begin_again(run, "its changelog was cut off while it was read")
-        return bool(cut_off or beyond)
+        return bool(cut_off or beyond or late)
 
     # Writing.
 

@@ -363,7 +363,9 @@ class AtLeastOnceCommit:
         if number == 1:
             flushed = _fences(active) | flushed
         active.written |= {changelog.topic: number for changelog in flushed}
-        entry = CommitEntry(contained, positions, active.written).header()
+        starts = {} if part.rebuilt is None else part.rebuilt.starts
+        written_from = {tp.topic: start for tp, start in starts.items()}
+        entry = CommitEntry(contained, positions, active.written, written_from).header()
         for changelog, columns in flushed.items():
             self._send_flush(part, changelog, columns, entry)
         return part
@@ -490,9 +492,8 @@ class AtLeastOnceCommit:
         self._by = member_id
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         for part in self._parts:
-            texts = part.active.metadata(
-                member_id, generation, part.contained, part.ends, part.release_to, part.notes
-            )
+            told = part.contained, part.ends, part.release_to, part.notes, part.rebuilt
+            texts = part.active.metadata(member_id, generation, *told)
             offsets |= {tp: (offset, texts[tp]) for tp, offset in part.offsets.items()}
         self._token += 1
         self._sent = True
@@ -504,6 +505,7 @@ class AtLeastOnceCommit:
             active = part.active
             active.committed = part.offsets
             active.notes = part.notes
+            active.rebuilt = part.rebuilt
             if active.edge_writer is not None:
                 active.edge_writer.committed(part.offsets)
             active.contained = part.contained

@@ -140,11 +140,9 @@ class Decisions:
         )
 
     def _continue(self, mismatch: Mismatch, target: Target, local: CommitEntry | None) -> None:
-        whole = {} if target.rebuilt is None else target.rebuilt.starts
-        headless = any(start > whole.get(tp, 0) for tp, start in target.starts.items())
         rebuilding = target.metadata is not None and target.metadata.rebuilding
         answer: Future[CommitEntry | None] = Future()
-        if target.ends and not headless and not rebuilding:
+        if target.ends and not rebuilding:
             answer = self._search(mismatch.task, target)
         else:
             answer.set_result(None)

@@ -21,6 +21,7 @@ def search_entries(
     *,
     clock: Clock,
     timeout_ms: int,
+    starts: Mapping[str, int] | None = None,
 ) -> CommitEntry | None:
     """Read whole changelog partitions; None if their entries do not tell for certain.
 
@@ -29,6 +30,7 @@ def search_entries(
         logs: start and end of each changelog partition.
         clock: for the time limit.
         timeout_ms: how long no record may come.
+        starts: as in ``newest_complete``.
 
     Raises:
         UnreachableError: nothing can be read in that time.
@@ -59,4 +61,4 @@ def search_entries(
                     del left[tp]
     finally:
         source.close()
-    return newest_complete({tp.topic: entries for tp, entries in found.items()})
+    return newest_complete({tp.topic: entries for tp, entries in found.items()}, starts)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import attrs
 
 from streamlet.errors import PositionsMismatchError
+from streamlet.group.commit_metadata import started
 from streamlet.runtime.changelog_ends import short_of_commit
 from streamlet.runtime.targets import Target
 from streamlet.state.entries import CommitEntry
@@ -253,6 +254,7 @@ def continued(
     chosen = newer(local, entry)
     if chosen is None:
         return None
+    starts = {tp: chosen.starts[tp.topic] for tp in target.ends if tp.topic in chosen.starts}
     return attrs.evolve(
         target,
         offsets={tp: chosen.inputs.get(tp, -1) for tp in target.offsets},
@@ -262,6 +264,7 @@ def continued(
         recorded=chosen.inputs,
         decided=True,
         rewrite=frozenset(target.ends) if chosen is local else frozenset(),
+        rebuilt=started(target.rebuilt, starts),
         moved=frozenset(tp for tp, at in target.offsets.items() if chosen.inputs.get(tp) != at),
     )
 

@@ -6,13 +6,22 @@ is not an error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 
 from streamlet.errors import MissingTopicError, TopologyError
 from streamlet.kafka.ports import Admin, NewTopic
 from streamlet.topology.graph import Topology
-from streamlet.topology.internal_topics import Given, given_for, internal_topics
+from streamlet.topology.internal_topics import (
+    PURGING_CONFIG,
+    Given,
+    expiring_changelogs,
+    given_for,
+    internal_topics,
+)
 from streamlet.topology.moved import check_moved
+
+log = logging.getLogger(__name__)
 
 
 def prepare_topics(
@@ -41,7 +50,28 @@ def prepare_topics(
     for topic in wanted:
         _check_count(topology, topic, counts)
     admin.create_topics([topic for topic in wanted if topic.name not in counts])
+    _allow_purging(expiring_changelogs(topology) & counts.keys(), admin)
     return {**counts, **{topic.name: topic.partitions for topic in wanted}}
+
+
+def _allow_purging(changelogs: Iterable[str], admin: Admin) -> None:
+    """Let records be deleted of changelogs that a version made which never deleted any."""
+    found = admin.topic_settings(sorted(changelogs))
+    old = [topic for topic, has in found.items() if has.get("cleanup.policy") == "compact"]
+    refused = admin.alter_topics({topic: dict(PURGING_CONFIG) for topic in old})
+    for topic in old:
+        log.log(
+            logging.WARNING if topic in refused else logging.INFO,
+            "%s was made with cleanup.policy=compact, which keeps expired windows for ever; %s",
+            topic,
+            f"change it, with {_purging()}: {refused[topic]}"
+            if topic in refused
+            else f"it has {_purging()} now",
+        )
+
+
+def _purging() -> str:
+    return ", ".join(f"{name}={value}" for name, value in PURGING_CONFIG)
 
 
 def unapplied_settings(topology: Topology, admin: Admin, given: Given) -> list[str]:

@@ -4,6 +4,9 @@ Local state is believed only as far as the broker's log goes with it: another to
 before the log's start or behind its end mean that the changelog is not the one that the state was
 built from, or that deletions were missed. Then the task starts over from the log's start; but if
 its state is exactly that of the commit, a log that lost records is written again from it instead.
+
+The start of a window store's changelog is raised by its owner, which says so in its commits. What
+local state has not read of that was about windows that have expired: reading goes on at the start.
 """
 
 from __future__ import annotations
@@ -43,6 +46,9 @@ class RestoreJob:
     exactly that of the commit; local state from before the epoch ``rebuilt`` is not believed, and
     none but that of ``limit`` if the commit is ``decided``.
 
+    ``whole_from`` looks up the offsets from which on changelogs hold the whole state, of those that
+    may lack older ones.
+
     With ``follow`` the task is read on for good, until ``promote`` says where to stop and what
     counts; its changelogs ended at ``ends`` just now.
     """
@@ -58,6 +64,15 @@ class RestoreJob:
     rebuilt: int | None = None
     decided: bool = False
     follow: bool = False
+    whole_from: Callable[[], Mapping[TopicPartition, int]] = dict
+
+    def cut_by_owner(self, tp: TopicPartition, start: int) -> bool:
+        """Tell if all that a changelog lacks before its start is of windows that have expired.
+
+        Raises:
+            BrokerError: the broker does not answer.
+        """
+        return tp in self.state.time_indexes and start <= self.whole_from().get(tp, 0)
 
 
 Phase: TypeAlias = Literal["start", "batch", "end", "suspended"]
@@ -217,6 +232,7 @@ def outruns(met: StateNumber, limit: StateNumber, claimed: int | None) -> bool:
 def prepare_rewrite(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> None:
     """Read changelogs from their starts that will be written again: for their keys only."""
     positions = {tp: starts[tp] for tp in job.rewrite}
+    job.state.time_indexes.forget(job.rewrite)
     job.state.positions = {**job.state.positions, **positions}
 
 
@@ -237,7 +253,8 @@ def mistrust(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> str | Non
         position = state.positions.get(tp)
         if position is not None and position > job.ends[tp]:
             return f"{tp} ends at {job.ends[tp]}, the state was built up to {position}"
-        if position is not None and position < starts[tp]:
+        before = position is not None and position < starts[tp]
+        if before and not job.cut_by_owner(tp, starts[tp]):
             return f"{tp} begins at {starts[tp]}, the state was built up to {position}"
     return None
 

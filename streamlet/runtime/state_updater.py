@@ -35,11 +35,12 @@ from streamlet.errors import (
     TaskCorruptedError,
     TimedOutError,
 )
+from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.handover_values import Positions
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import Admin
 from streamlet.runtime.background import Processors, lower_priority
-from streamlet.runtime.changelog_ends import short_of_commit
+from streamlet.runtime.changelog_ends import short_of_commit, whole_from
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.opening import OpenTask, open_task
 from streamlet.runtime.restore_job import RestoreJob
@@ -434,21 +435,25 @@ class StateUpdater:
         """The job of a copy; None while its changelogs do not hold what the commit relies upon."""
         task, state = opened.task, opened.state
         inputs = [TopicPartition(topic, task.partition) for topic in sorted(part.input_topics)]
-        timeout_ms = self._settings.session_timeout_ms
-        committed = self._positions.fetch_committed(inputs, timeout_ms)
-        metadata = Positions.of(inputs, committed).newest
         logs = sorted(state.changelogs.values())
+        starts = self._admin.start_offsets(logs)  # raised only after a commit that says so
+        metadata = self._newest(inputs)
         ends = self._admin.end_offsets(logs)
-        tables = {state.changelogs[name] for name in state.plain}
-        written = {tp: end for tp, end in ends.items() if tp not in tables}
-        short = short_of_commit(metadata, self._admin.start_offsets(list(written)), written)
+        written = {tp: ends[tp] for s, tp in state.changelogs.items() if s not in state.plain}
+        short = short_of_commit(metadata, starts, written)
         if short:
             log.warning("no copy of task %s is made: %s", task, "; ".join(short.values()))
             return None
-        ends |= {tp: max(0, committed[tp].offset) for tp in tables}
+        ends |= self._table_ends(opened)
         ids = self._admin.topic_ids(sorted({tp.topic for tp in logs}))
         rebuilt = None if metadata is None else metadata.rebuilt_epoch
-        return RestoreJob(task, state, ends, None, ids, rebuilt=rebuilt, follow=True)
+        job = RestoreJob(task, state, ends, None, ids, rebuilt=rebuilt, follow=True)
+        return attrs.evolve(job, whole_from=lambda: whole_from(self._newest(inputs)))
+
+    def _newest(self, inputs: Sequence[TopicPartition]) -> CommitMetadata | None:
+        """The metadata of a task's newest commit."""
+        committed = self._positions.fetch_committed(inputs, self._settings.session_timeout_ms)
+        return Positions.of(inputs, committed).newest
 
     def _table_ends(self, opened: OpenTask) -> dict[TopicPartition, int]:
         """The ends up to which tables over source topics may be read: their owner's commit."""

@@ -92,7 +92,7 @@ class StreamThread:
         copies: keeps copies of others' tasks; None without learners and standbys.
         commit: the commit port.
         catalog: knows what topics there are.
-        purge: deletes what was read of repartition topics.
+        purge: deletes what is not needed any more of internal topics.
         clock: the time.
         policy: what becomes of records that fail.
         observer: called when something happens.
@@ -404,7 +404,7 @@ class StreamThread:
         self.meters.settled(settled)
         if settled.outcome is CommitOutcome.ACCEPTED:
             for part in settled.parts:
-                self._purge.committed(part.active)
+                self._purge.committed(part)
 
     def _too_dirty(self) -> bool:
         return self.holdings.dirty_bytes() > self._settings.cache_max_bytes // 2

@@ -87,12 +87,15 @@ class Target:
         """
         return attrs.evolve(self, offsets=self.positions(), committed=self.offsets)
 
+    def whole_from(self) -> Mapping[TopicPartition, int]:
+        """The offsets from which on changelogs are whole, of those that may lack older records."""
+        return {} if self.rebuilt is None else self.rebuilt.starts
+
     def rebuilt_in(self, epoch: int) -> Rebuilt | None:
         """The rewrite that the commits of an active period with this target note."""
         if not self.rewrite and not self.decided:
             return self.rebuilt
-        before = {} if self.rebuilt is None else self.rebuilt.starts
-        starts = {**before, **{tp: self.ends[tp] for tp in self.rewrite}}
+        starts = {**self.whole_from(), **{tp: self.ends[tp] for tp in self.rewrite}}
         return Rebuilt(epoch, bool(self.rewrite), starts)
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -193,7 +196,9 @@ class Targets:
         The future's exception is a ``BrokerError`` whose ``passing`` says whether to ask again.
         """
         logs = {tp: (target.starts[tp], target.ends[tp]) for tp in self._changelogs(task)}
-        return self._thread.submit(self._search, logs)
+        whole = target.whole_from()
+        late = {tp.topic: at for tp, (at, _) in logs.items() if at > whole.get(tp, 0)}
+        return self._thread.submit(self._search, logs, late)
 
     def inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
         """The input partitions of a task."""
@@ -244,12 +249,15 @@ class Targets:
         end = self._admin.end_offsets([partition])[partition]
         return LogRange(first, end, 0 if metadata is None else metadata.epoch)
 
-    def _search(self, logs: Mapping[TopicPartition, tuple[int, int]]) -> CommitEntry | None:
+    def _search(
+        self, logs: Mapping[TopicPartition, tuple[int, int]], starts: Mapping[str, int]
+    ) -> CommitEntry | None:
         return search_entries(
             self._open_source,
             logs,
             clock=self._clock,
             timeout_ms=self._settings.session_timeout_ms,
+            starts=starts,
         )
 
     def _complete(self, task: TaskId, target: Target) -> dict[TaskId, Target]:

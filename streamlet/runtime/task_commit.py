@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
+from streamlet.group.commit_metadata import Rebuilt, started
 from streamlet.group.input_notes import InputNote
 from streamlet.runtime.active import ActiveTask
+from streamlet.state.drained import Drained
 from streamlet.state.freshness import Freshness
-from streamlet.state.task_state import Drained
 from streamlet.types import StateNumber, TopicPartition
 
 
@@ -33,6 +36,16 @@ class TaskCommit:
     #: behind that.
     checked: dict[TopicPartition, int] = attrs.field(factory=dict)
     sent: dict[TopicPartition, int] = attrs.field(factory=dict)
+
+    @property
+    def starts(self) -> Mapping[TopicPartition, int]:
+        """The offsets before which this commit says that changelogs are not needed any more."""
+        return {} if self.drained is None else self.drained.starts
+
+    @property
+    def rebuilt(self) -> Rebuilt | None:
+        """The note of this commit about changelogs that lack records."""
+        return started(self.active.rebuilt, self.starts)
 
 
 def claim_of(active: ActiveTask) -> TaskCommit:

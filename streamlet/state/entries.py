@@ -28,12 +28,14 @@ class CommitEntry:
     """The input positions of one commit, and up to which number each changelog was written.
 
     ``written`` names the last number of this epoch in each changelog topic of the task, that of
-    this commit included.
+    this commit included. ``starts`` are the offsets from which on changelog topics hold the whole
+    state of this commit, of those that may lack older records.
     """
 
     state: StateNumber
     inputs: Mapping[TopicPartition, int]
     written: Mapping[str, int]
+    starts: Mapping[str, int] = attrs.field(factory=dict)
 
     def header(self) -> tuple[str, bytes]:
         """The entry as a record header; the record itself tells the state number."""
@@ -41,6 +43,8 @@ class CommitEntry:
         for tp, offset in sorted(self.inputs.items()):
             inputs.setdefault(tp.topic, {})[str(tp.partition)] = offset
         fields = {"in": inputs, "log": dict(self.written)}
+        if self.starts:
+            fields["from"] = dict(self.starts)
         return ENTRY_HEADER, json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod
@@ -55,9 +59,10 @@ class CommitEntry:
                 for partition, offset in parts.items()
             }
             written = {topic: int(number) for topic, number in fields["log"].items()}
+            starts = {topic: int(offset) for topic, offset in fields.get("from", {}).items()}
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
-        return cls(state, inputs, written)
+        return cls(state, inputs, written, starts)
 
 
 @attrs.define
@@ -80,16 +85,21 @@ class ChangelogEntries:
             self.entries.append(entry)
 
 
-def newest_complete(logs: Mapping[str, ChangelogEntries]) -> CommitEntry | None:
+def newest_complete(
+    logs: Mapping[str, ChangelogEntries], starts: Mapping[str, int] | None = None
+) -> CommitEntry | None:
     """The newest entry whose records are all in the changelogs; None if none is certain.
 
     Args:
         logs: what each changelog topic of the task holds.
+        starts: where topics begin of which only entries can tell that they are whole.
     """
     last = {topic: max((e.state for e in log.entries), default=None) for topic, log in logs.items()}
     found = {entry.state: entry for log in logs.values() for entry in log.entries}
     for state in sorted(found, reverse=True):
         entry = found[state]
+        if any(start > entry.starts.get(topic, 0) for topic, start in (starts or {}).items()):
+            continue
         if all(
             (end := last[topic]) is not None and end >= StateNumber(state.epoch, number)
             for topic, number in entry.written.items()

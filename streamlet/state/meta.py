@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import attrs
@@ -34,7 +34,7 @@ class TaskMeta:
     ``times`` may be missing, as in what earlier versions wrote; those read over it.
     ``inputs`` are the committed input positions that ``state`` belongs to, ``reach`` is the highest
     number that a store may contain; None: unknown. ``latest`` is per store a time, ms, that no row
-    is younger than.
+    is younger than. ``time_indexes`` are the entries of ``state.time_index``.
 
     Rows of an earlier version bear no times and cannot be read any more (``unreadable``). Then only
     ``layout`` and ``on_disk`` are taken over.
@@ -51,6 +51,7 @@ class TaskMeta:
     reach: StateNumber | None = None
     latest: Mapping[str, int] = attrs.field(factory=dict)
     unreadable: bool = False
+    time_indexes: Mapping[TopicPartition, tuple[tuple[int, int], ...]] = attrs.field(factory=dict)
 
     def to_bytes(self) -> bytes:
         """Compact JSON."""
@@ -72,6 +73,8 @@ class TaskMeta:
             fields["inputs"] = [[*tp, offset] for tp, offset in sorted(self.inputs.items())]
         if self.reach is not None:
             fields["reach"] = self.reach
+        if self.time_indexes:
+            fields["time_indexes"] = [[*tp, one] for tp, one in sorted(self.time_indexes.items())]
         return json.dumps(fields, separators=(",", ":"), sort_keys=True).encode()
 
     @classmethod
@@ -102,6 +105,7 @@ class TaskMeta:
                     _inputs_of(fields.get("inputs")),
                     StateNumber(*fields["reach"]) if "reach" in fields else None,
                     {name: int(latest) for name, latest in fields["latest"].items()},
+                    time_indexes=_time_indexes_of(fields.get("time_indexes", ())),
                 )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise TaskCorruptedError(f"state in {where} is damaged: {error!r}") from error
@@ -146,3 +150,12 @@ class TaskMeta:
 
 def _inputs_of(rows: list[tuple[str, int, int]] | None) -> dict[TopicPartition, int] | None:
     return None if rows is None else {TopicPartition(t, p): offset for t, p, offset in rows}
+
+
+def _time_indexes_of(
+    rows: Iterable[tuple[str, int, list[tuple[int, int]]]],
+) -> dict[TopicPartition, tuple[tuple[int, int], ...]]:
+    return {
+        TopicPartition(topic, partition): tuple((int(at), int(time)) for at, time in entries)
+        for topic, partition, entries in rows
+    }

@@ -23,6 +23,7 @@ import attrs
 from streamlet.errors import StateError
 from streamlet.state.backing import Backing, Columns, StorageEngine
 from streamlet.state.directory import DATABASE
+from streamlet.state.drained import Drained
 from streamlet.state.load import Loader
 from streamlet.state.memory import MemoryEngine
 from streamlet.state.meta import TaskMeta
@@ -31,21 +32,10 @@ from streamlet.state.rows import NO_TIME, latest_of
 from streamlet.state.store import CachedStore
 from streamlet.state.store_facts import StoreFacts
 from streamlet.state.store_kinds import store_of
+from streamlet.state.time_index import TimeIndexes
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 log = logging.getLogger(__name__)
-
-
-@attrs.frozen(eq=False)
-class Drained:
-    """Entries on their way from the caches to changelog and medium; by store, none empty."""
-
-    columns: dict[str, Columns]
-    #: Keys that are in it because they had to be written again.
-    again: dict[str, tuple[bytes, ...]]
-
-    def __len__(self) -> int:
-        return sum(len(part.keys) for part in self.columns.values())
 
 
 class TaskState:
@@ -67,6 +57,7 @@ class TaskState:
         #: Stores whose changelog is a source topic: its records bear no commit numbers.
         self.plain = frozenset(s.name for s in specs if s.source_topic is not None)
         self.stores: dict[str, CachedStore] = {}
+        self.time_indexes = TimeIndexes(self.stores, specs, self.changelogs)
         #: What the stores contain: everything up to this commit of this active period.
         self.state: StateNumber = NO_STATE
         #: The committed input positions of that commit; None: unknown.
@@ -137,19 +128,22 @@ class TaskState:
         assert self._outstanding is None, "drained twice without a write"
         parts: list[Columns] = []
         again = {name: tuple(keys) for name, keys in self.again.items()}
+        starts = self.time_indexes.starts()
+        wanted = self.time_indexes.with_progress(again, starts)
         try:
             parts.extend(
-                self.stores[name].drain(again.get(name, ())) for name in sorted(self.stores)
+                self.stores[name].drain(wanted.get(name, ())) for name in sorted(self.stores)
             )
         except Exception:
             for part in parts:  # nothing of this drain will ever be written
                 self.stores[part.store].undo_drain()
             raise
-        self._outstanding = Drained({part.store: part for part in parts if part.keys}, again)
+        self._outstanding = Drained({p.store: p for p in parts if p.keys}, again, starts)
         return self._outstanding
 
     def encoded(self, store: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Values of these keys as of the last drain, as bytes."""
+        """Values as of the last drain, as bytes, of keys that another process wrote as well."""
+        self.time_indexes.foreign(self.changelogs[store], keys)
         part = None if self._outstanding is None else self._outstanding.columns.get(store)
         drained = {} if part is None else dict(zip(part.keys, part.values, strict=True))
         older = self._backing(store).get_many(list(keys))
@@ -184,17 +178,19 @@ class TaskState:
         """
         assert drained is self._outstanding, "not the set that was drained last"
         before = self.state, self.inputs, self.reach, self.positions, self.epochs, self.times
+        known = self.time_indexes.known
         self.state, self.inputs, self.reach = state, inputs, state
         self.times = {**self.times, **(times or {})}
         self.positions = {**self.positions, **positions}
         self.epochs = {tp: max(self.epochs.get(tp, 0), state.epoch) for tp in self.positions}
+        self.time_indexes.written(drained, positions)
         held, self._held = self._held, {}
         try:
             self._write(list(drained.columns.values()))
         except StateError:
             self.state, self.inputs, self.reach = before[:3]
             self.positions, self.epochs, self.times = before[3:]
-            self._held = held
+            self._held, self.time_indexes.known = held, known
             raise
         self._outstanding = None
         for name, keys in drained.again.items():
@@ -266,6 +262,8 @@ class TaskState:
         store.forget()
         columns = store.with_expired(columns)
         store.latest = max(store.latest, latest_of(columns.values))
+        first = partition not in self.positions
+        self.time_indexes.read(partition, columns.keys, position, first=first)
         self.positions = {**self.positions, partition: position}
         self.epochs = {**self.epochs, partition: max(epoch, self.epochs.get(partition, 0))}
         if at_ms is not None:
@@ -326,7 +324,7 @@ class TaskState:
         for engine in self._engines():
             engine.wipe()
         self.state, self.positions, self.epochs, self.topic_ids = NO_STATE, {}, {}, {}
-        self.times = {}
+        self.times, self.time_indexes.known = {}, {}
         self.inputs, self.reach, self.again, self._held = None, NO_STATE, {}, {}
         self.discard()
         for store in self.stores.values():
@@ -366,6 +364,7 @@ class TaskState:
             self.inputs,
             self.reach,
             {**self._latest, **{name: store.latest for name, store in self.stores.items()}},
+            time_indexes=self.time_indexes.entries(positions),
         )
 
     def _opened(self, folder: Path, stores: Sequence[str]) -> RocksEngine:
@@ -394,6 +393,7 @@ class TaskState:
         self.state, self.positions = meta.state, dict(meta.positions)
         self.epochs, self.topic_ids = dict(meta.epochs), dict(meta.topic_ids)
         self.times, self._latest = dict(meta.times), meta.latest
+        self.time_indexes.take(meta.time_indexes)
         self.inputs, self.reach = meta.inputs, meta.reach or meta.state
         for name in sorted(meta.layout):
             if self._lost(name, meta, disk):
@@ -424,9 +424,9 @@ class TaskState:
         log.warning("the entries of store %s are missing in %s: %s", store, folder, then)
         self.state, self.inputs = NO_STATE, None  # what is here is no commit as a whole
         if tp is not None:
-            self.positions.pop(tp, None)
-            self.epochs.pop(tp, None)
-            self.times.pop(tp, None)
+            self.time_indexes.forget([tp])
+            for known in (self.positions, self.epochs, self.times):
+                known.pop(tp, None)
 
     def _engine(self, store: str) -> StorageEngine:
         if store in self._in_memory or self._disk is None:

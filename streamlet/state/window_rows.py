@@ -83,6 +83,12 @@ def time_bytes(time_ms: int) -> bytes:
     return _UNSIGNED.pack(time_ms + _SIGN)
 
 
+def time_of_key(key: bytes) -> int:
+    """The time in the key of a window's row."""
+    (time,) = _UNSIGNED.unpack_from(key)
+    return int(time) - _SIGN
+
+
 def row_keys(key: Serde[Any]) -> Serde[tuple[int, Any]]:
     """The serde of row keys ``(time, cache key)``, for record keys of a serde.
 
@@ -101,8 +107,7 @@ def row_keys(key: Serde[Any]) -> Serde[tuple[int, Any]]:
         return [heads[time] + tail for time, tail in zip(times, tails, strict=True)]
 
     def decode(raw: bytes) -> tuple[int, Any]:
-        (time,) = _UNSIGNED.unpack(raw[:8])
-        return time - _SIGN, key.decode(raw[8:]) if exact else raw[8:]
+        return time_of_key(raw), key.decode(raw[8:]) if exact else raw[8:]
 
     return build(
         f"windows of {key.name}",

@@ -67,10 +67,20 @@ class WindowStore(ProgressStore):
         """The earliest time of a window that may be shown, ms; all earlier ones have expired."""
         return self._shown_from(self.progress)
 
+    @property
+    def kept_from(self) -> int:
+        """The time below which rows hold nothing that is shown or needed, ms."""
+        return self._row_time(self._items_from())
+
+    @property
+    def drained_highest(self) -> int:
+        """The latest window put before the last drain, ms."""
+        return (self._pinned_progress or self.progress).highest
+
     def advance(self, observed: int, highest: int = NO_TIME, emitted: bytes | None = None) -> None:
         """Raise the stream time and the latest window that was put, and note what was emitted."""
         super().advance(observed, highest, emitted)
-        if self._kept_from() > self._forgotten:
+        if self.kept_from > self._forgotten:
             self._forget_expired(FORGET_ROWS)
 
     def _shown_from(self, progress: WindowProgress) -> int:
@@ -78,10 +88,6 @@ class WindowStore(ProgressStore):
         if retention is None or progress.highest == NO_TIME:
             return EVER
         return progress.highest - retention + 1
-
-    def _kept_from(self) -> int:
-        """Rows below this time hold nothing that is shown or needed."""
-        return self._row_time(self._items_from())
 
     def _items_from(self) -> int:
         """Windows before this time are neither shown nor needed."""
@@ -106,7 +112,7 @@ class WindowStore(ProgressStore):
 
     def _forget_expired(self, most: int) -> None:
         """Take up to ``most`` expired rows out of the cache; their changes are never written."""
-        heap, kept_from, gone = self._times_heap, self._kept_from(), False
+        heap, kept_from, gone = self._times_heap, self.kept_from, False
         while heap and heap[0] < kept_from and most > 0:
             rows = self._by_time[heap[0]]
             some = rows[-most:]
@@ -218,7 +224,7 @@ class WindowStore(ProgressStore):
         """Encode the dirty entries, the progress and the range of rows that have expired."""
         self._forget_expired(len(self.cache))
         columns = super().drain(again)
-        kept_from = self._kept_from()
+        kept_from = self.kept_from
         if columns.keys and kept_from > self._deleted:
             columns = attrs.evolve(columns, expired=_range(self._deleted, kept_from))
             self._pinned_deleted = kept_from

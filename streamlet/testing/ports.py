@@ -62,8 +62,7 @@ class MemoryLog:
         """Make a topic with a new id; one that exists is left as it is."""
         with self._lock:
             if topic not in self._topics:
-                self._made += 1
-                rows = [_Partition() for _ in range(partitions)]
+                rows, self._made = [_Partition() for _ in range(partitions)], self._made + 1
                 self._topics[topic] = _Topic(f"id-{self._made}", dict(config or {}), rows)
 
     def delete(self, topic: str) -> None:
@@ -95,16 +94,16 @@ class MemoryLog:
         with self._lock:
             self._row(partition).end += count
 
-    def compact(self, partition: TopicPartition, drop_tombstones: bool = False) -> None:
-        """Keep each key's last record only, as the cleaner does to everything at once."""
+    def compact(
+        self, tp: TopicPartition, drop_tombstones: bool = False, end: int = 1 << 62
+    ) -> None:
+        """Keep each key's last record only, as the cleaner does to all records before ``end``."""
         with self._lock:
-            row = self._row(partition)
-            last = {record.key: record.offset for record in row.records}
-            row.records = [
-                r
-                for r in row.records
-                if last[r.key] == r.offset and not (drop_tombstones and r.value is None)
-            ]
+            row = self._row(tp)
+            last = {record.key: record.offset for record in row.records if record.offset < end}
+            gone = {r.offset for r in row.records if drop_tombstones and r.value is None}
+            kept = set(last.values()) - gone
+            row.records = [r for r in row.records if r.offset >= end or r.offset in kept]
 
     def lose_tail(self, partition: TopicPartition, end: int) -> None:
         """Forget the records from ``end`` on, as an unclean leader election does."""
@@ -130,6 +129,11 @@ class MemoryLog:
         """The settings a topic was created with."""
         with self._lock:
             return dict(self._topics[topic].config)
+
+    def alter(self, settings: Mapping[str, Mapping[str, str]]) -> None:
+        """Change settings of topics."""
+        for topic, own in settings.items():
+            self._topics[topic].config.update(own)
 
     def start(self, partition: TopicPartition) -> int:
         """First offset that may still be read."""
@@ -313,12 +317,10 @@ class MemorySink:
         self.deliver()
 
     def reset(self) -> None:
-        """Lose what is still queued, and go on."""
-        self._queue.clear()
-
-    def close(self) -> None:
         """Lose what is still queued."""
         self._queue.clear()
+
+    close = reset
 
 
 class MemoryAdmin:
@@ -340,6 +342,11 @@ class MemoryAdmin:
         """The settings a topic was created with; no defaults."""
         return self._log.config(name)
 
+    def alter_topics(self, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+        """Set settings; none is refused."""
+        self._log.alter(settings)
+        return {}
+
     def largest_records(self, names: Sequence[str]) -> dict[str, int]:
         """``max.message.bytes`` of topics that were created with it."""
         settings, key = self.topic_settings(names), "max.message.bytes"
@@ -357,11 +364,9 @@ class MemoryAdmin:
 
     def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
         """Partitions and settings of topics that exist; there are no replicas here."""
-        infos = self._log.infos()
+        infos, config = self._log.infos(), self._log.config
         return {
-            name: NewTopic(
-                name, infos[name].partitions, 1, tuple(sorted(self._log.config(name).items()))
-            )
+            name: NewTopic(name, infos[name].partitions, 1, tuple(sorted(config(name).items())))
             for name in names
             if name in infos
         }

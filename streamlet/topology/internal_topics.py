@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from streamlet.errors import ConfigError
 from streamlet.kafka.ports import NewTopic
 from streamlet.topology.graph import Topology
+from streamlet.topology.names import changelog_name
 
 #: One hour. A record of a stale owner may be the last of its key in a changelog; as long as
 #: compaction does not run, the good one below it is still there for the next owner to find.
 MIN_COMPACTION_LAG_MS = 3_600_000
 
 #: 50 MiB, as in Kafka Streams: small enough that purged records leave the disk soon.
-REPARTITION_SEGMENT_BYTES = 52_428_800
+PURGED_SEGMENT_BYTES = 52_428_800
 
 CHANGELOG_CONFIG = (
     ("cleanup.policy", "compact"),
@@ -25,7 +26,20 @@ CHANGELOG_CONFIG = (
 REPARTITION_CONFIG = (
     ("cleanup.policy", "delete"),
     ("retention.ms", "-1"),
-    ("segment.bytes", str(REPARTITION_SEGMENT_BYTES)),
+    ("segment.bytes", str(PURGED_SEGMENT_BYTES)),
+)
+
+#: Those of stores whose rows expire: their owner deletes what is about expired rows. A broker
+#: refuses that without the policy "delete", which must delete nothing by itself.
+PURGING_CONFIG = (
+    ("cleanup.policy", "compact,delete"),
+    ("retention.bytes", "-1"),
+    ("retention.ms", "-1"),
+)
+
+EXPIRING_CHANGELOG_CONFIG = (
+    *dict((*CHANGELOG_CONFIG, *PURGING_CONFIG)).items(),
+    ("segment.bytes", str(PURGED_SEGMENT_BYTES)),
 )
 
 
@@ -57,6 +71,7 @@ def internal_topics(
         for part in topology.subtopologies
         for name in part.changelog_topics
     }
+    expiring = expiring_changelogs(topology)
     _check_given(topology.application, given, {**repartitions, **changelogs})
 
     def topic(name: str, count: int, own: tuple[tuple[str, str], ...]) -> NewTopic:
@@ -65,7 +80,20 @@ def internal_topics(
 
     return (
         *(topic(name, count, REPARTITION_CONFIG) for name, count in repartitions.items()),
-        *(topic(name, count, CHANGELOG_CONFIG) for name, count in changelogs.items()),
+        *(
+            topic(name, count, EXPIRING_CHANGELOG_CONFIG if name in expiring else CHANGELOG_CONFIG)
+            for name, count in changelogs.items()
+        ),
+    )
+
+
+def expiring_changelogs(topology: Topology) -> frozenset[str]:
+    """The changelogs of stores whose rows expire."""
+    return frozenset(
+        changelog_name(topology.application, spec.name)
+        for part in topology.subtopologies
+        for spec in part.stores
+        if spec.logged and spec.window is not None and spec.window.retention_ms is not None
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlet.group.commit_metadata import CommitMetadata, CommitMetadataError, Rebuilt
+from streamlet.group.commit_metadata import CommitMetadata, CommitMetadataError, Rebuilt, started
 from streamlet.types import StateNumber, TopicPartition
 
 COUNTS = st.integers(0, 2**63)
@@ -113,3 +113,18 @@ def test_a_changelog_that_is_being_written_again_is_told_from_one_that_was():
     assert (before.rebuilding, before.rebuilt_epoch) == (True, None)
     assert (after.rebuilding, after.rebuilt_epoch) == (False, 3)
     assert "rebuilt" not in CommitMetadata(1, "m", 1).to_text()
+
+
+def test_starts_of_changelogs_only_rise_and_leave_the_rest_as_it_is() -> None:
+    a, b = TopicPartition("a", 0), TopicPartition("b", 0)
+    assert started(None, {}) is None
+    assert started(None, {a: 7}) == Rebuilt(0, False, {a: 7})
+    known = Rebuilt(3, True, {a: 7})
+    assert started(known, {}) == known
+    assert started(known, {a: 5, b: 2}) == Rebuilt(3, True, {a: 7, b: 2})
+
+
+def test_starts_alone_make_no_copy_outdated() -> None:
+    metadata = CommitMetadata(3, "m", 1, rebuilt=started(None, {TopicPartition("a", 0): 7}))
+    assert CommitMetadata.from_text(metadata.to_text()) == metadata
+    assert (metadata.rebuilding, metadata.rebuilt_epoch) == (False, 0)

@@ -6,6 +6,7 @@ import pytest
 
 from streamlet import App
 from streamlet.config import Settings
+from streamlet.dsl.windows import tumbling
 from streamlet.errors import TopologyError
 from streamlet.runtime.catalog import Catalog
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
@@ -125,3 +126,47 @@ def test_a_worker_of_an_instance_that_runs_goes_on_with_the_counts_of_its_instan
     assert "in has 4 partitions" in caplog.text
     grow(log, 2)
     assert not looked(catalog), "there are the partitions again that it knows"
+
+
+def windowed() -> Topology:
+    app = App("app")
+    stream = app.stream("in", key=str, value=int).group_by_key()
+    stream.windowed_by(tumbling("1m")).count(store="minutes")
+    stream.count(store="counts")
+    return app.topology()
+
+
+MINUTES = "app-minutes-changelog"
+
+
+def test_a_start_lets_old_changelogs_of_windows_be_cut_off(
+    log: MemoryLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Never with a time or a size at which the broker would delete by itself; other topics stay."""
+    caplog.set_level("INFO", "streamlet.runtime.prepare")
+    for name in (MINUTES, "app-counts-changelog"):
+        log.create(name, 2, {"cleanup.policy": "compact", "flush.ms": "9"})
+    prepared(log, windowed())
+    assert log.config(MINUTES) == {
+        "cleanup.policy": "compact,delete",
+        "flush.ms": "9",
+        "retention.bytes": "-1",
+        "retention.ms": "-1",
+    }
+    assert log.config("app-counts-changelog")["cleanup.policy"] == "compact"
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+    prepared(log, windowed())
+    assert len(caplog.records) == 1
+
+
+def test_one_that_may_not_be_changed_is_named_with_what_to_do(
+    log: MemoryLog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.create(MINUTES, 2, {"cleanup.policy": "compact"})
+    monkeypatch.setattr(MemoryAdmin, "alter_topics", lambda self, asked: dict.fromkeys(asked, "no"))
+    prepared(log, windowed())
+    (warning,) = caplog.messages
+    assert warning == (
+        f"{MINUTES} was made with cleanup.policy=compact, which keeps expired windows for ever; "
+        "change it, with cleanup.policy=compact,delete, retention.bytes=-1, retention.ms=-1: no"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from streamlet.state.entries import (
@@ -92,3 +93,12 @@ def test_the_entry_goes_to_a_record_that_compaction_keeps() -> None:
     assert entry_last(keys, values) == ([b"a", b"c", b"b"], [b"1", None, b"2"])
     assert entry_last(keys[:2], values[:2]) == (keys[:2], values[:2])
     assert entry_last([b"a", b"b"], [None, None]) == ([b"a", b"b"], [None, None])
+
+
+def test_a_changelog_may_begin_no_later_than_the_entry_says() -> None:
+    whole, cut = entry(1, 1, a=1), attrs.evolve(entry(1, 2, a=2), starts={"a": 40})
+    assert CommitEntry.of(cut.state, (cut.header(),)) == cut
+    assert newest_complete({"a": log(whole, cut)}, {"a": 40}) == cut
+    assert newest_complete({"a": log(whole, cut)}, {"a": 41}) is None
+    assert newest_complete({"a": log(whole)}, {"a": 1}) is None
+    assert newest_complete({"a": log(whole)}, {}) == whole

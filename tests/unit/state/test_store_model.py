@@ -17,8 +17,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from streamlet.state.drained import Drained
 from streamlet.state.rows import TIME_BYTES, time_of_row
-from streamlet.state.task_state import Drained, TaskState
+from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TopicPartition
 from tests.unit.state.support import Spec, changelog
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from streamlet.app import App
+from streamlet.dsl.windows import tumbling, unlimited
 from streamlet.errors import ConfigError, MissingTopicError, TopologyError
-from streamlet.topology.internal_topics import internal_topics
+from streamlet.topology.internal_topics import (
+    MIN_COMPACTION_LAG_MS,
+    expiring_changelogs,
+    internal_topics,
+)
 
 
 def joined(rekeyed: bool, partitions: int | None = None) -> App:
@@ -89,6 +94,25 @@ def test_internal_topics_have_kafkas_names_and_safe_settings() -> None:
     assert dict(changelog.config)["cleanup.policy"] == "compact"
     assert int(dict(changelog.config)["min.compaction.lag.ms"]) >= 3_600_000
     assert {topic.replication for topic in made} == {3}
+
+
+def test_changelogs_of_windows_can_be_cut_off_and_lose_nothing_by_themselves() -> None:
+    """The owner deletes; the broker's own settings for age and size do not count."""
+    app = App("w")
+    stream = app.stream("in", key=str, value=str).group_by_key()
+    stream.windowed_by(tumbling("1m")).count(store="minutes")
+    stream.windowed_by(unlimited()).count(store="ever")
+    topology = app.topology()
+    minutes, ever = internal_topics(topology, {"in": 4})
+    assert expiring_changelogs(topology) == {"w-minutes-changelog"} == {minutes.name}
+    assert dict(minutes.config) == {
+        "cleanup.policy": "compact,delete",
+        "min.compaction.lag.ms": str(MIN_COMPACTION_LAG_MS),
+        "retention.bytes": "-1",
+        "retention.ms": "-1",
+        "segment.bytes": "52428800",
+    }
+    assert dict(ever.config)["cleanup.policy"] == "compact"
 
 
 def counted() -> App:
