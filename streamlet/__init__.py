@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from streamlet.dsl.determinism import non_deterministic
     from streamlet.dsl.expressions import col, key, lit, value
     from streamlet.dsl.grouped import KGroupedStream
+    from streamlet.dsl.grouped_table import KGroupedTable
     from streamlet.dsl.late_records import LateRecord
     from streamlet.dsl.materialized import Materialized
     from streamlet.dsl.partition_time import with_partition_time
@@ -56,6 +57,7 @@ __all__ = [
     "CogroupedKStream",
     "Consumer",
     "KGroupedStream",
+    "KGroupedTable",
     "KStream",
     "KTable",
     "LateRecord",
@@ -104,6 +106,7 @@ _HOMES = {
     "CogroupedKStream": "streamlet.dsl.cogrouped",
     "Consumer": "streamlet.consumer",
     "KGroupedStream": "streamlet.dsl.grouped",
+    "KGroupedTable": "streamlet.dsl.grouped_table",
     "KStream": "streamlet.dsl.stream",
     "KTable": "streamlet.dsl.table",
     "LateRecord": "streamlet.dsl.late_records",

@@ -22,10 +22,6 @@ _STREAM_JOINS = (
     "joins of two streams are not in streamlet yet; join() and left_join() take a table, which "
     "group_by_key().reduce(lambda old, new: new) makes of a stream"
 )
-_TABLE_JOINS = (
-    "joins of two tables are not in streamlet yet; join one table's to_stream() with the other "
-    "table, which follows the changes of the first one only"
-)
 _QUERIES = (
     "queries of a running application's stores are not in streamlet yet; write the table to a "
     "topic with to_stream().to(topic)"
@@ -119,9 +115,6 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
     },
     "KTable": {
         **_TIME_WINDOWS,
-        **_each(_TABLE_JOINS, "join", "left_join", "outer_join"),
-        "group_by": "grouping a table is not in streamlet yet; to_stream().group_by() counts each "
-        "change as a record, and does not take the old row back",
         "transform_values": _PROCESSORS,
         "queryable_store_name": "read the property store",
         **_each(_STREAM_FIRST, "to", "map", "flat_map", "flat_map_values", "select_key", "peek"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 
@@ -30,6 +30,7 @@ from streamlet.topology.nodes import (
     SinkNode,
     SourceNode,
     StoreSpec,
+    Timed,
     WindowSpec,
 )
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
@@ -107,7 +108,8 @@ class Builder:
     ) -> str:
         """Add an operator below its parents; its made-up name.
 
-        ``skip_nulls`` keeps records away from it that have no ``"key"``, or no ``"key value"``.
+        ``skip_nulls`` keeps records away from it that lack a ``"key"``, a ``"value"``, or either
+        (``"key value"``).
         """
         name = self.graph.new_name(prefix)
         self.named_processor(name, parents, make, writes, reads, skip_nulls)
@@ -121,7 +123,7 @@ class Builder:
         writes: str | None = None,
         reads: tuple[str, ...] = (),
         skip_nulls: str = "",
-        timed: Literal["", "at commits", "by the clock"] = "",
+        timed: Timed = "",
         aside: bool = False,
     ) -> None:
         """Add an operator whose name is there already; flags as those of a ``ProcessorNode``."""
@@ -130,7 +132,9 @@ class Builder:
             inner = make(context)
             if not skip_nulls:
                 return inner
-            return skipping_nulls(name, context, inner, values="value" in skip_nulls)
+            return skipping_nulls(
+                name, context, inner, values="value" in skip_nulls, keys="key" in skip_nulls
+            )
 
         stores = reads if writes is None else (writes, *reads)
         self.graph.add_processor(

@@ -24,7 +24,7 @@ from streamlet.dsl.windowed import WindowedKStream
 from streamlet.dsl.windows import Duration, UnlimitedWindows, Windows, milliseconds
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
-from streamlet.topology.nodes import StoreSpec
+from streamlet.topology.nodes import StoreSpec, Timed
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
 
 K = TypeVar("K")
@@ -253,7 +253,7 @@ class KGroupedStream(Generic[K, V]):
         name = builder.graph.new_name(prefix)
         parent = self._partitioned(spec, counted=call == "count()")
         held = check_emit(call, emit)
-        timed: Literal["", "at commits"] = "at commits" if held else ""
+        timed: Timed = "at commits" if held else ""
 
         def make(context: TaskContext) -> Operator | OperatorInParts:
             kept = context.store(spec.name)

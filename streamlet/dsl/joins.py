@@ -17,21 +17,28 @@ Function = Callable[..., Any]
 #: ``(key, value or None) -> value or None``: what a table without a store of its own makes of the
 #: row of the table it comes from.
 BoundView = Callable[[Any, Any], Any]
+#: ``(key, time or -1) -> time or -1`` of that row, ms.
+BoundTimes = Callable[[Any, int], int]
 
 
 @attrs.frozen
 class TableView:
-    """Makes the view of a task. ``stores`` are those that the view reads."""
+    """Makes the view of a task. ``stores`` are those that the view reads.
+
+    ``times`` makes what tells the times of its rows; None: they are those of the rows below.
+    """
 
     bound: Callable[[TaskContext], BoundView]
     stores: tuple[str, ...] = ()
+    times: Callable[[TaskContext], BoundTimes] | None = None
 
 
 @attrs.frozen
 class StreamTableJoin:
     """``joiner(value, row)`` or ``joiner(key, value, row)`` for each record.
 
-    Without a row an inner join leaves the record out and a left join gives the joiner None.
+    Without a row an inner join leaves the record out and a left join gives the joiner None. So does
+    a left join for a record without a key (KIP-962), which an inner join never gets.
     """
 
     store: HotStore
@@ -42,8 +49,12 @@ class StreamTableJoin:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the joiner or a view fails."""
-        batch, ckeys, error = keyed(self.store, batch)
-        rows, error = self._rows(batch, ckeys, error)
+        nulls = has_null(batch.keys)
+        part = batch.select(not_null(batch.keys)) if nulls else batch
+        part, ckeys, error = keyed(self.store, part)
+        rows, error = self._rows(part, ckeys, error)
+        if nulls:
+            rows = _with_gaps(batch.keys, rows)
         if len(rows) < len(batch):
             batch = batch.slice(0, len(rows))
         mask: list[bool] | None = None
@@ -95,6 +106,21 @@ def map_values_view(function: Function, takes: int) -> TableView:
         return function(row) if takes == 1 else function(key, row)
 
     return TableView(lambda _: view)
+
+
+def _with_gaps(keys: list[Any], rows: list[Any]) -> list[Any]:
+    """The rows of all keys but None, which has none, as far as they go."""
+    found: list[Any] = []
+    at = 0
+    for key in keys:
+        if key is None:
+            found.append(None)
+        elif at < len(rows):
+            found.append(rows[at])
+            at += 1
+        else:
+            break
+    return found
 
 
 def _nth(mask: list[bool], count: int) -> int:

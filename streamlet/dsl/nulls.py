@@ -13,10 +13,15 @@ from streamlet.topology.operator import Operator, OperatorInParts, TaskContext, 
 
 
 def skipping_nulls(
-    name: str, context: TaskContext, inner: Operator | OperatorInParts, *, values: bool
+    name: str,
+    context: TaskContext,
+    inner: Operator | OperatorInParts,
+    *,
+    values: bool,
+    keys: bool = True,
 ) -> Operator | OperatorInParts:
-    """The operator ``inner`` for records that have a key and, if ``values``, a value."""
-    skip = Skip(name, context, values)
+    """The operator ``inner`` for records with a key, if ``keys``, and a value, if ``values``."""
+    skip = Skip(name, context, values, keys)
     if isinstance(inner, OperatorInParts):
         return SkipNullsInParts(skip, inner)
     return SkipNulls(skip, inner)
@@ -29,18 +34,22 @@ class Skip:
     Args:
         name: of the node.
         context: counts them.
-        values: whether records need a value, too.
+        values: whether records need a value.
+        keys: whether they need a key.
     """
 
     name: str
     context: TaskContext
     values: bool
+    keys: bool = True
 
     def mask(self, batch: Batch) -> list[Any] | None:
         """Mask of the records to keep; None: all."""
-        null_key = has_null(batch.keys)
+        null_key = self.keys and has_null(batch.keys)
         if not (self.values and has_null(batch.values)):
             return not_null(batch.keys) if null_key else None
+        if not null_key:
+            return not_null(batch.values)
         pairs = zip(batch.keys, batch.values, strict=True)
         return [key is not None and value is not None for key, value in pairs]
 

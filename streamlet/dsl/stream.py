@@ -436,7 +436,8 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, Any]:
         """Like ``join``, with None in place of a row that is not there.
 
-        - Nulls: records without a key or a value are left out and counted as dropped.
+        - Nulls: records without a value are left out and counted as dropped. One without a key has
+          no row; where the key has changed, it is left out and counted, too.
         - Key, timestamp, headers: those of the stream's record.
         """
         return KStream(*joined("left_join()", self, table, joiner, value, name))

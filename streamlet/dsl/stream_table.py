@@ -46,10 +46,10 @@ def joined(
         views = tuple(view.bound(context) for view in rows.views)
         return StreamTableJoin(store, views, joiner, count, left=call == "left_join()")
 
-    prefix = "KSTREAM-LEFTJOIN-" if call == "left_join()" else "KSTREAM-JOIN-"
-    node = left.builder.processor(
-        prefix, (left.name,), make, reads=rows.stores, skip_nulls="key value"
-    )
+    prefix, nulls = "KSTREAM-JOIN-", "key value"
+    if call == "left_join()":
+        prefix, nulls = "KSTREAM-LEFTJOIN-", "value"
+    node = left.builder.processor(prefix, (left.name,), make, reads=rows.stores, skip_nulls=nulls)
     inferred = result_type(joiner, *(stream._key.of, stream._value.of, table._value.of)[-count:])
     return (
         StreamNode(left.builder, node, left.rekeyed),

@@ -10,12 +10,14 @@ import attrs
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.builder import StreamNode
 from streamlet.dsl.functions import check_takes, takes
-from streamlet.dsl.inference import result_type
+from streamlet.dsl.grouped_table import KGroupedTable
+from streamlet.dsl.inference import pair_types, result_type
 from streamlet.dsl.joins import filter_view, map_values_view
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.suppress import Suppressed, suppressed_node
 from streamlet.dsl.table_node import TableNode
+from streamlet.dsl.table_table import joined_tables
 from streamlet.dsl.tables import TableFilter, TableMapValues, ToStream
 from streamlet.dsl.uses import TableUse
 from streamlet.serdes import SerdeLike
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 W = TypeVar("W")
+G = TypeVar("G")
+R = TypeVar("R")
 
 
 class KTable(Generic[K, V]):
@@ -98,6 +102,95 @@ class KTable(Generic[K, V]):
         node = attrs.evolve(above, name=name, use=use, views=views)
         inferred = result_type(function, *(self._key.of, self._value.of)[-count:])
         return KTable(node, self._key, Kind.of_result(value, inferred, "map_values()", "value"))
+
+    def group_by(
+        self,
+        function: Callable[[K, V], tuple[G | None, W | None]],
+        *,
+        key: SerdeLike[G] = None,
+        value: SerdeLike[W] = None,
+        name: str | None = None,
+    ) -> KGroupedTable[G, W]:
+        """Rows by the key that ``function(key, value)`` gives, which returns ``(key, value)``.
+
+        ``key`` and ``value`` are the types of these, where they cannot be derived from the
+        function. A fold of the groups adds new rows and subtracts old ones; both go through a
+        repartition topic, whose name ``name`` begins.
+
+        - Nulls: a row whose new key or value is None is in no group.
+        - Key: the first of the pair.
+        - Timestamp, headers: those of the record that changed the row.
+        """
+        check_takes("group_by()", function, "key", "value")
+        inferred = pair_types(result_type(function, self._key.of, self._value.of))
+        kinds = (
+            Kind.of_result(key, inferred[0], "group_by()", "key"),
+            Kind.of_result(value, inferred[1], "group_by()", "value"),
+        )
+        return KGroupedTable(self._node, function, *kinds, name)
+
+    def join(
+        self,
+        other: KTable[K, W],
+        joiner: Callable[[V, W], R] | Callable[[K, V, W], R],
+        *,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+    ) -> KTable[K, R]:
+        """Rows that both tables have, as ``joiner(left, right)`` or ``joiner(key, left, right)``.
+
+        Each change of either table changes the join. ``value`` is the type of the results, where it
+        is written somewhere and cannot be derived from the joiner. With ``store`` the results have
+        a store; else they are worked out from the rows of both tables where they are read. The
+        tables need equal partition counts.
+
+        - Nulls: the joiner never sees one; where one row is deleted, so is that of the join.
+        - Timestamp: the highest of the two rows.
+        - Key, headers: those of the record that changed the row.
+        """
+        return self._join("join()", other, joiner, value, store)
+
+    def left_join(
+        self,
+        other: KTable[K, W],
+        joiner: Callable[[V, W | None], R] | Callable[[K, V, W | None], R],
+        *,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+    ) -> KTable[K, R]:
+        """All rows of this table, with those of the other where there are any.
+
+        As ``join``, but the joiner gets None for a row that the other table does not have.
+
+        - Nulls: the joiner gets None for a right row only.
+        - Timestamp: the highest of the two rows.
+        - Key, headers: those of the record that changed the row.
+        """
+        return self._join("left_join()", other, joiner, value, store)
+
+    def outer_join(
+        self,
+        other: KTable[K, W],
+        joiner: Callable[[V | None, W | None], R] | Callable[[K, V | None, W | None], R],
+        *,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+    ) -> KTable[K, R]:
+        """All rows of both tables.
+
+        As ``join``, but the joiner gets None for a row that one table does not have.
+
+        - Nulls: the joiner gets None for one of the rows, never for both.
+        - Timestamp: the highest of the two rows.
+        - Key, headers: those of the record that changed the row.
+        """
+        return self._join("outer_join()", other, joiner, value, store)
+
+    def _join(
+        self, call: str, other: Any, joiner: Any, value: Any, store: StoreLike
+    ) -> KTable[K, Any]:
+        node, result = joined_tables(call, self, other, joiner, value, store)
+        return KTable(node, self._key, result)
 
     def suppress(self, until: Suppressed, *, store: StoreLike = None) -> KTable[K, V]:
         """The same rows, but fewer changes: updates wait, and only the last of each key is sent.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations, merging
@@ -31,6 +31,7 @@ from streamlet.dsl.windows import (
     Windows,
 )
 from streamlet.serdes import SerdeLike, Windowed
+from streamlet.topology.nodes import Timed
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class WindowedKStream(Generic[K, V]):
         self._final = emit == "final"
         self._held = emit == "on_commit"
         self._idle_ms = idle_ms
-        self._timed: Literal["", "at commits", "by the clock"] = ""
+        self._timed: Timed = ""
         if self._held or idle_ms is not None:
             self._timed = "at commits" if self._held else "by the clock"
         self._late = late

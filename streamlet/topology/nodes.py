@@ -7,11 +7,14 @@ topic lies between. Serdes are held, never called, here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import attrs
 
 from streamlet.topology.operator import OperatorFactory
+
+#: When the results of an operator come, if not each with a record.
+Timed: TypeAlias = Literal["", "at commits", "by the clock"]
 
 
 @attrs.frozen(eq=False)
@@ -100,7 +103,7 @@ class ProcessorNode:
     stores: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     deterministic: bool = True
-    timed: Literal["", "at commits", "by the clock"] = ""
+    timed: Timed = ""
     aside: bool = False
 
 

@@ -53,8 +53,7 @@ def argument(kind: type, name: str, of: str) -> Need:
 
 
 STREAM_STREAM = Need("join of two streams", lambda: hasattr(sl.KStream, "outer_join"))
-TABLE_TABLE = Need("join of two tables", lambda: hasattr(sl.KTable, "join"))
-GROUP_TABLE = method(sl.KTable, "group_by")
+FOREIGN_KEY = argument(sl.KTable, "join", "foreign_key")
 GLOBAL_TABLE = method(sl.App, "global_table")
 PROCESS = method(sl.KStream, "process")
 TRANSFORM_VALUES = method(sl.KTable, "transform_values")
@@ -68,15 +67,7 @@ _MISSING: Mapping[Need, str] = {
         stream-stream-outer-asymmetric stream-stream-outer-emit-interval self-join
         chain-join-group-window
     """,
-    TABLE_TABLE: """
-        table-table-inner table-table-left table-table-outer table-table-outer-not-materialized
-        table-table-self foreign-key-inner foreign-key-left aggregate-timestamps
-        chain-table-join-group-count chain-counts-joined
-    """,
-    GROUP_TABLE: """
-        table-group-by-count table-group-by-aggregate table-group-by-reduce
-        table-group-by-null-key table-filter-group-by
-    """,
+    FOREIGN_KEY: "foreign-key-inner foreign-key-left",
     VERSIONED: """
         table-versioned-filter table-versioned-group-by stream-table-versioned
         stream-table-versioned-grace stream-table-versioned-grace-left
@@ -101,5 +92,4 @@ MISSING: Mapping[str, Need] = {
 DIFFERENT: Mapping[str, str] = {
     "tumbling-count-on-close-emit-interval": "closed windows are looked for with each record, not "
     "once in a second of wall-clock time",
-    "stream-table-left": "`left_join` drops records without a key",
 }

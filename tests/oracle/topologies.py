@@ -13,6 +13,7 @@ from tests.oracle.helpers import (
     s,
     starts,
     stream,
+    sub,
     table,
     tail,
 )
@@ -214,7 +215,90 @@ def table_map_values(app: sl.App) -> None:
     out(table(app).map_values(lambda v: None if v.startswith("b") else f"{v}!", value=str))
 
 
+def _added(table: sl.KGroupedTable[str, str]) -> sl.KTable[str, str]:
+    """The text shows the order of adder and subtractor."""
+    return table.aggregate(
+        lambda: "",
+        lambda k, v, text: add(text, v),
+        lambda k, v, text: sub(text, v),
+        value=str,
+        store="aggregated",
+    )
+
+
+def table_group_by_count(app: sl.App) -> None:
+    by_letter = table(app).group_by(lambda k, v: (first(v), v), key=str, value=str)
+    out(by_letter.count(store="counts"))
+
+
+def table_group_by_aggregate(app: sl.App) -> None:
+    out(_added(table(app).group_by(lambda k, v: (first(v), pair(k, v)), key=str, value=str)))
+
+
+def table_group_by_reduce(app: sl.App) -> None:
+    by_letter = table(app).group_by(lambda k, v: (first(v), v), key=str, value=str)
+    out(by_letter.reduce(add, sub, store="reduced"))
+
+
+def table_group_by_null_key(app: sl.App) -> None:
+    def some(k: str, v: str) -> tuple[str | None, str]:
+        return None if starts(v, "c") else "all", v
+
+    out(_added(table(app).group_by(some, key=str, value=str)))
+
+
+def table_filter_group_by(app: sl.App) -> None:
+    kept = table(app).filter(lambda k, v: not starts(v, "c")).map_values(lambda v: f"{v}!")
+    out(_added(kept.group_by(lambda k, v: (first(v), v), key=str, value=str)))
+
+
 # Joins.
+
+
+def table_table_inner(app: sl.App) -> None:
+    out(table(app, "left").join(table(app, "right"), pair, value=str, store="joined"))
+
+
+def table_table_left(app: sl.App) -> None:
+    out(table(app, "left").left_join(table(app, "right"), pair, value=str, store="joined"))
+
+
+def table_table_outer(app: sl.App) -> None:
+    out(table(app, "left").outer_join(table(app, "right"), pair, value=str, store="joined"))
+
+
+def table_table_outer_not_materialized(app: sl.App) -> None:
+    out(table(app, "left").outer_join(table(app, "right"), pair, value=str))
+
+
+def table_table_self(app: sl.App) -> None:
+    """Both sides of one join come from the same topic."""
+    whole = table(app)
+    left = whole.filter(lambda k, v: not starts(v, "c"))
+    out(left.left_join(whole.map_values(lambda v: f"{v}!"), pair, value=str))
+
+
+def chain_table_join_group_count(app: sl.App) -> None:
+    joined = table(app, "left").join(table(app, "right"), pair, value=str)
+    by_letter = joined.group_by(lambda k, v: (first(v), v), key=str, value=str)
+    out(by_letter.count(store="counts"))
+
+
+def chain_counts_joined(app: sl.App) -> None:
+    left = grouped(app, "left").count(store="left-counts")
+    by_letter = stream(app, "right").group_by(lambda k, v: first(v), key=str)
+    right = by_letter.count(store="right-counts")
+    out(left.outer_join(right, pair, value=str, store="joined"))
+
+
+def aggregate_timestamps(app: sl.App) -> None:
+    texts = grouped(app, "left").aggregate(
+        lambda: "", lambda k, v, text: add(text, v), value=str, store="aggregated"
+    )
+    lengths = texts.map_values(lambda v: str(len(v)), value=str)
+    out(texts, "out-aggregate")
+    out(lengths, "out-mapped")
+    out(lengths.left_join(table(app, "right"), pair, value=str), "out-joined")
 
 
 def stream_table_inner(app: sl.App) -> None:

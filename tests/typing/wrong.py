@@ -21,5 +21,5 @@ words.join(counts, lambda v, n: n + 1)
 words.windowed_by(60)  # error
 print(words.groupByKey)  # error
 words.group_by_key().cogroup()  # error
-counts.join(counts, lambda a, b: a)  # error
+counts.join(words, lambda a, b: a)  # error
 app.agent("words")  # error

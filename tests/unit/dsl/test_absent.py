@@ -92,7 +92,7 @@ def test_each_name_of_the_table_raises_its_sentence(kind: str) -> None:
             "windowedBy",
             "KGroupedStream has no windowedBy: its name is windowed_by",
         ),
-        ("KTable", "outerJoin", "KTable has no outerJoin: joins of two tables are not in"),
+        ("KTable", "outerJoin", "KTable has no outerJoin: its name is outer_join"),
         ("App", "GlobalTable", "App has no GlobalTable: global tables are not in streamlet yet"),
     ],
 )

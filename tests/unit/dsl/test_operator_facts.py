@@ -162,6 +162,11 @@ def dropped_without_key(result: Tried) -> bool:
     return [(r.key, r.value) for r in result.written] == keyed and result.dropped == 2
 
 
+def dropped_without_value(result: Tried) -> bool:
+    valued = [index for index, (_, value) in enumerate(RECORDS) if value is not None]
+    return list(map(result.source, result.written)) == valued and result.dropped == 2
+
+
 #: How a line about nulls begins -> whether a result is as it says.
 NULLS: dict[str, Callable[[Tried], bool]] = {
     "the function gets them as None": shown,
@@ -170,6 +175,7 @@ NULLS: dict[str, Callable[[Tried], bool]] = {
     "written as they are": kept,
     "records without a key or a value are left out and counted": dropped_without_key_or_value,
     "a record without a key is left out and counted": dropped_without_key,
+    "records without a value are left out and counted": dropped_without_value,
     # Grouping alone writes nothing: what is behind it also leaves out records without a value.
     "records without a key are left out and counted": dropped_without_key_or_value,
 }
@@ -306,7 +312,10 @@ TABLES: dict[str, Callable[[App, Calls], None]] = {
 }
 
 #: Operators with a test of their own.
-APART = ("App.table", "KStream.group_by", "KStream.to_table")
+APART = (
+    *("App.table", "KStream.group_by", "KStream.to_table"),
+    *("KTable.group_by", "KTable.join", "KTable.left_join", "KTable.outer_join"),
+)
 
 CHANGES: list[Pair] = [("k", "v"), ("k", None), ("k", "out"), ("k", None), ("new", None)]
 

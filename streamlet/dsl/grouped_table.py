@@ -1,0 +1,165 @@
+"""``KGroupedTable``: a table whose rows are grouped by other keys, ready to be folded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from streamlet.dsl.absent import no_operator
+from streamlet.dsl.builder import Repartition
+from streamlet.dsl.functions import check_takes
+from streamlet.dsl.inference import UNKNOWN
+from streamlet.dsl.kinds import Kind
+from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.nulls import skipping_nulls
+from streamlet.dsl.on_commit import Emit, check_emit, on_commit
+from streamlet.dsl.table_folds import (
+    Regroup,
+    TableFold,
+    TableFolding,
+    changes_of,
+    counting_rows,
+    reducing_rows,
+)
+from streamlet.dsl.table_node import TableNode
+from streamlet.dsl.uses import TableUse
+from streamlet.serdes import SerdeLike
+from streamlet.topology.nodes import Timed
+from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
+
+if TYPE_CHECKING:
+    from streamlet.dsl.grouped import Initializer
+    from streamlet.dsl.table import KTable
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+
+
+class KGroupedTable(Generic[K, V]):
+    """Made by ``KTable.group_by``.
+
+    When a row changes, its old value is subtracted from its old group, and its new one added to its
+    new group. ``store`` is the store's name, or a ``Materialized``.
+    """
+
+    def __init__(
+        self,
+        node: TableNode,
+        function: Callable[..., Any],
+        key: Kind,
+        value: Kind,
+        name: str | None,
+    ) -> None:
+        self._node = node
+        self._function = function
+        self._key = key
+        self._value = value
+        self._name = name
+
+    if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
+        __getattr__ = no_operator
+
+    def count(self, *, store: StoreLike = None, emit: Emit = "updates") -> KTable[K, int]:
+        """Number of rows per group; 0 for one that has lost all.
+
+        ``emit`` as of ``KGroupedStream.count``.
+
+        - Nulls: a deleted row is taken from its group.
+        - Timestamp: the highest among the changes of the group since it began.
+        - Key, headers: those of the record that changed the row.
+        """
+        kind = Kind.given(int, "count()", "value")
+        return self._folded("count()", "KTABLE-AGGREGATE-", store, emit, kind, counting_rows())
+
+    def reduce(
+        self,
+        adder: Callable[[V, V], V | None],
+        subtractor: Callable[[V, V], V | None],
+        *,
+        store: StoreLike = None,
+        emit: Emit = "updates",
+    ) -> KTable[K, V]:
+        """``adder(aggregate, value)`` and ``subtractor(aggregate, value)`` per group.
+
+        A group begins with its first value. Both functions may change and return the aggregate.
+        ``emit`` as of ``KGroupedStream.count``.
+
+        - Nulls: a deleted row is subtracted. A result None deletes the group.
+        - Timestamp: the highest among the changes of the group since it began.
+        - Key, headers: those of the record that changed the row.
+        """
+        check_takes("reduce()", adder, "aggregate", "value")
+        check_takes("reduce()", subtractor, "aggregate", "value")
+        folding = reducing_rows(adder, subtractor)
+        return self._folded("reduce()", "KTABLE-REDUCE-", store, emit, self._value, folding)
+
+    def aggregate(
+        self,
+        initializer: Initializer[A],
+        adder: Callable[[K, V, A], A | None],
+        subtractor: Callable[[K, V, A], A | None],
+        *,
+        value: SerdeLike[A] = None,
+        store: StoreLike = None,
+        emit: Emit = "updates",
+    ) -> KTable[K, A]:
+        """``adder`` and ``subtractor`` of ``(key, value, aggregate)`` per group.
+
+        A group begins with ``initializer()``. Both functions may change and return the aggregate.
+        ``value`` is the aggregate's type; without it, that of ``initializer()``, which is called
+        once for this. ``emit`` as of ``KGroupedStream.count``.
+
+        - Nulls: a deleted row is subtracted. A result None deletes the group.
+        - Timestamp: the highest among the changes of the group since it began.
+        - Key, headers: those of the record that changed the row.
+        """
+        from streamlet.dsl.grouped import first_type
+
+        check_takes("aggregate()", initializer)
+        check_takes("aggregate()", adder, "key", "value", "aggregate")
+        check_takes("aggregate()", subtractor, "key", "value", "aggregate")
+        inferred = first_type(initializer) if value is None else UNKNOWN
+        kind = Kind.of_result(value, inferred, "aggregate()", "value")
+        folding = TableFolding(initializer, adder, subtractor)
+        return self._folded("aggregate()", "KTABLE-AGGREGATE-", store, emit, kind, folding)
+
+    def _folded(
+        self,
+        call: str,
+        prefix: str,
+        store: StoreLike,
+        emit: Emit,
+        value: Kind,
+        folding: TableFolding,
+    ) -> KTable[K, Any]:
+        from streamlet.dsl.table import KTable
+
+        above, use = self._node, TableUse()
+        builder = above.builder
+        key = self._key.needed("group_by()", "key", takes=True)
+        change = changes_of(self._value.needed("group_by()", "value", takes=True))
+        above.use.want_olds()
+        above.use.shown = True
+        spec = builder.store(store, prefix, key, value.needed(call, "value", takes=call[0] == "a"))
+        function = self._function
+        regrouped = builder.processor("KTABLE-SELECT-", (above.name,), lambda _: Regroup(function))
+        how = Repartition(
+            prefix=self._name or spec.name,
+            key=key,
+            value=change,
+            named=self._name is not None or spec.named,
+        )
+        source = builder.repartition(regrouped, how)
+        held = check_emit(call, emit)
+        timed: Timed = "at commits" if held else ""
+        name = builder.graph.new_name(prefix)
+
+        def make(context: TaskContext) -> Operator | OperatorInParts:
+            kept = context.store(spec.name)
+            fold = TableFold(kept, folding, spec.value, TableUse() if held else use)
+            operator = skipping_nulls(name, context, fold, values=True)
+            return on_commit(operator, kept, spec.value, use) if held else operator
+
+        builder.named_processor(name, (source,), make, writes=spec.name, timed=timed)
+        return KTable(TableNode(builder, name, use, spec), self._key, value)

@@ -1,0 +1,125 @@
+"""The join of two tables: its nodes, and the rows that it has without a store of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from streamlet.dsl.builder import same_app
+from streamlet.dsl.functions import takes
+from streamlet.dsl.inference import result_type
+from streamlet.dsl.joins import TableView
+from streamlet.dsl.kinds import Kind
+from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.stateless import PassOn
+from streamlet.dsl.table_joins import JoinedRow, TableRows, TableTableJoin
+from streamlet.dsl.table_node import TableNode
+from streamlet.dsl.tables import TableSource
+from streamlet.dsl.uses import TableUse
+from streamlet.errors import TopologyError
+from streamlet.topology.operator import Operator, TaskContext
+
+if TYPE_CHECKING:
+    from streamlet.dsl.table import KTable
+
+#: Call -> whether a left row alone makes a row of the join, and whether a right one does.
+_ALONE = {"join()": (False, False), "left_join()": (True, False), "outer_join()": (True, True)}
+
+
+def joined_tables(
+    call: str,
+    left: KTable[Any, Any],
+    right: Any,
+    joiner: Any,
+    value: Any,
+    store: StoreLike,
+) -> tuple[TableNode, Kind]:
+    """The node of the join of two tables, and its values.
+
+    Raises:
+        TopologyError: the other is no table, or not one of keys like these.
+    """
+    from streamlet.dsl.table import KTable
+
+    if not isinstance(right, KTable):
+        raise TopologyError(f"{call}: a table joins with a table, not {type(right).__name__}")
+    count = takes(call, joiner, "key", "left", "right")
+    one, other = left._node, right._node
+    same_app(call, one.builder, other.builder)
+    if one.store.key.name != other.store.key.name:
+        raise TopologyError(
+            f"{call}: the keys of table {one.store.name} are {one.store.key.name}, those of table "
+            f"{other.store.name} {other.store.key.name}; they must be alike"
+        )
+    for use in (one.use, other.use):
+        use.want_olds()
+        use.shown = True
+    makes = JoinedRow(joiner, count, *_ALONE[call])
+    result = Kind.of_result(
+        value,
+        result_type(joiner, *(left._key.of, left._value.of, right._value.of)[-count:]),
+        call,
+        "value",
+    )
+    return _nodes(one, other, makes, call, result, left._key, store), result
+
+
+def _nodes(
+    one: TableNode,
+    other: TableNode,
+    makes: JoinedRow,
+    call: str,
+    result: Kind,
+    key: Kind,
+    store: StoreLike,
+) -> TableNode:
+    builder, use = one.builder, TableUse(kept=True)
+    sides = []
+    for prefix, mine, theirs in (("THIS", one, other), ("OTHER", other, one)):
+        make = _side(theirs, makes, prefix == "THIS", use)
+        name = builder.processor(f"KTABLE-JOIN{prefix}-", (mine.name,), make, reads=theirs.stores)
+        sides.append(name)
+    parents = sides[0], sides[1]
+    if store is None:
+        name = builder.processor("KTABLE-MERGE-", parents, lambda _: PassOn())
+        view = _view(other, makes)
+        return attrs.evolve(one, name=name, use=use, views=(*one.views, view), windows=None)
+    spec = builder.store(
+        store, "KTABLE-MERGE-", key.needed(call, "key", takes=False), result.needed(call, "value")
+    )
+    name = builder.processor(
+        "KTABLE-MERGE-",
+        parents,
+        lambda context: TableSource(context.store(spec.name), spec.value, use),
+        writes=spec.name,
+    )
+    return TableNode(builder, name, use, spec)
+
+
+def _side(
+    theirs: TableNode, makes: JoinedRow, is_left: bool, use: TableUse
+) -> Callable[[TaskContext], Operator]:
+    return lambda context: TableTableJoin(rows_of(theirs, context), makes, is_left, use)
+
+
+def rows_of(node: TableNode, context: TaskContext) -> TableRows:
+    """The rows of a table in a task."""
+    views = tuple(view.bound(context) for view in node.views)
+    times = tuple(view.times(context) for view in node.views if view.times is not None)
+    return TableRows(context.store(node.store.name), views, times)
+
+
+def _view(other: TableNode, makes: JoinedRow) -> TableView:
+    """The rows of a join without a store: those of the left table with those of the right one."""
+
+    def bound(context: TaskContext) -> Callable[[Any, Any], Any]:
+        rows = rows_of(other, context)
+        return lambda key, row: makes.of(key, row, rows.of_key(key)[0])
+
+    def times(context: TaskContext) -> Callable[[Any, int], int]:
+        rows = rows_of(other, context)
+        return lambda key, time: max(time, rows.of_key(key)[1])
+
+    return TableView(bound, other.stores, times)
