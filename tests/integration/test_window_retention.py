@@ -167,9 +167,11 @@ def test_stores_and_changelogs_are_flat_over_ten_retentions(
     def short() -> bool:
         """Tell if each changelog is as long as what is written in three retentions at most."""
         measured[-1:] = [bench.lengths(admin)]
-        lengths = measured[-1].values()
         written = 3.2 / len(measured)
-        return bench.seen == bench.sent and all(n <= written * end + 10 for n, end in lengths)
+        return all(
+            end >= 0.9 * bench.sent and length <= written * end + 10
+            for length, end in measured[-1].values()
+        )
 
     def work() -> None:
         for _ in range(RETENTIONS):
@@ -178,7 +180,6 @@ def test_stores_and_changelogs_are_flat_over_ten_retentions(
             wait_for(short, lambda: f"{bench.seen} of {bench.sent}: {measured}")
 
     running(bench.app("one"), work)
-    assert all(end > 0.5 * bench.sent for _, end in measured[-1].values()), measured[-1]
     kept, rows = bench.windows("one"), bench.rows("one")
     assert all(len(windows) > 0.9 * RECORDS for windows in kept.values())
     assert all(count < 2.5 * RECORDS for count in rows.values()), rows
