@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -14,6 +15,8 @@ from streamlet.config.topic_properties import DECIDED, TOPIC_PROPERTIES
 from streamlet.errors import ConfigError, ProcessingError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
+from streamlet.runtime.prepare import prepare_topics
+from streamlet.types import TopicPartition
 
 pytestmark = pytest.mark.integration
 
@@ -103,3 +106,28 @@ def test_every_setting_that_the_broker_knows_of_topics_is_taken_or_refused_by_na
     admin: KafkaAdmin, name: str
 ) -> None:
     assert set(admin.topic_config(f"{name}-in")) <= TOPIC_PROPERTIES.keys() | DECIDED.keys()
+
+
+def test_an_old_changelog_of_windows_is_altered_and_can_be_cut_off(
+    admin: KafkaAdmin, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker refuses that of a topic which is compacted only; then a warning names it, once."""
+    changelog = f"{name}-hours-changelog"
+    admin.create_topics([NewTopic(changelog, 1, 1, (("cleanup.policy", "compact"),))])
+    for _ in range(2):
+        admin.delete_records({TopicPartition(changelog, 0): 0})
+        deadline = time.monotonic() + 30
+        while not caplog.messages and time.monotonic() < deadline:
+            admin.topics()
+    (warning,) = caplog.messages
+    assert warning.startswith(f"the broker does not delete records of {changelog}")
+    assert "POLICY_VIOLATION" in warning
+
+    app = sl.App(name)
+    hours = app.stream(f"{name}-in", key=str, value=str).group_by_key()
+    hours.windowed_by(sl.tumbling("1h")).count(store="hours")
+    prepare_topics(app.topology(), admin)
+    found = admin.topic_config(changelog)
+    wanted = {"cleanup.policy": "compact,delete", "retention.bytes": "-1", "retention.ms": "-1"}
+    assert {one: found[one] for one in wanted} == wanted
+    assert admin.alter_topics({changelog: {"no.such.setting": "1"}}).keys() == {changelog}
