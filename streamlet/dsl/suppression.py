@@ -6,12 +6,12 @@ stream time, and then, where a full buffer sends early, as many as are too many;
 buffer time and key bytes, with their own times and headers. Stream time is that of the updates that
 came here.
 
-A batch is cut behind each record that may send something; what lies between is kept by the column.
+A batch is kept and sent in runs (``suppress_runs``), by the column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import accumulate, compress, islice, repeat
 from typing import Any
 
@@ -20,6 +20,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import Function, keyed
 from streamlet.dsl.columns import collect
+from streamlet.dsl.suppress_runs import Arrivals, PlannedRun, Planner
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import BufferFullError, StateError
 from streamlet.serdes import ColumnError, Serde
@@ -30,22 +31,6 @@ from streamlet.topology.nodes import BufferSpec
 
 #: Updates that are sent before other tasks may go on.
 PART = 1_000
-#: Later than all times.
-_NEVER = 1 << 63
-
-
-@attrs.frozen
-class Arrivals:
-    """A batch of updates in columns: cache keys, least buffer times, and bytes if those count.
-
-    ``due`` is the buffer time up to which updates go out with each record.
-    """
-
-    batch: Batch
-    ckeys: list[Any]
-    times: list[int]
-    due: list[int]
-    sizes: list[int] | None
 
 
 @attrs.define
@@ -104,15 +89,15 @@ class Suppress:
         arrivals, error = self._arrivals(batch)
         given, sent, start = arrivals.batch, Sent(), 0
         self._load(arrivals)
-        while start < len(given):
-            end = self._end_of_run(arrivals, start)
-            kept, failure = self._keep(arrivals, start, end)
+        failure: BaseException | None = None
+        while start < len(given) and failure is None:
+            run = Planner(arrivals, self.store, self.rules, PART).run(start)
+            kept, failure = self._keep(arrivals, start, run.end)
             start += kept
             if failure is not None:
-                error = failure
-                break
-            for places in self._due(arrivals, start - 1):
-                self._send(places, start - 1, sent)
+                error, run = failure, run.before(start)
+            for places, records in self._leaving(arrivals, run, failure is None):
+                self._send(places, records, sent)
                 if len(sent.keys) >= PART:
                     yield sent.batch(given, self.use)
                     sent = Sent()
@@ -133,7 +118,7 @@ class Suppress:
         """The updates that are due because stream time was moved on without a record."""
         while places := self.store.first(PART, self.store.progress.observed - self.rules.wait_ms):
             sent = Sent()
-            self._send(places, 0, sent)
+            self._send(places, [0] * len(places), sent)
             yield sent.batch(at, self.use)
 
     # What comes.
@@ -180,24 +165,6 @@ class Suppress:
         times = map(store.cache.__getitem__, marks)
         pairs = zip(times, ckeys, strict=True)
         store.load_many([(time, ckey) for time, ckey in pairs if time is not None])
-
-    def _end_of_run(self, arrivals: Arrivals, start: int) -> int:
-        """The index behind the next record with which something may go out."""
-        rules, store = self.rules, self.store
-        first = store.first_time
-        low = _NEVER if first is None else first
-        room = _NEVER if rules.max_records is None else rules.max_records - store.count
-        left = _NEVER if rules.max_bytes is None else rules.max_bytes - store.size
-        sizes = repeat(0) if arrivals.sizes is None else islice(arrivals.sizes, start, None)
-        times, due = islice(arrivals.times, start, None), islice(arrivals.due, start, None)
-        for at, (time, now, size) in enumerate(zip(times, due, sizes)):  # noqa: B905 - endless
-            if time < low:
-                low = time
-            if arrivals.sizes is not None:
-                left -= size + store.key_bytes(arrivals.ckeys[start + at])
-            if now >= low or at >= room or left < 0:
-                return start + at + 1
-        return len(arrivals.due)
 
     def _keep(self, arrivals: Arrivals, start: int, end: int) -> tuple[int, BaseException | None]:
         """Put a run of updates into the buffer; how many, and what the next one failed on."""
@@ -259,6 +226,18 @@ class Suppress:
 
     # What goes.
 
+    def _leaving(
+        self, arrivals: Arrivals, run: PlannedRun, whole: bool
+    ) -> Iterator[tuple[list[Place], list[int]]]:
+        """The updates to send once a run was kept, with the records that send them.
+
+        Of a ``whole`` run, its last record may send more than was planned.
+        """
+        if run.places:
+            yield run.places, run.records
+        for places in self._due(arrivals, run.end - 1) if whole else ():
+            yield places, [run.end - 1] * len(places)
+
     def _due(self, arrivals: Arrivals, at: int) -> Iterator[list[Place]]:
         """The updates to send with a record: what is due, then what is too much for the buffer."""
         store, rules = self.store, self.rules
@@ -288,8 +267,8 @@ class Suppress:
         where = batch.topic, batch.partition, batch.offsets[at]
         return BufferFullError(reason, *where, self.name)
 
-    def _send(self, places: Sequence[Place], at: int, sent: Sent) -> None:
-        """Send updates and delete them from the buffer."""
+    def _send(self, places: list[Place], records: list[int], sent: Sent) -> None:
+        """Send updates, each with a record, and delete them from the buffer."""
         store, counted = self.store, self.rules.max_bytes is not None
         store.load_many(places)
         rows = list(map(store.cache.__getitem__, places))
@@ -298,9 +277,10 @@ class Suppress:
         ckeys = [ckey for _, ckey in places]
         if not self._placed:  # a window that was deleted before it closed is not told of
             there = [row[0] is not None for row in rows]
-            rows, times, ckeys = (list(compress(column, there)) for column in (rows, times, ckeys))
+            columns: list[list[Any]] = [rows, times, ckeys, records]
+            rows, times, ckeys, records = (list(compress(column, there)) for column in columns)
         store.remove_first(places, self._placed, size)
-        sent.records += repeat(at, len(rows))
+        sent.records += records
         sent.keys += store.record_keys(ckeys)
         sent.values += [row[0] for row in rows]
         sent.olds += [row[1] for row in rows]

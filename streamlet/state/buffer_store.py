@@ -84,7 +84,22 @@ class BufferStore(ProgressStore):
 
     def key_bytes(self, ckey: Any) -> int:
         """Bytes of a key."""
-        return len(self._raw(ckey))
+        return len(self.raw_key(ckey))
+
+    # The order.
+
+    @property
+    def front(self) -> list[tuple[int, bytes, Any]]:
+        """The first updates in the order of time and key bytes, with their cache keys.
+
+        Not to be changed. ``first_time`` reads some if it is empty and there are any.
+        """
+        return self._front
+
+    @property
+    def front_is_all(self) -> bool:
+        """True if no update is behind ``front``."""
+        return self._limit is None
 
     # Adding and taking.
 
@@ -93,14 +108,15 @@ class BufferStore(ProgressStore):
         self._add_sizes(len(new), size)
         if not new:
             return
-        limit, raw = self._limit, self._raw
+        limit, raw = self._limit, self.raw_key
         entries = [(time, raw(ckey), ckey) for time, ckey in new]
-        if limit is None:
-            self._front += entries
-        else:
-            self._front += [entry for entry in entries if entry[:2] <= limit]
+        if limit is not None:
             self._fresh += [entry for entry in entries if entry[:2] > limit]
-        self._front.sort()
+            entries = [entry for entry in entries if entry[:2] <= limit]
+        if entries:  # only what is behind the first new one is to be sorted
+            at = bisect_left(self._front, min(entries))
+            behind = sorted(self._front[at:] + entries)
+            self._front[at:] = behind
         if len(self._front) > 2 * FRONT:
             self._limit = self._front[FRONT - 1][:2]
             self._fresh += self._front[FRONT:]
@@ -183,7 +199,8 @@ class BufferStore(ProgressStore):
             if cache[place] is not None:
                 yield time, key[TIME_BYTES:], ckey
 
-    def _raw(self, ckey: Any) -> bytes:
+    def raw_key(self, ckey: Any) -> bytes:
+        """The bytes of a record key."""
         return ckey if self._record_key.exact is None else self._record_key.encode(ckey)
 
     def record_keys(self, ckeys: list[Any]) -> list[Any]:
@@ -247,7 +264,7 @@ class BufferStore(ProgressStore):
     def check_invariants(self) -> None:
         """Assert what must hold between two calls; for tests."""
         super().check_invariants()
-        order = [(time, self._raw(ckey)) for (time, ckey), _ in self._rows()]
+        order = [(time, self.raw_key(ckey)) for (time, ckey), _ in self._rows()]
         front = [entry[:2] for entry in self._front]
         limit = self._limit
         wanted = order if limit is None else [one for one in order if one <= limit]

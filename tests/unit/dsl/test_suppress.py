@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import attrs
@@ -181,6 +182,23 @@ def test_updates_of_a_table_wait_as_in_the_model(
             rows[key] = value
     with tempfile.TemporaryDirectory() as folder:
         assert AppTask(app, folder).run(history) == wanted
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_records": 20}, {"max_bytes": 90}], ids=str)
+def test_long_runs_of_a_full_buffer_send_what_the_model_does(
+    limit: dict[str, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for module, name, rows in ((suppression, "PART", 50), (buffer_store, "FRONT", 60)):
+        monkeypatch.setattr(module, name, rows)
+    dice, model = Random(7), Model(300, **limit)
+    task = AppTask(suppressed(sl.until_time_limit(300, **limit)), str(tmp_path))
+    for start in range(0, 3_000, 500):
+        times = [max(0, now - dice.choice((0, 0, 3, 40))) for now in range(start, start + 500)]
+        records = [(f"k{dice.randrange(150)}", "v" * dice.randrange(1, 6), at) for at in times]
+        wanted = [one for key, value, at in records for one in model.add(key, value, None, at, at)]
+        assert task.send(records) == wanted
+        task.commit()
+    task.state.close()
 
 
 @settings(max_examples=40, deadline=None)
