@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from streamlet.dsl.expressions import col, key, lit, value
     from streamlet.dsl.grouped import KGroupedStream
     from streamlet.dsl.grouped_table import KGroupedTable
+    from streamlet.dsl.join_windows import join_windows
     from streamlet.dsl.late_records import LateRecord
     from streamlet.dsl.materialized import Materialized
     from streamlet.dsl.partition_time import with_partition_time
@@ -75,6 +76,7 @@ __all__ = [
     "col",
     "count",
     "hopping",
+    "join_windows",
     "json",
     "key",
     "lit",
@@ -124,6 +126,7 @@ _HOMES = {
     "col": "streamlet.dsl.expressions",
     "count": "streamlet.dsl.aggregates",
     "hopping": "streamlet.dsl.windows",
+    "join_windows": "streamlet.dsl.join_windows",
     "json": "streamlet.serdes",
     "key": "streamlet.dsl.expressions",
     "lit": "streamlet.dsl.expressions",

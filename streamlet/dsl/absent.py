@@ -18,10 +18,6 @@ _PROCESSORS = (
     "processors are not in streamlet yet; map_values() and flat_map() work without state, "
     "group_by_key().aggregate() keeps state per key"
 )
-_STREAM_JOINS = (
-    "joins of two streams are not in streamlet yet; join() and left_join() take a table, which "
-    "group_by_key().reduce(lambda old, new: new) makes of a stream"
-)
 _QUERIES = (
     "queries of a running application's stores are not in streamlet yet; write the table to a "
     "topic with to_stream().to(topic)"
@@ -93,7 +89,8 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         "branch": "call split().branch(predicate), which names the branches",
         "through": "call to(topic) and read it with App.stream(topic), or repartition() for a "
         "topic that streamlet makes",
-        **_each(_STREAM_JOINS, "outer_join", "join_interval"),
+        "join_interval": "call join(other, joiner, within=streamlet.join_windows(...)), "
+        "left_join() or outer_join()",
         "join_asof": "call join(table) or left_join(table), which take the row of that moment",
         "join_lookup": "call map_values(function) with a function that looks the value up",
         **_each("call peek(print)", "print", "print_table"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import attrs
 
@@ -28,7 +28,8 @@ from streamlet.dsl.stateless import (
     Peek,
     SelectKey,
 )
-from streamlet.dsl.stream_table import joined, table_of
+from streamlet.dsl.stream_joins import StreamJoins
+from streamlet.dsl.stream_table import table_of
 from streamlet.dsl.table import KTable
 from streamlet.dsl.topics import ChooseTopics
 from streamlet.errors import TopologyError
@@ -38,11 +39,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
-T = TypeVar("T")
-R = TypeVar("R")
 
 
-class KStream(Generic[K, V]):
+class KStream(StreamJoins[K, V]):
     """A stream of records. All methods but ``to`` and ``foreach`` return a new stream or table.
 
     User functions take ``(key, value)``; those that only make a new value may take ``(value)``.
@@ -369,78 +368,6 @@ class KStream(Generic[K, V]):
             name=name,
             uses=node.uses,
         )
-
-    @overload
-    def join(
-        self,
-        table: KTable[K, T],
-        joiner: Callable[[V, T], R],
-        *,
-        value: SerdeLike[R] = None,
-        name: str | None = None,
-    ) -> KStream[K, R]: ...
-    @overload
-    def join(
-        self,
-        table: KTable[K, T],
-        joiner: Callable[[K, V, T], R],
-        *,
-        value: SerdeLike[R] = None,
-        name: str | None = None,
-    ) -> KStream[K, R]: ...
-    def join(
-        self,
-        table: KTable[K, Any],
-        joiner: Callable[..., Any],
-        *,
-        value: Any = None,
-        name: str | None = None,
-    ) -> KStream[K, Any]:
-        """Each record with the table's row of its key; without a row it is left out.
-
-        ``joiner`` is ``(value, row)`` or ``(key, value, row)``; it must not change the row, which
-        is the table's own. ``name`` is that of the repartition topic, if the key has changed.
-        The row is the newest one when the record is processed; a task takes records of the stream
-        and of the table in the order of their timestamps (``max.task.idle.ms``).
-
-        - Nulls: records without a key or a value are left out and counted as dropped.
-        - Key, timestamp, headers: those of the stream's record.
-        """
-        return KStream(*joined("join()", self, table, joiner, value, name))
-
-    @overload
-    def left_join(
-        self,
-        table: KTable[K, T],
-        joiner: Callable[[V, T | None], R],
-        *,
-        value: SerdeLike[R] = None,
-        name: str | None = None,
-    ) -> KStream[K, R]: ...
-    @overload
-    def left_join(
-        self,
-        table: KTable[K, T],
-        joiner: Callable[[K, V, T | None], R],
-        *,
-        value: SerdeLike[R] = None,
-        name: str | None = None,
-    ) -> KStream[K, R]: ...
-    def left_join(
-        self,
-        table: KTable[K, Any],
-        joiner: Callable[..., Any],
-        *,
-        value: Any = None,
-        name: str | None = None,
-    ) -> KStream[K, Any]:
-        """Like ``join``, with None in place of a row that is not there.
-
-        - Nulls: records without a value are left out and counted as dropped. One without a key has
-          no row; where the key has changed, it is left out and counted, too.
-        - Key, timestamp, headers: those of the stream's record.
-        """
-        return KStream(*joined("left_join()", self, table, joiner, value, name))
 
     def _selected(self, call: str, function: Any, key: Any) -> tuple[StreamNode, Kind, Kind]:
         made = plain(function, self._value.of)

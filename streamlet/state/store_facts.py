@@ -51,6 +51,11 @@ class StoreFacts(Protocol):
         ...
 
     @property
+    def join(self) -> str:
+        """The part in a join of streams: "records" of a side, what is "unmatched", or neither."""
+        ...
+
+    @property
     def source_topic(self) -> str | None:
         """The topic that is its changelog though others write it, if any."""
         ...

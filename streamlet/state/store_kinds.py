@@ -1,12 +1,14 @@
-"""The kinds of stores: key-value stores, stores of windows, buffers of updates."""
+"""The kinds of stores: key-value stores, those of windows and of joins, buffers of updates."""
 
 from __future__ import annotations
 
 from streamlet.state.backing import Backing
 from streamlet.state.bucket_store import BucketStore
 from streamlet.state.buffer_store import BufferStore
+from streamlet.state.join_store import JoinStore
 from streamlet.state.store import CachedStore
 from streamlet.state.store_facts import StoreFacts
+from streamlet.state.unmatched_store import UnmatchedStore
 from streamlet.state.window_store import WindowStore
 
 
@@ -14,7 +16,11 @@ def store_of(facts: StoreFacts, backing: Backing) -> CachedStore:
     """The store that the facts describe, over a backing."""
     if facts.buffer is not None:
         return BufferStore(facts.name, facts.buffer.key, facts.value, backing)
+    if facts.join == "unmatched":
+        return UnmatchedStore(facts.name, facts.value, backing)
     if facts.window is None:
         return CachedStore(facts.name, facts.key, facts.value, backing)
+    if facts.join == "records":
+        return JoinStore(facts.name, facts.window, facts.value, backing)
     kind = BucketStore if facts.window.bucket_ms else WindowStore
     return kind(facts.name, facts.window, facts.value, backing)

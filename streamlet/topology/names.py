@@ -13,8 +13,8 @@ REPARTITION_SUFFIX = "-repartition"
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
 _TOPIC_CHARACTERS = 249
 
-#: What a made-up name ends in: the number of the node it was made for.
-_NUMBERED = re.compile(r"^(?P<stem>.*-)(?P<number>\d{10})$")
+#: What a made-up name ends in: the number of the node it was made for; of stores of joins, more.
+_NUMBERED = re.compile(r"^(?P<stem>.*-)(?P<number>\d{10})(-store)?$")
 
 
 def check_topic_name(topic: str, what: str) -> None:

@@ -55,7 +55,8 @@ class StoreSpec:
 
     ``named`` is False when the name was made up from the node's number, and so moves with it.
     ``source_topic`` is set for a table read straight from a topic that is its own changelog.
-    ``window`` makes it a window store, ``buffer`` one of updates that wait; the serdes ``key`` and
+    ``window`` makes it a window store, ``buffer`` one of updates that wait, ``join`` one of a join
+    of streams: the "records" of a side, or those that are "unmatched". The serdes ``key`` and
     ``value`` are of its rows then.
     """
 
@@ -68,6 +69,7 @@ class StoreSpec:
     source_topic: str | None = None
     window: WindowSpec | None = None
     buffer: BufferSpec | None = None
+    join: Literal["", "records", "unmatched"] = ""
 
 
 @attrs.frozen(eq=False)

@@ -80,6 +80,18 @@ assert_type(
     delays.to_stream().join(airlines, lambda d, a: (d.total, a["name"])),
     KStream[str, tuple[float, str]],
 )
+within = sl.join_windows("5m", after="1h", grace="10s")
+assert_type(
+    flights.join(flights, lambda f, g: f.delay + g.delay, within=within), KStream[str, float]
+)
+assert_type(
+    flights.left_join(flights, lambda k, f, g: k if g is None else g.carrier, within=within),
+    KStream[str, str],
+)
+assert_type(
+    flights.outer_join(flights, lambda f, g: (f, g), within=within, store="both", name="both"),
+    KStream[str, tuple[Flight | None, Flight | None]],
+)
 assert_type(flights.left_join(airlines, lambda k, f, a: a["name"] if a else k), KStream[str, str])
 flights.to("out", partitioner=lambda k, f, n: len(f.carrier) % n)
 assert_type(app.stream("keyless", key=None, value=str), KStream[None, str])

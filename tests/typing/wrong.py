@@ -17,6 +17,8 @@ words.group_by_key().aggregate(lambda: 0, lambda k, v, n: v)  # error
 app.stream("numbers", key=int, value=str).join(counts, lambda v, n: n)  # error
 words.join(words, lambda a, b: a)  # error
 words.left_join(counts, lambda v, n: n + 1)  # error
+words.left_join(words, lambda v, w: v + w, within=sl.join_windows("1s"))  # error
+words.outer_join(words, lambda v, w: v)  # error
 words.join(counts, lambda v, n: n + 1)
 words.windowed_by(60)  # error
 print(words.groupByKey)  # error

@@ -55,8 +55,8 @@ def test_every_operator_has_a_section_with_an_example() -> None:
             WindowedKStream,
             WindowedCogroupedKStream,
         )
-        for name, method in vars(kind).items()
-        if inspect.isfunction(method) and not name.startswith("_")
+        for name, _ in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_")
     }
     sections = [
         section

@@ -165,8 +165,8 @@ def test_each_operator_has_its_signature_on_the_page() -> None:
     public = {
         (one, name)
         for one in CLASSES.keys() - {"App", "Materialized"}
-        for name, what in vars(CLASSES[one]).items()
-        if not name.startswith("_") and inspect.isfunction(what)
+        for name, _ in inspect.getmembers(CLASSES[one], inspect.isfunction)
+        if not name.startswith("_")
     }
     assert public - named == set()
 

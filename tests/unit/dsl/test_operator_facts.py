@@ -33,8 +33,8 @@ LABELS = {"nulls", "key", "timestamp", "headers"}
 OPERATORS = {
     f"{kind.__name__}.{name}": operator
     for kind in (KStream, BranchedKStream, CogroupedKStream, KTable, KGroupedStream)
-    for name, operator in vars(kind).items()
-    if inspect.isfunction(operator) and not name.startswith("_")
+    for name, operator in inspect.getmembers(kind, inspect.isfunction)
+    if not name.startswith("_")
 } | {"App.stream": App.stream, "App.table": App.table}
 
 
@@ -314,6 +314,7 @@ TABLES: dict[str, Callable[[App, Calls], None]] = {
 #: Operators with a test of their own.
 APART = (
     *("App.table", "KStream.group_by", "KStream.to_table"),
+    "KStream.outer_join",
     *("KTable.group_by", "KTable.join", "KTable.left_join", "KTable.outer_join"),
 )
 

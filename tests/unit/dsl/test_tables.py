@@ -187,12 +187,6 @@ def test_keys_that_are_written_differently_never_meet_and_are_refused() -> None:
         app.stream("in", key=int, value=str).join(table, lambda v, row: row)
 
 
-def test_two_streams_cannot_be_joined_yet() -> None:
-    stream = App("a").stream("in", key=str, value=str)
-    with pytest.raises(TopologyError, match="a stream joins with a table, not KStream"):
-        stream.join(stream, lambda a, b: a)  # type: ignore[call-overload]
-
-
 def test_what_belongs_to_another_application_is_refused() -> None:
     one, other = (App(name).stream("in", key=str, value=str) for name in ("one", "other"))
     with pytest.raises(TopologyError, match="'one' and 'other'"):

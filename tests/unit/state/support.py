@@ -22,6 +22,7 @@ class Spec:
     source_topic: str | None = None
     window: WindowLayout | None = None
     buffer: BufferLayout | None = None
+    join: str = ""
 
 
 def changelog(store: str, partition: int = 0) -> TopicPartition:

@@ -1,0 +1,157 @@
+"""The operators of a join of two streams, which see the records of one side each.
+
+A record goes to the store of its side (``Keep``), and then meets those of the other side
+(``MatchRecords``, ``MatchOrWait``). As in Kafka Streams: no record is dropped for being late, what
+the other store still has decides; an inner join sends its results with the later of the two times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain, islice, repeat
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.aggregations import Function, keyed
+from streamlet.dsl.columns import collect, has_null, spread
+from streamlet.state.join_store import JoinStore, Kept
+
+#: Results that are sent before other tasks may go on, and records that are looked up at a time.
+PART = 10_000
+RECORDS = 500
+
+
+@attrs.frozen
+class Side:
+    """The view that one side has of a join.
+
+    ``before_ms`` and ``after_ms`` are how much older and younger the other side's record may be.
+    The joiner takes ``(left, right)``, or the key before them.
+    """
+
+    left: bool
+    before_ms: int
+    after_ms: int
+    joiner: Function
+    takes: int
+
+    def columns(self, keys: Any, own: Any, other: Any) -> tuple[Any, ...]:
+        """The joiner's arguments, in its order."""
+        pair = (own, other) if self.left else (other, own)
+        return pair if self.takes == 2 else (keys, *pair)
+
+    def spans(self, times: list[int]) -> tuple[list[int], list[int]]:
+        """The first and the last time that each record may join with, none below 0."""
+        before, after = self.before_ms, self.after_ms
+        return [max(0, time - before) for time in times], [max(0, time + after) for time in times]
+
+
+@attrs.frozen
+class Keep:
+    """Puts the records of a side that have a key and a value into its store, and passes all on."""
+
+    store: JoinStore
+    check: Callable[[Any], None]
+    copy: Function | None
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` for a key or value that the store's serdes refuse."""
+        mask = _complete(batch)
+        part = batch if mask is None else batch.select(mask)
+        part, ckeys, error = keyed(self.store, part)
+        good, failure = collect(map(self.check, part.values), len(part))
+        if failure is not None:
+            error = failure
+        values = part.values[: len(good)]
+        if self.copy is not None:
+            values = list(map(self.copy, values))
+        done, failure = self.store.add(ckeys[: len(good)], part.timestamps[: len(good)], values)
+        if failure is not None:
+            error = failure
+        if error is None:
+            return batch
+        index = done if mask is None else _nth(mask, done)
+        raise OperatorFailed(index, batch.slice(0, index)) from error
+
+
+@attrs.frozen
+class MatchRecords:
+    """The results of an inner join for the records of one side, which all have a key and value."""
+
+    side: Side
+    other: JoinStore
+    copy: Function | None
+
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
+        """Raises ``OperatorFailed`` when the joiner fails."""
+        given, ckeys, error = keyed(self.other, batch)
+        for start in range(0, len(given), RECORDS):
+            part = given.slice(start, start + RECORDS)
+            found = self.other.found(
+                ckeys[start : start + RECORDS], *self.side.spans(part.timestamps)
+            )
+            for first, last in _parts(found):
+                try:
+                    yield self._joined(part.slice(first, last), found[first:last])
+                except OperatorFailed as failed:
+                    failed.index += start + first
+                    raise
+        if error is not None:
+            raise OperatorFailed(len(given), given.slice(0, 0)) from error
+
+    def _joined(self, part: Batch, found: list[list[Kept]]) -> Batch:
+        counts = list(map(len, found))
+        matches = list(chain.from_iterable(found))
+        others = [value for _, value in matches]
+        if self.copy is not None:
+            others = list(map(self.copy, others))
+        out = _spread(part, counts)
+        times = [max(time, other) for time, (other, _) in zip(out.timestamps, matches, strict=True)]
+        columns = self.side.columns(out.keys, out.values, others)
+        values, failure = collect(map(self.side.joiner, *columns), len(matches))
+        if failure is None:
+            return out.with_values(values, None, times)
+        done = len(values)
+        index = next(islice(chain.from_iterable(map(repeat, range(len(part)), counts)), done, None))
+        part_done = out.slice(0, done).with_values(values, None, times[:done])
+        raise OperatorFailed(index, part_done) from failure
+
+
+def _parts(found: list[list[Kept]]) -> Iterator[tuple[int, int]]:
+    """Runs of records, which together have about ``PART`` matches at most."""
+    first, count = 0, 0
+    for at, matches in enumerate(found):
+        count += len(matches)
+        if count >= PART:
+            yield first, at + 1
+            first, count = at + 1, 0
+    if count:
+        yield first, len(found)
+
+
+def _spread(batch: Batch, counts: list[int]) -> Batch:
+    """Each record, as many times as it has matches."""
+    return attrs.evolve(
+        batch,
+        offsets=spread(batch.offsets, counts),
+        keys=spread(batch.keys, counts),
+        values=spread(batch.values, counts),
+        timestamps=spread(batch.timestamps, counts),
+        headers=None if batch.headers is None else spread(batch.headers, counts),
+        olds=None,
+    )
+
+
+def _complete(batch: Batch) -> list[bool] | None:
+    """Mask of the records that have a key and a value; None: all."""
+    if not (has_null(batch.keys) or has_null(batch.values)):
+        return None
+    pairs = zip(batch.keys, batch.values, strict=True)
+    return [key is not None and value is not None for key, value in pairs]
+
+
+def _nth(mask: list[bool], count: int) -> int:
+    """The index of entry number ``count`` of those that are set."""
+    return next(islice((index for index, kept in enumerate(mask) if kept), count, None))

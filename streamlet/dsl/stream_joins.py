@@ -1,0 +1,223 @@
+"""The joins of ``KStream``: with a table, and with another stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from streamlet.dsl.join_windows import JoinWindows
+from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.stream_stream import JoinKind, joined_streams
+from streamlet.dsl.stream_table import joined
+from streamlet.errors import TopologyError
+from streamlet.serdes import SerdeLike
+
+if TYPE_CHECKING:
+    from streamlet.dsl.stream import KStream
+    from streamlet.dsl.table import KTable
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class StreamJoins(Generic[K, V]):
+    """The part of ``KStream`` that joins."""
+
+    @overload
+    def join(
+        self,
+        other: KTable[K, T],
+        joiner: Callable[[V, T], R],
+        *,
+        value: SerdeLike[R] = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, T],
+        joiner: Callable[[K, V, T], R],
+        *,
+        value: SerdeLike[R] = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, T],
+        joiner: Callable[[V, T], R],
+        *,
+        within: JoinWindows,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, T],
+        joiner: Callable[[K, V, T], R],
+        *,
+        within: JoinWindows,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    def join(
+        self,
+        other: Any,
+        joiner: Callable[..., Any],
+        *,
+        within: JoinWindows | None = None,
+        value: Any = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, Any]:
+        """Each record with the table's row of its key, or with the other stream's records.
+
+        ``joiner`` is ``(value, row)`` or ``(key, value, row)``; it must not change the row, which
+        is the table's own. A record without a row is left out.
+        The row is the newest one when the record is processed; a task takes records of the stream
+        and of the table in the order of their timestamps (``max.task.idle.ms``).
+
+        With another stream, ``within`` is ``streamlet.join_windows()``: each two records of one
+        key whose times are so close give a result, ``joiner(left, right)`` or ``(key, left,
+        right)``, when the second one comes. The records of both streams are kept for the length of
+        the window and the grace; within that, late ones join too. ``store`` is what the names of
+        the stores begin with, or a ``Materialized``.
+
+        ``name`` is that of the repartition topic, if the key has changed; of those of two streams
+        what the names begin with, with ``-left`` and ``-right`` behind it.
+
+        - Nulls: records without a key or a value are left out and counted as dropped.
+        - Key, timestamp, headers: those of the stream's record. Of two streams: the later of both
+          timestamps, and the headers of the record that came second.
+        """
+        return self._joined("inner", other, joiner, within, value, store, name)
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, T],
+        joiner: Callable[[V, T | None], R],
+        *,
+        value: SerdeLike[R] = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, T],
+        joiner: Callable[[K, V, T | None], R],
+        *,
+        value: SerdeLike[R] = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, T],
+        joiner: Callable[[V, T | None], R],
+        *,
+        within: JoinWindows,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, T],
+        joiner: Callable[[K, V, T | None], R],
+        *,
+        within: JoinWindows,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    def left_join(
+        self,
+        other: Any,
+        joiner: Callable[..., Any],
+        *,
+        within: JoinWindows | None = None,
+        value: Any = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, Any]:
+        """Like ``join``, with None in place of a row or a record that is not there.
+
+        With another stream, a record waits for others until stream time, the highest timestamp of
+        both, is behind its window and the grace. It is sent with None when a record comes then. One
+        whose window alone is behind stream time is sent at once, and may still be joined later.
+
+        - Nulls: records without a value are left out and counted as dropped. One without a key has
+          no row and no match; where the key has changed, it is left out and counted, too.
+        - Key, timestamp, headers: those of the stream's record. Of two streams as in ``join``; what
+          had waited has its own timestamp, and the headers of the record that sent it.
+        """
+        return self._joined("left", other, joiner, within, value, store, name)
+
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, T],
+        joiner: Callable[[V | None, T | None], R],
+        *,
+        within: JoinWindows,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, T],
+        joiner: Callable[[K, V | None, T | None], R],
+        *,
+        within: JoinWindows,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    def outer_join(
+        self,
+        other: Any,
+        joiner: Callable[..., Any],
+        *,
+        within: JoinWindows,
+        value: Any = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, Any]:
+        """Like ``left_join`` of two streams, and records of the other stream wait, too.
+
+        - Nulls: as of ``left_join``, for both streams.
+        - Key: that of both records.
+        - Timestamp: the later one of two records; its own of one that had waited.
+        - Headers: those of the record that came second, or that sent what had waited.
+        """
+        return self._joined("outer", other, joiner, within, value, store, name)
+
+    def _joined(
+        self,
+        kind: JoinKind,
+        other: Any,
+        joiner: Any,
+        within: JoinWindows | None,
+        value: Any,
+        store: StoreLike,
+        name: str | None,
+    ) -> KStream[K, Any]:
+        stream: Any = self
+        call = "join()" if kind == "inner" else f"{kind}_join()"
+        if isinstance(other, StreamJoins):
+            streams = stream, other
+            parts = joined_streams(kind, streams, joiner, within, value, store, name)  # type: ignore[arg-type]
+        elif within is not None or store is not None:
+            raise TopologyError(f"{call}: within= and store= are for joins of two streams")
+        else:
+            parts = joined(call, stream, other, joiner, value, name)
+        return type(stream)(*parts)  # type: ignore[no-any-return]

@@ -1,0 +1,217 @@
+"""Joins of two streams: their nodes and stores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+from streamlet.dsl.aggregations import accepting, copier
+from streamlet.dsl.builder import Builder, Make, StreamNode, same_app
+from streamlet.dsl.functions import takes
+from streamlet.dsl.inference import result_type
+from streamlet.dsl.join_sides import Keep, MatchRecords, Side
+from streamlet.dsl.join_windows import JoinWindows
+from streamlet.dsl.kinds import Kind
+from streamlet.dsl.materialized import Materialized, StoreLike
+from streamlet.dsl.stateless import PassOn
+from streamlet.dsl.stream_table import copartitioned
+from streamlet.dsl.unmatched_joins import MatchOrWait
+from streamlet.errors import TopologyError
+from streamlet.serdes import Serde
+from streamlet.state.join_store import kept_rows
+from streamlet.state.unmatched_store import unmatched_rows
+from streamlet.state.window_rows import row_keys
+from streamlet.topology.nodes import StoreSpec, WindowSpec
+from streamlet.topology.operator import TaskContext
+
+if TYPE_CHECKING:
+    from streamlet.dsl.stream import KStream
+
+#: Which records are sent without a match: those of no side, of the left one, of both.
+JoinKind = Literal["inner", "left", "outer"]
+
+
+@attrs.frozen
+class _Stores:
+    """The names of a join's stores, and how they are kept."""
+
+    records: tuple[str, str]
+    unmatched: str
+    how: Materialized
+
+    def spec(self, name: str, key: Serde[Any], value: Serde[Any], **more: Any) -> StoreSpec:
+        """A store of this join."""
+        how = self.how
+        named = how.name is not None
+        return StoreSpec(name, key, value, how.persistent, how.logged, named, **more)
+
+
+def joined_streams(
+    kind: JoinKind,
+    streams: tuple[KStream[Any, Any], KStream[Any, Any]],
+    joiner: Any,
+    windows: Any,
+    value: Any,
+    store: StoreLike,
+    name: str | None,
+) -> tuple[StreamNode, Kind, Kind]:
+    """The node, the keys and the values of two streams that are joined.
+
+    Raises:
+        TopologyError: there are no windows, or the keys of the streams differ.
+    """
+    call = "join()" if kind == "inner" else f"{kind}_join()"
+    stream, other = streams
+    if not isinstance(windows, JoinWindows):
+        raise TopologyError(
+            f"{call}: two streams join within a span of time: pass within=, for example "
+            'within=streamlet.join_windows("5m")'
+        )
+    same_app(call, stream._node.builder, other._node.builder)
+    count = takes(call, joiner, "key", "left", "right")
+    for one in streams:
+        one._show()
+    key, other_key = (one._key.needed(call, "key", takes=False) for one in streams)
+    if key.name != other_key.name:
+        raise TopologyError(
+            f"{call}: the keys of the streams differ, {key.name} and {other_key.name}; "
+            "select_key() can make them alike"
+        )
+    values = tuple(one._value.needed(call, "value", takes=False) for one in streams)
+    parents = _copartitioned(call, streams, name)
+    join = _Join(kind, windows, key, (values[0], values[1]), joiner, count)
+    node = join.added(parents, Materialized.of(store), call)
+    inferred = result_type(joiner, *(stream._key.of, stream._value.of, other._value.of)[-count:])
+    return node, stream._key, Kind.of_result(value, inferred, call, "value")
+
+
+def _copartitioned(
+    call: str, streams: tuple[KStream[Any, Any], KStream[Any, Any]], name: str | None
+) -> tuple[StreamNode, StreamNode]:
+    """Both streams behind repartition topics, if their keys may have changed."""
+    stream, other = streams
+    names = (None, None) if name is None else (f"{name}-left", f"{name}-right")
+    left = copartitioned(call, stream, stream._key, stream._value, names[0])
+    if other._node.name == stream._node.name:
+        return left, left
+    return left, copartitioned(call, other, other._key, other._value, names[1])
+
+
+@attrs.frozen
+class _Join:
+    """A join of two streams, as it is added to a topology."""
+
+    kind: JoinKind
+    windows: JoinWindows
+    key: Serde[Any]
+    values: tuple[Serde[Any], Serde[Any]]
+    joiner: Any
+    takes: int
+
+    def added(
+        self, parents: tuple[StreamNode, StreamNode], how: Materialized, call: str
+    ) -> StreamNode:
+        """Add its nodes and stores, under the names that Kafka Streams gives them."""
+        if how.retention is not None:
+            raise TopologyError(f"{call}: the windows say how long the stores keep records")
+        builder = parents[0].builder
+        new = builder.graph.new_name
+        windowed = new("KSTREAM-WINDOWED-"), new("KSTREAM-WINDOWED-")
+        names = (
+            new("KSTREAM-OUTERTHIS-" if self.kind == "outer" else "KSTREAM-JOINTHIS-"),
+            new("KSTREAM-JOINOTHER-" if self.kind == "inner" else "KSTREAM-OUTEROTHER-"),
+        )
+        merge = new("KSTREAM-MERGE-")
+        stores = self._stores(names, how)
+        self._add_stores(builder, stores)
+        for side, own in enumerate(stores.records):
+            kept = windowed[side]
+            builder.named_processor(
+                kept, (parents[side].name,), self._keeping(own, side), writes=own
+            )
+            self._add_join(builder, names[side], kept, stores, side)
+        builder.named_processor(merge, names, lambda _: PassOn())
+        return StreamNode(builder, merge)
+
+    def _add_stores(self, builder: Builder, stores: _Stores) -> None:
+        """Add the store of each side's records, and that of those without a match."""
+        for name, value in zip(stores.records, self.values, strict=True):
+            key, rows, window = self._records(value)
+            builder.graph.add_store(stores.spec(name, key, rows, window=window, join="records"))
+        if self.kind != "inner":
+            key = attrs.evolve(row_keys(self.key), name=f"unmatched in joins: {self.key.name}")
+            rows = unmatched_rows(*self.values)
+            builder.graph.add_store(stores.spec(stores.unmatched, key, rows, join="unmatched"))
+
+    def _add_join(self, builder: Builder, name: str, kept: str, stores: _Stores, side: int) -> None:
+        """Add the operator of a side behind the one that stores its records."""
+        other, unmatched = stores.records[1 - side], stores.unmatched
+        if self.kind == "inner":
+            make = self._matching(other, side)
+            builder.named_processor(name, (kept,), make, None, (other,), "key value")
+        else:
+            make = self._waiting(name, other, unmatched, side)
+            builder.named_processor(name, (kept,), make, unmatched, (other,))
+
+    def _stores(self, names: tuple[str, str], how: Materialized) -> _Stores:
+        """The names of the stores: made of a given name, else of those of the nodes."""
+        if how.name is None:
+            shared = f"KSTREAM-OUTERSHARED-{names[0].rpartition('-')[2]}"
+            records = f"{names[0]}-store", f"{names[1]}-store"
+            return _Stores(records, f"{shared}-store", how)
+        this = "outer-this" if self.kind == "outer" else "this"
+        other = "other" if self.kind == "inner" else "outer-other"
+        ends = this, other, f"{self.kind}-shared"
+        left, right, shared = (f"{how.name}-{end}-join-store" for end in ends)
+        return _Stores((left, right), shared, how)
+
+    def _records(self, value: Serde[Any]) -> tuple[Serde[Any], Serde[Any], WindowSpec]:
+        """Keys, values and windows of the store of one side's records."""
+        windows = self.windows
+        key = attrs.evolve(
+            row_keys(self.key), name=f"joined in rows of {windows.bucket_ms} ms: {self.key.name}"
+        )
+        window = WindowSpec(
+            self.key,
+            windows.text,
+            windows.kept_ms,
+            windows.size_ms,
+            windows.grace_ms,
+            windows.bucket_ms,
+        )
+        return key, kept_rows(value), window
+
+    def _keeping(self, store: str, side: int) -> Make:
+        """Makes the operator that stores the records of a side (0: left)."""
+        value = self.values[side]
+        check, copy = accepting(value), copier(value)
+        return lambda context: Keep(context.store(store), check, copy)
+
+    def _side(self, side: int) -> Side:
+        windows = self.windows if side == 0 else self.windows.mirrored
+        return Side(side == 0, windows.before_ms, windows.after_ms, self.joiner, self.takes)
+
+    def _matching(self, other: str, side: int) -> Make:
+        """Makes the operator of an inner join for a side."""
+        view, copy = self._side(side), copier(self.values[1 - side])
+        return lambda context: MatchRecords(view, context.store(other), copy)
+
+    def _waiting(self, name: str, other: str, unmatched: str, side: int) -> Make:
+        """Makes the operator of a left or outer join for a side."""
+        view, waits = self._side(side), side == 0 or self.kind == "outer"
+        copies = copier(self.values[side]), copier(self.values[1 - side])
+
+        def make(context: TaskContext) -> MatchOrWait:
+            return MatchOrWait(
+                view,
+                waits,
+                self.windows.grace_ms,
+                context.store(other),
+                context.store(unmatched),
+                self.key,
+                copies,
+                lambda count: context.dropped(name, count),
+            )
+
+        return make

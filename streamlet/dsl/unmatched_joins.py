@@ -1,0 +1,204 @@
+"""The operator of left and outer joins of two streams, for the records of one side.
+
+A record without a match waits (``state.unmatched_store``) until its window and the grace are behind
+stream time, the highest timestamp of both sides; then it is sent without one. When exactly follows
+Kafka Streams record by record:
+
+- Only a record that has come to stream time, and has a key and a value, sends what has come due,
+  before its own results, and with its own headers.
+- A record whose window, without the grace, is behind stream time does not wait. If a match comes
+  later it is joined all the same.
+- What waits of a key and time goes when one of these records finds a match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.aggregations import Function, keyed
+from streamlet.dsl.columns import has_null
+from streamlet.dsl.join_sides import PART, RECORDS, Side
+from streamlet.errors import StateError
+from streamlet.serdes import Serde
+from streamlet.state.join_store import JoinStore, Kept
+from streamlet.state.unmatched_store import LEFT, RIGHT, Place, UnmatchedStore
+
+
+@attrs.define
+class Joined:
+    """Results in columns; ``records`` are the indexes of the records that sent them."""
+
+    records: list[int] = attrs.field(factory=list)
+    keys: list[Any] = attrs.field(factory=list)
+    values: list[Any] = attrs.field(factory=list)
+    times: list[int] = attrs.field(factory=list)
+
+    def add(self, record: int, key: Any, value: Any, time: int) -> None:
+        """Add a result."""
+        self.records.append(record)
+        self.keys.append(key)
+        self.values.append(value)
+        self.times.append(time)
+
+    def batch(self, given: Batch) -> Batch:
+        """The results as a batch, each with the offset and the headers of its record."""
+        headers = given.headers
+        return attrs.evolve(
+            given,
+            offsets=list(map(given.offsets.__getitem__, self.records)),
+            keys=self.keys,
+            values=self.values,
+            timestamps=self.times,
+            headers=None if headers is None else list(map(headers.__getitem__, self.records)),
+            olds=None,
+        )
+
+
+@attrs.frozen
+class MatchOrWait:
+    """Joins the records of one side, and keeps those without a match if they are to be sent.
+
+    Args:
+        side: its windows and joiner.
+        waits: whether its records are sent without a match.
+        grace_ms: of the windows.
+        other: the records of the other side.
+        unmatched: the records of both sides that wait.
+        key: serde of the keys.
+        copies: make values that share nothing with those of this and of the other side; None:
+            they cannot change.
+        dropped: counts records that are left out.
+    """
+
+    side: Side
+    waits: bool
+    grace_ms: int
+    other: JoinStore
+    unmatched: UnmatchedStore
+    key: Serde[Any]
+    copies: tuple[Function | None, Function | None]
+    dropped: Callable[[int], None]
+
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
+        """Raises ``OperatorFailed`` when the joiner fails, or a serde refuses a key."""
+        for start in range(0, len(batch), RECORDS):
+            part = batch.slice(start, start + RECORDS)
+            try:
+                yield from self._joined(part)
+            except OperatorFailed as failed:
+                failed.index += start
+                raise
+
+    def _joined(self, batch: Batch) -> Iterator[Batch]:
+        rows, error = self._rows(batch)
+        out, stream, done = Joined(), self.unmatched.progress.observed, 0
+        try:
+            for at, (key, value, time, row) in enumerate(
+                zip(batch.keys, batch.values, batch.timestamps, rows, strict=False)
+            ):
+                stream = max(stream, time)
+                if row is not None:
+                    if time == stream:
+                        self._send_closed(at, stream, out)
+                    self._join(at, (key, value, time), row, stream, out)
+                elif self.waits and key is None and value is not None:
+                    out.add(at, None, self._alone(None, value, self.side.left), time)
+                else:
+                    self.dropped(1)
+                done = at + 1
+                if len(out.keys) >= PART:
+                    self.unmatched.note(stream)
+                    yield out.batch(batch)
+                    out = Joined()
+        except (StateError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as failure:  # a user function may raise anything, or exit
+            error = failure
+        self.unmatched.note(stream)
+        if error is not None:
+            raise OperatorFailed(done, out.batch(batch)) from error
+        yield out.batch(batch)
+
+    def _rows(
+        self, batch: Batch
+    ) -> tuple[list[tuple[bytes, list[Kept]] | None], BaseException | None]:
+        """The bytes of each record's key with its matches; None: it has no key or no value.
+
+        Up to the first record whose key a serde refuses, and what it failed on.
+        """
+        pairs = zip(batch.keys, batch.values, strict=True)
+        mask = [key is not None and value is not None for key, value in pairs]
+        whole = not (has_null(batch.keys) or has_null(batch.values))
+        part, ckeys, error = keyed(self.other, batch if whole else batch.select(mask))
+        found = self.other.found(ckeys, *self.side.spans(part.timestamps))
+        raws = ckeys if self.key.exact is None else self.key.encode_column(ckeys)
+        rows = list(zip(raws, found, strict=True))
+        if whole:
+            return list(rows), error
+        ahead = iter(rows)
+        all_rows: list[tuple[bytes, list[Kept]] | None] = []
+        for complete in mask:
+            row = next(ahead, None) if complete else None
+            if complete and row is None:
+                break
+            all_rows.append(row)
+        return all_rows, error
+
+    def _join(
+        self,
+        at: int,
+        record: tuple[Any, Any, int],
+        row: tuple[bytes, list[Kept]],
+        stream: int,
+        out: Joined,
+    ) -> None:
+        """The results of one record; or it waits."""
+        key, value, time = record
+        raw, matches = row
+        copy_own, copy_other = self.copies
+        own, other = (LEFT, RIGHT) if self.side.left else (RIGHT, LEFT)
+        for other_time, match in matches:
+            self.unmatched.matched(other_time, other + raw)
+            if copy_other is not None:
+                match = copy_other(match)
+            joined = self.side.joiner(*self.side.columns(key, value, match))
+            out.add(at, key, joined, max(time, other_time))
+        if matches or not self.waits:
+            return
+        if max(0, time + self.side.after_ms) < stream:
+            out.add(at, key, self._alone(key, value, self.side.left), time)
+        else:
+            self.unmatched.wait(time, own + raw, copy_own(value) if copy_own else value)
+
+    def _send_closed(self, at: int, stream: int, out: Joined) -> None:
+        """Send what has waited for long enough, if that may be any."""
+        least, side, grace = self.unmatched.least, self.side, self.grace_ms
+        if least is None or least + side.after_ms + grace >= stream:
+            return
+        before, after = side.before_ms, side.after_ms
+        if not side.left:
+            before, after = after, before
+        closed = self.unmatched.take_closed(stream - after - grace, stream - before - grace)
+        for number, (place, values) in enumerate(closed):
+            try:
+                self._send(at, place, values, out)
+            except BaseException:  # whatever comes of it, the others wait on
+                for (time, raw), rest in closed[number + 1 :]:
+                    for value in rest:
+                        self.unmatched.wait(time, raw, value)
+                raise
+
+    def _send(self, at: int, place: Place, values: list[Any], out: Joined) -> None:
+        time, raw = place
+        key, left = self.key.decode(raw[1:]), raw[:1] == LEFT
+        for value in values:
+            out.add(at, key, self._alone(key, value, left), time)
+
+    def _alone(self, key: Any, value: Any, left: bool) -> Any:
+        """The result of a record of a side without a match."""
+        pair = (value, None) if left else (None, value)
+        return self.side.joiner(*(pair if self.side.takes == 2 else (key, *pair)))

@@ -1,0 +1,234 @@
+"""The store of records that found no match in a left or outer join, and may yet find one.
+
+A row has the records of one time, side and key. Rows are ordered by time, the right side's before
+the left side's, then by the bytes of the key, as Kafka Streams orders them. An index of the keys is
+in memory while the store is used: to find out that nothing waits takes no read.
+
+The join's stream time, and the time from which it looks for results (``least``), go with the rows.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from streamlet.serdes import Serde, serde
+from streamlet.serdes.serde import build
+from streamlet.state.backing import Backing
+from streamlet.state.progress_store import ProgressStore
+from streamlet.state.rows import NO_TIME
+
+RIGHT, LEFT = b"\x00", b"\x01"
+#: The place of a row: its time, and the byte of its side in front of the bytes of its key.
+Place: TypeAlias = tuple[int, bytes]
+
+_LENGTH = struct.Struct(">I")
+_TIME = struct.Struct(">q")
+
+
+def unmatched_rows(left: Serde[Any], right: Serde[Any]) -> Serde[tuple[bytes, list[Any]]]:
+    """The serde of rows, ``(side, values)``, for the values of both sides."""
+    of = {LEFT: left, RIGHT: right}
+
+    def encode(row: tuple[bytes, list[Any]]) -> bytes:
+        side, values = row
+        parts = [side]
+        for raw in of[side].encode_column(list(values)):
+            assert raw is not None, "a record without a value"
+            parts += [_LENGTH.pack(len(raw)), raw]
+        return b"".join(parts)
+
+    def decode(raw: bytes) -> tuple[bytes, list[Any]]:
+        side, at, values = raw[:1], 1, []
+        while at < len(raw):
+            (length,) = _LENGTH.unpack_from(raw, at)
+            at += _LENGTH.size
+            values.append(of[side].decode(raw[at : at + length]))
+            at += length
+        return side, values
+
+    name = f"unmatched {left.name} and {right.name}"
+    return build(name, encode, decode, accepts=frozenset({tuple}))
+
+
+class _Order:
+    """The places of one side, in order."""
+
+    def __init__(self) -> None:
+        #: Times in order; some may have no places any more.
+        self._times: list[int] = []
+        self._raws: dict[int, set[bytes]] = {}
+
+    def __contains__(self, place: Place) -> bool:
+        return place[1] in self._raws.get(place[0], ())
+
+    def add(self, time: int, raw: bytes) -> None:
+        """Add a place, if it is not there."""
+        raws = self._raws.get(time)
+        if raws is not None:
+            raws.add(raw)
+            return
+        self._raws[time] = {raw}
+        times = self._times
+        if not times or times[-1] < time:
+            times.append(time)
+            return
+        at = bisect_left(times, time)
+        if times[at] != time:
+            times.insert(at, time)
+
+    def remove(self, time: int, raw: bytes) -> None:
+        """Remove a place that is there."""
+        raws = self._raws[time]
+        raws.discard(raw)
+        if not raws:
+            del self._raws[time]
+
+    def take_before(self, time: int) -> list[Place]:
+        """Remove and return the places before a time."""
+        end = bisect_left(self._times, time)
+        gone = self._times[:end]
+        del self._times[:end]
+        return [(one, raw) for one in gone for raw in self._raws.pop(one, ())]
+
+    def first(self, above: Place | None = None) -> Place | None:
+        """The first place, or the first one above another; None: there is none."""
+        at = 0
+        if above is not None:
+            at = bisect_left(self._times, above[0])
+            if at < len(self._times) and self._times[at] == above[0]:
+                rest = [raw for raw in self._raws.get(above[0], ()) if raw > above[1]]
+                if rest:
+                    return above[0], min(rest)
+                at += 1
+        end = at
+        while end < len(self._times) and self._times[end] not in self._raws:
+            end += 1
+        del self._times[at:end]
+        return (self._times[at], min(self._raws[self._times[at]])) if self._times[at:] else None
+
+    def last_time(self) -> int:
+        """The time of the last place; -1: there is none."""
+        while self._times and self._times[-1] not in self._raws:
+            self._times.pop()
+        return self._times[-1] if self._times else NO_TIME
+
+
+class UnmatchedStore(ProgressStore):
+    """A store of records of both sides of a join that wait.
+
+    Args:
+        name: of the store.
+        value: serde of the rows (``unmatched_rows``).
+        backing: where the bytes are.
+    """
+
+    def __init__(self, name: str, value: Serde[Any], backing: Backing) -> None:
+        super().__init__(name, serde(bytes), value, backing)
+        self._sides: dict[bytes, _Order] | None = None  # None: not read yet
+        self._least: int | None = None
+
+    @property
+    def sides(self) -> dict[bytes, _Order]:
+        """The order of each side."""
+        return self._read() if self._sides is None else self._sides
+
+    def _read(self) -> dict[bytes, _Order]:
+        """Make the index of what the store has."""
+        self._sides = sides = {LEFT: _Order(), RIGHT: _Order()}
+        for (time, raw), _ in self._scan(None, None):
+            sides[raw[:1]].add(time, raw)
+        noted = self.progress.emitted
+        self._least = _TIME.unpack(noted)[0] if noted else None
+        return sides
+
+    @property
+    def least(self) -> int | None:
+        """The time by which the join tells that results may have come due; None: nothing waits."""
+        if self._sides is None:
+            self._read()
+        return self._least
+
+    def note(self, observed: int) -> None:
+        """Raise the stream time, and keep it with ``least``."""
+        least = self.least
+        self.advance(observed, NO_TIME, b"" if least is None else _TIME.pack(least))
+
+    def wait(self, time: int, raw: bytes, value: Any) -> None:
+        """Add a record to the row of its time and its key with the side in front."""
+        place, least = (time, raw), self.least
+        row = self.load(place)
+        side = raw[:1]
+        self.cache[place] = (side, [value] if row is None else [*row[1], value])
+        self.mark((place,), (time,))
+        self.latest = max(self.latest, time)
+        self.sides[side].add(time, raw)
+        self.advance(NO_TIME, time)
+        self._least = time if least is None else min(least, time)
+
+    def matched(self, time: int, raw: bytes) -> None:
+        """Remove the records of a time and key, which wait no more, if there are any."""
+        order = self.sides[raw[:1]]
+        if (time, raw) in order:
+            order.remove(time, raw)
+            self._delete((time, raw))
+
+    def take_closed(self, left_before: int, right_before: int) -> list[tuple[Place, list[Any]]]:
+        """Remove the rows of each side before a time; their places and values, in order.
+
+        ``least`` becomes the time of the row at which Kafka Streams stops looking: the one behind
+        the first that stays on either side, or the last of all.
+        """
+        left, right = self.sides[LEFT], self.sides[RIGHT]
+        last = max(left.last_time(), right.last_time())
+        places = sorted(left.take_before(left_before) + right.take_before(right_before))
+        stays = left.first(), right.first()
+        if stays[0] is None or stays[1] is None:
+            self._least = None if last == NO_TIME else last
+        else:
+            self._least = self._behind(max(stays[0], stays[1]))
+        self.load_many(places)
+        found = [(place, self.cache[place][1]) for place in places]
+        for place in places:
+            self._delete(place)
+        return found
+
+    def _behind(self, place: Place) -> int:
+        """The time of the record behind the first one of a row."""
+        row = self.load(place)
+        assert row is not None
+        if len(row[1]) > 1:
+            return place[0]
+        nexts = [order.first(place) for order in self.sides.values()]
+        return min((one[0] for one in nexts if one is not None), default=place[0])
+
+    def _delete(self, place: Place) -> None:
+        self.cache[place] = None
+        self.mark((place,), (NO_TIME,))
+
+    # The way for all stores.
+
+    def range(self, low: Any | None = None, high: Any | None = None) -> Iterator[tuple[Any, Any]]:
+        """The bytes of side and key of each row, with its values, in order."""
+        return ((raw, row[1]) for (_, raw), row in self._scan(None, None))
+
+    # What the task's state does with it.
+
+    def forget(self) -> None:
+        """Empty the cache: what is on the medium has changed."""
+        super().forget()
+        self._sides, self._least = None, None
+
+    def check_invariants(self) -> None:
+        """Assert what must hold between two calls; for tests."""
+        super().check_invariants()
+        places = [place for place, _ in self._scan(None, None)]
+        for side, order in self.sides.items():
+            wanted = [one for one in places if one[1][:1] == side]
+            found, place = [], order.first()
+            while place is not None:
+                found.append(place)
+                place = order.first(place)
+            assert found == wanted, "the index is not that of the rows"
