@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from examples.windows import final, hopping, late, session, sliding, suppress, tumbling
+from examples.windows import final, hopping, join, late, session, sliding, suppress, tumbling
 from streamlet import Windowed
 from streamlet.testing import TopologyTestDriver
 
@@ -72,3 +72,20 @@ def test_an_order_for_an_hour_that_is_over_goes_to_a_topic() -> None:
     assert (told.key, told.value, told.timestamp) == ("ann", 3, HOUR - 1)
     headers = dict(told.headers or ())
     assert (headers["streamlet.window.start"], headers["streamlet.offset"]) == (b"0", b"2")
+
+
+def test_an_order_is_paid_in_ten_minutes_or_told() -> None:
+    with TopologyTestDriver(join.app) as driver:
+        for topic, number, amount, time in (
+            ("orders", "one", 30, 0),
+            ("orders", "two", 20, MINUTE),
+            ("payments", "one", 30, 9 * MINUTE),
+            ("payments", "two", 20, 11 * MINUTE + 1),
+            ("orders", "three", 5, 12 * MINUTE),
+        ):
+            driver.pipe_input(topic, number, amount, time)
+        assert [(r.key, r.value) for r in driver.read_output("paid")] == [("one", 0)]
+        assert driver.read_output("unpaid") == []
+        driver.pipe_input("orders", "four", 8, 12 * MINUTE + 1)
+        (told,) = driver.read_output("unpaid")
+    assert (told.key, told.value, told.timestamp) == ("two", 20, MINUTE)
