@@ -12,6 +12,7 @@ from typing import Any
 
 from bench import (
     assignor,
+    closing,
     crash,
     handover,
     latency,
@@ -31,6 +32,7 @@ _WORKLOADS = (
     "passthrough",
     "regroup",
     "window",
+    "closing",
     "restore",
     "restore-share",
     "assignor",
@@ -113,6 +115,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
                 runs=options.runs,
                 peers=options.peers,
             )
+        case "closing":
+            return closing.run(windows=options.records, runs=options.runs)
         case "restore-share":
             return restore_share.run(records=options.records, keys=options.keys, runs=options.runs)
         case "restore":
@@ -135,7 +139,7 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("workload", choices=_WORKLOADS)
     parser.add_argument(
-        "--records", type=_count, default=1_000_000, help="input records; keys of restore"
+        "--records", type=_count, default=1_000_000, help="records; keys of restore; windows"
     )
     parser.add_argument(
         "--keys",
