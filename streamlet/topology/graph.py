@@ -14,7 +14,7 @@ from streamlet.errors import TopologyError
 from streamlet.topology import copartition
 from streamlet.topology.names import changelog_name, check_topic_name
 from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
-from streamlet.topology.reach import timed_before
+from streamlet.topology.reach import joined_before, timed_before
 from streamlet.topology.subtopologies import Node, Subtopology, split
 from streamlet.types import TaskId
 
@@ -169,7 +169,10 @@ class Graph:
 
 
 def _check_origins(part: Subtopology) -> None:
-    """Refuse origins for results that come at times of their own: a second time others come."""
+    """Refuse origins for results that may stem from other records a second time.
+
+    Those that come at times of their own, and those of two streams that meet.
+    """
     for sink in part.sinks:
         timed = timed_before(part, sink.topic) if sink.origin else None
         if timed is not None:
@@ -177,4 +180,11 @@ def _check_origins(part: Subtopology) -> None:
                 f"topic {sink.topic!r} is written with origins, and results of {timed.name} come "
                 f"{timed.timed}, not each with a record: to(origin=True) cannot tell which of them "
                 "are repeated"
+            )
+        met = joined_before(part, sink.topic) if sink.origin else None
+        if met is not None:
+            raise TopologyError(
+                f"topic {sink.topic!r} is written with origins, and {met.name} joins records of "
+                f"{' and '.join(part.input_topics)}: read again after a crash, the other one of "
+                "two may come second, so to(origin=True) cannot tell which results are repeated"
             )

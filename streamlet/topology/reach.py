@@ -12,6 +12,18 @@ def timed_before(part: Subtopology, topic: str) -> ProcessorNode | None:
     return next(timed, None)
 
 
+def joined_before(part: Subtopology, topic: str) -> ProcessorNode | None:
+    """The first operator whose results may reach a topic and are those of two streams that meet.
+
+    None where all records come from one topic, in whose order they meet.
+    """
+    if len(part.input_topics) == 1:
+        return None
+    stores = {spec.name for spec in part.stores if spec.join}
+    joins = (node for node in part.processors if stores & {*node.reads})
+    return next((node for node in joins if reaches(part, node, topic)), None)
+
+
 def reaches(part: Subtopology, start: ProcessorNode, topic: str) -> bool:
     """True if records of an operator may reach a topic, or change those that do by a store."""
     met: set[str] = set()

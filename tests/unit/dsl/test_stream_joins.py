@@ -260,3 +260,17 @@ def test_a_key_with_very_many_records_keeps_them_all() -> None:
         driver.pipe_input("right", "a", "r")
         values = [value for _, value, _ in results(driver)]
     assert values == [f"l{number}|r" for number in range(3_000)]
+
+
+@pytest.mark.parametrize("kind", ["join", "outer_join"])
+def test_results_of_two_streams_have_no_origins_and_those_of_one_have(kind: str) -> None:
+    app = App("a")
+    left, right = sides(app)
+    joined = getattr(left, kind)(right, pair, within=WITHIN, value=str)
+    joined.filter(lambda k, v: True).to("out", origin=True)
+    with pytest.raises(TopologyError, match="joins records of left and right"):
+        app.topology()
+    app = App("b")
+    left, _ = sides(app)
+    getattr(left, kind)(left, pair, within=WITHIN, value=str).to("out", origin=True)
+    assert app.topology().topics_with_origins == {"out"}
