@@ -47,10 +47,15 @@ _TIME = struct.Struct(">q")
 
 
 @attrs.define
-class Quiet:
-    """The time since which no record has come, ms of the task's clock; None: not known yet."""
+class ClosingTimes:
+    """Times of the task's clock, ms.
 
-    since_ms: int | None = None
+    ``quiet_since_ms`` is that of the last record; None: not known yet. ``look_ms`` is when closed
+    windows are looked for next.
+    """
+
+    quiet_since_ms: int | None = None
+    look_ms: int = 0
 
 
 @attrs.frozen
@@ -64,6 +69,7 @@ class FinalResults:
         use: what is noted of the table.
         context: tells the time.
         idle_ms: how long no record may come before all windows close; None: that never closes any.
+        interval_ms: how often closed windows are looked for, by the clock; 0: with each record.
     """
 
     inner: Operator
@@ -72,22 +78,24 @@ class FinalResults:
     use: TableUse
     context: TaskContext
     idle_ms: int | None = None
-    quiet: Quiet = attrs.field(factory=lambda: Quiet())
+    interval_ms: int = 0
+    clock: ClosingTimes = attrs.field(factory=ClosingTimes)
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` as the fold does, with the results of the records before."""
-        self.quiet.since_ms = self.context.now_ms
-        out, start = WindowUpdates(), 0
-        for end in (*self._cuts(batch.timestamps), len(batch)):
-            if end == start:
-                continue
+        self.clock.quiet_since_ms = self.context.now_ms
+        out, start, cuts = WindowUpdates(), 0, self._cuts(batch.timestamps)
+        for end in dict.fromkeys((*cuts, len(batch))):
+            closes = end in cuts
             self._keep_sessions()
             failed: OperatorFailed | None = None
             try:
                 self.inner.process(batch.slice(start, end))
             except OperatorFailed as error:
                 failed, end = error, start + error.index + 1
-            yield from self._parts(end - 1, batch, out)
+                closes = not self.interval_ms
+            if closes:
+                yield from self._parts(end - 1, batch, out)
             if failed is not None:
                 done = out.batch(batch, self.use)
                 raise OperatorFailed(end - 1, done) from failed.__cause__
@@ -101,9 +109,9 @@ class FinalResults:
 
     def tick(self, at: Batch) -> Iterator[Batch]:
         """Results of windows that have closed without a record: of all if it is long overdue."""
-        now, since = self.context.now_ms, self.quiet.since_ms
+        now, since = self.context.now_ms, self.clock.quiet_since_ms
         if since is None:
-            since = self.quiet.since_ms = now
+            since = self.clock.quiet_since_ms = now
         latest = self.store.progress.highest
         if self.idle_ms is not None and now - since >= self.idle_ms and latest > self._sent():
             self.store.advance(self.windows.closed_at(latest))
@@ -120,11 +128,21 @@ class FinalResults:
                 yield out.take(given, self.use)
 
     def _cuts(self, times: list[int]) -> list[int]:
-        """Behind which records windows close."""
+        """Behind which records windows close, or are looked for."""
+        if self.interval_ms:
+            return [1] if self._look_due() else []
         highest = islice(accumulate(times, max, initial=self.store.progress.observed), 1, None)
         last = [self.windows.last_closed(time) for time in highest]
         sent = self._sent()
         return [at + 1 for at, now in enumerate(last) if now > (last[at - 1] if at else sent)]
+
+    def _look_due(self) -> bool:
+        """True once an interval, which begins with the record at which this was asked."""
+        now = self.context.now_ms
+        if now < self.clock.look_ms:
+            return False
+        self.clock.look_ms = now + self.interval_ms
+        return True
 
     def _sent(self) -> int:
         """The time up to which results were sent."""

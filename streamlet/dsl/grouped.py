@@ -199,6 +199,7 @@ class KGroupedStream(Generic[K, V]):
         *,
         emit: Literal["updates", "on_commit", "final"] = "updates",
         close_idle_after: Duration | None = None,
+        emit_interval: Duration = 0,
         late: str | Callable[[LateRecord[K, V]], object] | None = None,
     ) -> WindowedKStream[K, V]:
         """The same records in windows: ``tumbling``, ``hopping``, ``sliding``, ``session``.
@@ -215,7 +216,9 @@ class KGroupedStream(Generic[K, V]):
 
         Without records stream time stands still, and nothing closes. With ``close_idle_after`` all
         windows of a task close once it has had no record for so long, by the clock, and has read
-        all there is. Records that come for them later are late. Spark does not do that.
+        all there is. Records that come for them later are late. With ``emit_interval`` closed
+        windows are looked for with a record once in so long, by the clock; in Kafka Streams that is
+        a second. Spark does neither.
 
         A record that is late for a window is left out of it and counted. With ``late`` it is also
         written to that topic, or given to that function as a ``LateRecord``, once for each window
@@ -233,12 +236,16 @@ class KGroupedStream(Generic[K, V]):
             raise TopologyError(f"windowed_by(emit={emit!r}): it is {kinds}")
         if emit == "final" and isinstance(windows, UnlimitedWindows):
             raise TopologyError("windowed_by(emit='final'): an unlimited window never closes")
-        idle_ms = None
+        idle_ms, interval_ms = None, milliseconds("windowed_by(): emit_interval", emit_interval)
+        if interval_ms and emit != "final":
+            raise TopologyError("windowed_by(emit_interval=…) is for emit='final'")
         if close_idle_after is not None:
             idle_ms = milliseconds("windowed_by(): close_idle_after", close_idle_after, 1)
             if emit != "final":
                 raise TopologyError("windowed_by(close_idle_after=…) is for emit='final'")
-        return WindowedKStream(self, windows, emit=emit, idle_ms=idle_ms, late=late)
+        return WindowedKStream(
+            self, windows, emit=emit, idle_ms=idle_ms, interval_ms=interval_ms, late=late
+        )
 
     def _folded(
         self, call: str, prefix: str, store: StoreLike, emit: Emit, value: Kind, fold: Fold

@@ -57,15 +57,16 @@ class WindowedKStream(Generic[K, V]):
         *,
         emit: str = "updates",
         idle_ms: int | None = None,
+        interval_ms: int = 0,
         late: Late | None = None,
     ) -> None:
         self._grouped = grouped
         self._windows = windows
         self._final = emit == "final"
         self._held = emit == "on_commit"
-        self._idle_ms = idle_ms
+        self._by_clock = idle_ms, interval_ms
         self._timed: Timed = ""
-        if self._held or idle_ms is not None:
+        if self._held or idle_ms is not None or interval_ms:
             self._timed = "at commits" if self._held else "by the clock"
         self._late = late
 
@@ -179,7 +180,7 @@ class WindowedKStream(Generic[K, V]):
             inner: Operator | OperatorInParts
             inner = window_operator(name, context, spec, windows, bound, shown)
             if self._final and not isinstance(windows, UnlimitedWindows):
-                inner = FinalResults(inner, kept, windows, use, context, self._idle_ms)
+                inner = FinalResults(inner, kept, windows, use, context, *self._by_clock)
             operator = skipping_nulls(name, context, inner, values=values)
             return on_commit(operator, kept, value_serde, use) if self._held else operator
 

@@ -244,8 +244,8 @@ def _check_timed(topology: Topology) -> None:
     ]
     if timed:
         raise TopologyError(
-            f"windows that close by the clock ({', '.join(timed)}: close_idle_after) do not run on "
-            "Spark, whose batches have no clock; --engine native can"
+            f"windows that close by the clock ({', '.join(timed)}: close_idle_after or "
+            "emit_interval) do not run on Spark, whose batches have no clock; --engine native can"
         )
 
 

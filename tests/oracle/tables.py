@@ -82,8 +82,6 @@ MISSING: Mapping[str, Need] = {
 
 #: Topology -> why its runs are not equal yet.
 DIFFERENT: Mapping[str, str] = {
-    "tumbling-count-on-close-emit-interval": "closed windows are looked for with each record, not "
-    "once in a second of wall-clock time",
     "stream-stream-outer-emit-interval": "results without a match are looked for with each record, "
     "not once in a second of wall-clock time",
 }

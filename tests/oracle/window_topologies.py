@@ -143,7 +143,8 @@ def session_count_on_close_grace(app: sl.App) -> None:
 
 
 def tumbling_count_on_close_emit_interval(app: sl.App) -> None:
-    out(grouped(app).windowed_by(TUMBLING_GRACE, emit="final").count(store=KEPT))
+    closing = grouped(app).windowed_by(TUMBLING_GRACE, emit="final", emit_interval="1s")
+    out(closing.count(store=KEPT))
 
 
 # Suppress.

@@ -178,3 +178,31 @@ def test_wrong_times_are_refused(emit: Any, after: Any, said: str) -> None:
     grouped = sl.App("a").stream("in", key=str, value=str).group_by_key()
     with pytest.raises(TopologyError, match=said):
         grouped.windowed_by(sl.tumbling(20), emit=emit, close_idle_after=after)
+
+
+def test_closed_windows_are_looked_for_once_an_interval() -> None:
+    """With a record, and also what a batch closes behind its first record waits."""
+    app = sl.App("a")
+    grouped = app.stream("in", key=str, value=str).group_by_key()
+    windowed = grouped.windowed_by(sl.tumbling(20), emit="final", emit_interval="1s")
+    windowed.count(store=sl.Materialized("n", retention="1d")).to_stream().to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "a", "x", timestamp_ms=1)
+        driver.pipe_input("in", "a", "x", timestamp_ms=100)
+        driver.advance_wall_clock(999)
+        driver.pipe_input("in", "a", "x", timestamp_ms=101)
+        assert told(driver) == []
+        driver.advance_wall_clock(1)
+        assert told(driver) == []
+        driver.pipe_inputs("in", [("a", "x"), ("a", "x")], timestamp_ms=102)
+        assert told(driver) == [(sl.Windowed("a", 0, 20), 1)]
+        driver.pipe_input("in", "a", "x", timestamp_ms=200)
+        driver.advance_wall_clock(5_000)
+        driver.pipe_input("in", "a", "x", timestamp_ms=300)
+        assert told(driver) == [(sl.Windowed("a", 100, 120), 4), (sl.Windowed("a", 200, 220), 1)]
+
+
+def test_an_interval_is_for_final_results() -> None:
+    grouped = sl.App("a").stream("in", key=str, value=str).group_by_key()
+    with pytest.raises(TopologyError, match="is for emit='final'"):
+        grouped.windowed_by(sl.tumbling(20), emit_interval="1s")
