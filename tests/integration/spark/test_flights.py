@@ -1,4 +1,4 @@
-"""The flights by Spark: a join, two aggregations, three subtopologies in two stages."""
+"""The flights by Spark: a join, aggregations, windows, four subtopologies in two stages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from examples.flights import app, data, expected, records
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 FLIGHTS = 1_300
-RESULTS = ("delays-by-airline", "delays-by-origin")
 
 #: Runs of Spark: from which flight to which, so many to a batch at most, and what is written.
 PARTS = ((0, 1_200, 400, "updates"), (1_200, 1_260, 30, "latest"), (1_260, 1_300, 10, "updates"))
@@ -87,19 +86,22 @@ def natively(broker: str, folder: Path, outputs: int) -> dict[str, Any]:
     return results(broker)
 
 
-def in_the_test_driver(
-    airlines: list[data.Event], flights: list[data.Event]
-) -> tuple[dict[str, Any], int]:
+def in_the_test_driver(events: dict[str, list[data.Event]]) -> tuple[dict[str, Any], int]:
     """The last value of every key, and how many records were written in all."""
     found: dict[str, Any] = {}
-    with TopologyTestDriver(app.app) as driver:
-        for topic, events in (("airlines", airlines), ("flights", flights)):
-            for event in events:
+    counts = dict.fromkeys(records.INPUTS, records.PARTITIONS)  # which hours close depends on them
+    with TopologyTestDriver(app.app, partitions=counts) as driver:
+        for topic, of_topic in events.items():
+            for event in of_topic:
                 pair = (event.key.encode(), event.value)
                 driver.pipe_bytes(topic, *pair, event.timestamp_ms)
         written = {topic: driver.read_output(topic) for topic in records.OUTPUTS}
-        for topic in RESULTS:
-            found[topic] = {record.key: vars(record.value) for record in written[topic]}
+    for topic in records.RESULTS:
+        hours = topic == "delays-by-hour"
+        found[topic] = {
+            expected.hour_name(*record.key[:2]) if hours else record.key: vars(record.value)
+            for record in written[topic]
+        }
     return found, sum(map(len, written.values()))
 
 
@@ -107,23 +109,25 @@ def test_driver_native_run_spark_and_pandas_agree_also_in_tiny_batches_over_rest
     spark: SparkSession, broker: str, tmp_path: Path
 ) -> None:
     flights, airlines = data.load_flights(FLIGHTS), data.load_airlines()
-    flown = list(data.flight_events(flights))
-    named = list(data.airline_events(airlines))
-    wanted, outputs = in_the_test_driver(named, flown)
-    send(broker, "airlines", named)
-    send(broker, "flights", flown)
+    events = {
+        "airlines": list(data.airline_events(airlines)),
+        "flights": list(data.flight_events(flights)),
+        "departures": list(data.departure_events(flights)),
+    }
+    wanted, outputs = in_the_test_driver(events)
+    for topic, of_topic in events.items():
+        send(broker, topic, of_topic)
     native = natively(broker, tmp_path / "state", outputs)
     delete_topics(broker)
     records.create_topics(broker)
-    send(broker, "airlines", named)
+    send(broker, "airlines", events["airlines"])
     for begin, end, most, output in PARTS:
-        send(broker, "flights", flown[begin:end])
+        for topic in ("flights", "departures"):
+            send(broker, topic, events[topic][begin:end])
         batches = by_spark(spark, broker, tmp_path / "checkpoint", most, output)
         assert batches >= (end - begin) // (most + records.PARTITIONS)
     found = results(broker)
     assert found == wanted
     assert native == wanted
-    by_airline = expected.by_airline(flights, airlines)
-    by_origin = expected.by_origin(flights)
-    assert expected.differences("airline", by_airline, found["delays-by-airline"]) == []
-    assert expected.differences("origin", by_origin, found["delays-by-origin"]) == []
+    assert len(found["delays-by-hour"]) > 50
+    assert expected.all_differences(found, flights, airlines) == []
