@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import accumulate, compress, islice
-from operator import le, lt
+from operator import lt
 from typing import Any, Protocol
 
 import attrs
@@ -218,7 +218,7 @@ def row_times(
 
 def rising(times: list[int], latest: int) -> bool:
     """True if no time is before the one in front of it, nor before ``latest``."""
-    return not times or (times[0] >= latest and all(map(le, times, islice(times, 1, None))))
+    return not times or (times[0] >= latest and times == sorted(times))
 
 
 def highest_times(

@@ -7,6 +7,8 @@ from typing import Any
 
 #: What a dict takes for one more entry, on average over its growth.
 ENTRY_BYTES = 100
+#: What a store's dicts take for a row, which is in the cache, and its time in another dict.
+ROW_BYTES = 2 * ENTRY_BYTES
 _DEPTH = 4
 _ITEMS = 32
 

@@ -21,7 +21,8 @@ Values belong to the store: an object that was read must not be changed unless i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import islice, repeat
+from operator import add
 from typing import Any
 
 from streamlet.errors import SerdeError, StateError
@@ -30,13 +31,11 @@ from streamlet.state.backing import Backing, Columns, end_of_prefix
 from streamlet.state.bounded import BoundedCache
 from streamlet.state.overlay import Overlay
 from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row
-from streamlet.state.sizes import ENTRY_BYTES, deep_size
+from streamlet.state.sizes import ROW_BYTES, deep_size
 
 _MISSING = object()
 _SAMPLE = 16
 _KEPT_AFTER_EVICTION = 0.9
-#: A row is in the cache, and its time in one of three more.
-_DICTS = 2
 
 
 class CachedStore:
@@ -66,7 +65,7 @@ class CachedStore:
         self._value = value
         self._backing = backing
         self._overlay = Overlay(self._to_bytes)
-        self._entry_bytes = float(_DICTS * ENTRY_BYTES)  # estimate of one entry of the cache
+        self._entry_bytes = float(ROW_BYTES)  # estimate of one entry of the cache
         self._measured = 0  # length of the cache when that was last taken
 
     def taken(
@@ -128,7 +127,9 @@ class CachedStore:
 
         Who writes a time above ``latest`` raises that as well.
         """
-        self.dirty.update(zip(ckeys, times, strict=True))
+        last = dict(zip(ckeys, times, strict=True))
+        # Copies lie together; the given objects would keep pages of their poll from being freed.
+        self.dirty.update(zip(last, map(add, last.values(), repeat(0)), strict=True))
 
     def time_of(self, ckey: Any) -> int:
         """The time of a row that is in the cache, ms; -1 if it has none."""
@@ -396,4 +397,4 @@ class CachedStore:
         some = [*islice(self.cache, _SAMPLE), *islice(reversed(self.dirty), _SAMPLE)]
         if some:
             total = sum(deep_size(ckey) + deep_size(self.cache[ckey]) for ckey in some)
-            self._entry_bytes = _DICTS * ENTRY_BYTES + total / len(some)
+            self._entry_bytes = ROW_BYTES + total / len(some)
