@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from streamlet import spark
     from streamlet.app import App, load_app
     from streamlet.consumer import Consumer
-    from streamlet.dsl.aggregates import count, max_, min_, sum_
+    from streamlet.dsl.aggregates import (
+        collect,
+        count,
+        distinct,
+        first,
+        last,
+        max_,
+        mean,
+        min_,
+        sum_,
+    )
     from streamlet.dsl.branched import BranchedKStream
     from streamlet.dsl.cogrouped import CogroupedKStream, WindowedCogroupedKStream
     from streamlet.dsl.determinism import non_deterministic
@@ -81,6 +91,11 @@ __all__ = [
     "key",
     "lit",
     "load_app",
+    "collect",
+    "distinct",
+    "first",
+    "last",
+    "mean",
     "max_",
     "min_",
     "non_deterministic",
@@ -131,6 +146,11 @@ _HOMES = {
     "key": "streamlet.dsl.expressions",
     "lit": "streamlet.dsl.expressions",
     "load_app": "streamlet.app",
+    "collect": "streamlet.dsl.aggregates",
+    "distinct": "streamlet.dsl.aggregates",
+    "first": "streamlet.dsl.aggregates",
+    "last": "streamlet.dsl.aggregates",
+    "mean": "streamlet.dsl.aggregates",
     "max_": "streamlet.dsl.aggregates",
     "min_": "streamlet.dsl.aggregates",
     "non_deterministic": "streamlet.dsl.determinism",

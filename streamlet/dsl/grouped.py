@@ -10,6 +10,7 @@ from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations
 from streamlet.dsl.aggregations import Aggregate, Count, HotStore, Reduce
 from streamlet.dsl.builder import Builder, Repartition
 from streamlet.dsl.cogrouped import CogroupedKStream
+from streamlet.dsl.finished import finished, kept_as
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN, result_type
 from streamlet.dsl.kinds import Kind
@@ -165,21 +166,22 @@ class KGroupedStream(Generic[K, V]):
         - Timestamp: the highest among the records of the row since it began.
         - Key, headers: those of the record that changed the row.
         """
-        given = aggregator is None and is_aggregations(initializer)
-        inferred = UNKNOWN
-        if given:
-            initializer, aggregator, inferred = functions(initializer, self._key.of, self._value.of)
+        given = initializer if aggregator is None and is_aggregations(initializer) else None
+        inferred, of = UNKNOWN, (self._key.of, self._value.of)
+        if given is not None:
+            initializer, aggregator, inferred = functions(given, *of)
         check_takes("aggregate()", initializer)
         check_takes("aggregate()", aggregator, "key", "value", "aggregate")
         self._show()
-        if value is None and not given:
+        if value is None and given is None:
             inferred = first_type(initializer)
-        kind = Kind.of_result(value, inferred, "aggregate()", "value")
+        kind = Kind.of_result(kept_as(given, value), inferred, "aggregate()", "value")
 
         def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
             return Aggregate(kept, initializer, aggregator, spec.value, use)
 
-        return self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, emit, kind, fold)
+        table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, emit, kind, fold)
+        return finished(table, given, value, of)
 
     def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]:
         """The first of several streams that are folded into one table.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations, merging
 from streamlet.dsl.final_results import FinalResults
+from streamlet.dsl.finished import finished, kept_as
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
@@ -145,20 +146,21 @@ class WindowedKStream(Generic[K, V]):
         from streamlet.dsl.grouped import first_type
 
         grouped, inferred = self._grouped, UNKNOWN
-        given = aggregator is None and is_aggregations(initializer)
-        if given:
-            of = grouped._key.of, grouped._value.of
-            merger = merging(initializer) if isinstance(self._windows, SessionWindows) else None
-            initializer, aggregator, inferred = functions(initializer, *of)
+        given = initializer if aggregator is None and is_aggregations(initializer) else None
+        of = grouped._key.of, grouped._value.of
+        if given is not None:
+            merger = merging(given) if isinstance(self._windows, SessionWindows) else None
+            initializer, aggregator, inferred = functions(given, *of)
         check_takes("aggregate()", initializer)
         check_takes("aggregate()", aggregator, "key", "value", "aggregate")
         grouped._show()
-        if value is None and not given:
+        if value is None and given is None:
             inferred = first_type(initializer)
-        kind = Kind.of_result(value, inferred, "aggregate()", "value")
+        kind = Kind.of_result(kept_as(given, value), inferred, "aggregate()", "value")
         check_merger(self._windows, merger)
         folding = Folding(initializer, aggregator, merger)
-        return self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, folding)
+        table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, folding)
+        return finished(table, given, value, of)
 
     def _folded(
         self, call: str, prefix: str, store: StoreLike, value: Kind, folding: Folding

@@ -154,12 +154,15 @@ def _slot(node: ProcessorNode, one: Aggregation, made: MadeOf) -> Slot:
     if one.of is None:
         return Slot("count")
     of = one.type_of(made.key_type, made.value_type)
-    fit = _FIT[one.kind]
+    kind = one.kind
+    if kind != "sum" and kind != "min" and kind != "max":
+        raise Unfit(f"{node.name}: {kind}() of an expression is not done by Spark SQL")
+    fit = _FIT[kind]
     if not any(of is known for known in fit):
         names = ", ".join(known.__name__ for known in fit)
         what = getattr(of, "__name__", "an unknown type") if isinstance(of, type) else "any type"
-        raise Unfit(f"{node.name}: a {one.kind} of {what}; equal are those of {names}")
-    return Slot(one.kind, of, compiled(one.of, made.value_type))
+        raise Unfit(f"{node.name}: a {kind} of {what}; equal are those of {names}")
+    return Slot(kind, of, compiled(one.of, made.value_type))
 
 
 def _sinks(part: Subtopology, node: ProcessorNode, key: Serde[Any]) -> tuple[SinkNode, ...]:

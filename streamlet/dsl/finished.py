@@ -1,0 +1,33 @@
+"""The results of aggregations that keep something else than them: a mean keeps sum and number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamlet.dsl.aggregates import Aggregations, finishing, result_type
+from streamlet.dsl.inference import UNKNOWN
+from streamlet.dsl.table import KTable
+
+
+def kept_as(wanted: Aggregations | None, value: Any) -> Any:
+    """The type that the user gave, if it is that of what the store keeps."""
+    return value if wanted is None or finishing(wanted) is None else None
+
+
+def finished(
+    table: KTable[Any, Any], wanted: Aggregations | None, value: Any, of: tuple[Any, Any]
+) -> KTable[Any, Any]:
+    """The table of the results.
+
+    Args:
+        table: of what the store keeps.
+        wanted: the aggregations; None: they are functions of the user's.
+        value: type of the results, if the user gave one.
+        of: types of the keys and values.
+    """
+    finish = None if wanted is None else finishing(wanted)
+    if wanted is None or finish is None:
+        return table
+    inferred = result_type(wanted, *of)
+    given = value if value is not None else None if inferred is UNKNOWN else inferred
+    return table.map_values(finish, value=given)
