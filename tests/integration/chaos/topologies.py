@@ -19,6 +19,7 @@ from streamlet import (
     KStream,
     KTable,
     Materialized,
+    join_windows,
     local,
     session,
     tumbling,
@@ -38,6 +39,7 @@ BLOCKED = "CHAOS_BLOCKED"
 #: How much state others restore rather than wait for a crashed worker's restart, bytes.
 SMALL_STATE = "CHAOS_SMALL_STATE"
 SESSION_GAP_MS = 100
+MET_MS = 50
 FINALS_GRACE_MS = 500
 
 
@@ -196,6 +198,30 @@ def windowed(name: str) -> App:
     return app
 
 
+def matched(name: str) -> App:
+    """Joins of even with odd numbers, whose results are counted per key.
+
+    Behind repartition topics two streams of all numbers meet, with a grace that no record misses.
+    """
+    app = App(name)
+    events = app.stream(f"{name}-in", key=str, value=int)
+    even, odd = (events.filter(lambda k, n, rest=rest: n % 2 == rest) for rest in (0, 1))
+    near = join_windows("200ms", after="300ms", grace="500ms")
+    pairs = even.join(odd, lambda one, two: f"{one} {two}", within=near, value=str, store="in")
+    pairs.group_by_key().count(store="pairs")
+    either = even.outer_join(odd, lambda a, b: f"{a} {b}", within=near, value=str, store="out")
+    either.group_by_key().count(store="either")
+    either.to(f"{name}-either")
+    left, right = (
+        events.select_key(lambda key, n: key, key=str).repartition(name=side)
+        for side in ("left", "right")
+    )
+    within = join_windows(MET_MS, grace="1h")
+    met = left.join(right, lambda one, two: f"{one} {two}", within=within, value=str, store="met")
+    met.to(f"{name}-met")
+    return app
+
+
 def originated(name: str) -> App:
     """``plain``, and its output says where each record stems from."""
     app = App(name)
@@ -241,6 +267,7 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "chained": chained,
     "exiting": exiting,
     "joined": joined,
+    "matched": matched,
     "retyped": retyped,
     "dropping": dropping,
     "regrouped": regrouped,
