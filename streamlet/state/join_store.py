@@ -35,12 +35,16 @@ def kept_rows(value: Serde[Any]) -> Serde[list[Kept]]:
     """The serde of rows whose records have values of a serde."""
 
     def encode(row: list[Kept]) -> bytes:
-        parts = []
-        raws = value.encode_column([one for _, one in row])
-        for (time, _), raw in zip(row, raws, strict=True):
-            assert raw is not None, "a record without a value"
-            parts += [_HEAD.pack(time, len(raw)), raw]
-        return b"".join(parts)
+        (raw,) = encode_all([row])
+        return raw
+
+    def encode_all(rows: list[list[Kept]]) -> list[bytes]:
+        raws: Iterator[Any] = iter(value.encode_column([one for row in rows for _, one in row]))
+        pack = _HEAD.pack
+        return [
+            b"".join([pack(time, len(raw)) + raw for (time, _), raw in zip(row, raws)])  # noqa: B905
+            for row in rows
+        ]
 
     def decode(raw: bytes) -> list[Kept]:
         at, row = 0, []
@@ -51,7 +55,8 @@ def kept_rows(value: Serde[Any]) -> Serde[list[Kept]]:
             at += length
         return row
 
-    return build(f"records of {value.name}", encode, decode, accepts=frozenset({list}))
+    name = f"records of {value.name}"
+    return build(name, encode, decode, accepts=frozenset({list}), encode_all=encode_all)
 
 
 class JoinStore(WindowStore):

@@ -33,12 +33,19 @@ def unmatched_rows(left: Serde[Any], right: Serde[Any]) -> Serde[tuple[bytes, li
     of = {LEFT: left, RIGHT: right}
 
     def encode(row: tuple[bytes, list[Any]]) -> bytes:
-        side, values = row
-        parts = [side]
-        for raw in of[side].encode_column(list(values)):
-            assert raw is not None, "a record without a value"
-            parts += [_LENGTH.pack(len(raw)), raw]
-        return b"".join(parts)
+        (raw,) = encode_all([row])
+        return raw
+
+    def encode_all(rows: list[tuple[bytes, list[Any]]]) -> list[bytes]:
+        raws: dict[bytes, Iterator[Any]] = {
+            side: iter(serde.encode_column([v for own, vs in rows if own == side for v in vs]))
+            for side, serde in of.items()
+        }
+        pack = _LENGTH.pack
+        return [
+            side + b"".join([pack(len(raw)) + raw for _, raw in zip(values, raws[side])])  # noqa: B905
+            for side, values in rows
+        ]
 
     def decode(raw: bytes) -> tuple[bytes, list[Any]]:
         side, at, values = raw[:1], 1, []
@@ -50,7 +57,7 @@ def unmatched_rows(left: Serde[Any], right: Serde[Any]) -> Serde[tuple[bytes, li
         return side, values
 
     name = f"unmatched {left.name} and {right.name}"
-    return build(name, encode, decode, accepts=frozenset({tuple}))
+    return build(name, encode, decode, accepts=frozenset({tuple}), encode_all=encode_all)
 
 
 class _Order:
@@ -129,6 +136,8 @@ class UnmatchedStore(ProgressStore):
         super().__init__(name, serde(bytes), value, backing)
         self._sides: dict[bytes, _Order] | None = None  # None: not read yet
         self._least: int | None = None
+        #: The latest time of a record that waited.
+        self._highest = NO_TIME
 
     @property
     def sides(self) -> dict[bytes, _Order]:
@@ -140,7 +149,7 @@ class UnmatchedStore(ProgressStore):
         self._sides = sides = {LEFT: _Order(), RIGHT: _Order()}
         for (time, raw), _ in self._scan(None, None):
             sides[raw[:1]].add(time, raw)
-        noted = self.progress.emitted
+        self._highest, noted = self.progress.highest, self.progress.emitted
         self._least = _TIME.unpack(noted)[0] if noted else None
         return sides
 
@@ -154,19 +163,20 @@ class UnmatchedStore(ProgressStore):
     def note(self, observed: int) -> None:
         """Raise the stream time, and keep it with ``least``."""
         least = self.least
-        self.advance(observed, NO_TIME, b"" if least is None else _TIME.pack(least))
+        self.advance(observed, self._highest, b"" if least is None else _TIME.pack(least))
 
     def wait(self, time: int, raw: bytes, value: Any) -> None:
         """Add a record to the row of its time and its key with the side in front."""
-        place, least = (time, raw), self.least
-        row = self.load(place)
-        side = raw[:1]
+        place, side, least = (time, raw), raw[:1], self.least
+        order = self.sides[side]
+        row = self.load(place) if place in order else None
         self.cache[place] = (side, [value] if row is None else [*row[1], value])
-        self.mark((place,), (time,))
-        self.latest = max(self.latest, time)
-        self.sides[side].add(time, raw)
-        self.advance(NO_TIME, time)
-        self._least = time if least is None else min(least, time)
+        self.dirty[place] = time
+        order.add(time, raw)
+        if time > self._highest:
+            self._highest = self.latest = time
+        if least is None or time < least:
+            self._least = time
 
     def matched(self, time: int, raw: bytes) -> None:
         """Remove the records of a time and key, which wait no more, if there are any."""
@@ -206,7 +216,7 @@ class UnmatchedStore(ProgressStore):
 
     def _delete(self, place: Place) -> None:
         self.cache[place] = None
-        self.mark((place,), (NO_TIME,))
+        self.dirty[place] = NO_TIME
 
     # The way for all stores.
 
@@ -219,7 +229,7 @@ class UnmatchedStore(ProgressStore):
     def forget(self) -> None:
         """Empty the cache: what is on the medium has changed."""
         super().forget()
-        self._sides, self._least = None, None
+        self._sides, self._least, self._highest = None, None, NO_TIME
 
     def check_invariants(self) -> None:
         """Assert what must hold between two calls; for tests."""
