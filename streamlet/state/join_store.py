@@ -161,6 +161,10 @@ class JoinStore(WindowStore):
                 ahead = middle
         return (start + ahead, ckey), self.load((start + ahead, ckey)) or []
 
+    def _is_new(self, time: int) -> bool:
+        """True if the bucket is later than all records: row numbers may lead beyond the latest."""
+        return super()._is_new(self._row_time(time))
+
     # The way for all stores.
 
     def fetch(self, key: Any, start_ms: int) -> Any | None:
