@@ -6,9 +6,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamlet.app import App
@@ -16,6 +17,7 @@ from streamlet.dsl.join_windows import JoinWindows
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.task import Task
 from streamlet.serdes import serde
+from streamlet.state import join_store
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
@@ -151,27 +153,39 @@ class Model:
 
 
 #: Mostly rising times, some far back, some far ahead.
-steps = st.one_of(st.integers(0, 8), st.integers(-90, 90), st.just(300), st.just(-2_500))
+steps = st.one_of(
+    st.integers(0, 1), st.integers(0, 8), st.integers(-90, 90), st.just(300), st.just(-2_500)
+)
 records = st.tuples(st.sampled_from(["a", "b", "b", "c", None]), st.sampled_from("vvvvv-"), steps)
 histories = st.lists(
     st.tuples(
         st.sampled_from(["left", "right"]),
-        st.lists(records, min_size=1, max_size=12),
+        st.lists(records, min_size=1, max_size=25),
         st.sampled_from(["", "", "commit", "restart"]),
     ),
     max_size=12,
 )
 
 
+#: Rows of one bucket whose numbers lead beyond the time of the latest record.
+MANY_AT_ONCE = [("left", [("a", "v", 0)] * 3, "restart"), ("right", [("a", "v", 0)], "")]
+
+
 @pytest.mark.parametrize("kind", ["join", "left_join", "outer_join", "self"])
-@settings(max_examples=80, deadline=None)
-@given(histories, st.sampled_from(WINDOWS))
+@settings(max_examples=60, deadline=None)
+@example(MANY_AT_ONCE, WINDOWS[0], 1)
+@given(histories, st.sampled_from(WINDOWS), st.sampled_from([1, 2, 8]))
 def test_any_batches_give_what_the_model_gives_record_by_record(
-    kind: str, history: list[Any], windows: JoinWindows
+    kind: str, history: list[Any], windows: JoinWindows, row_records: int
 ) -> None:
+    with patch.object(join_store, "ROW_RECORDS", row_records):
+        compare(kind, history, windows)
+
+
+def compare(kind: str, history: list[Any], windows: JoinWindows) -> None:
     itself = kind == "self"
     kind = "outer_join" if itself else kind
-    model, time, number = Model(kind, windows), 3_000, 0
+    model, time, number = Model(kind, windows), 3_072, 0  # where a bucket begins
     with tempfile.TemporaryDirectory() as folder:
         task = JoinTask(kind, windows, Path(folder), itself)
         for topic, steps_of_batch, then in history:
