@@ -72,7 +72,9 @@ class JoinStore(WindowStore):
 
         Those that have expired when all are there are left out.
         """
-        self.advance(NO_TIME, max(times, default=NO_TIME))
+        latest = max(times, default=NO_TIME)
+        self.advance(NO_TIME, latest)
+        self.latest = max(self.latest, latest)
         shown, bucket, cache = self.shown_from, self.layout.bucket_ms, self.cache
         pairs = [(time - time % bucket, ckey) for time, ckey in zip(times, ckeys, strict=True)]
         fresh = [time >= shown for time in times]
@@ -94,7 +96,6 @@ class JoinStore(WindowStore):
             raise
         except BaseException as failure:  # a cache that takes no large rows
             return done, failure
-        self.latest = max(self.latest, max(times, default=NO_TIME))
         return done, None
 
     def found(

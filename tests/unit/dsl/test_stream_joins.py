@@ -15,6 +15,8 @@ from streamlet.dsl.stream import KStream
 from streamlet.errors import StreamletError, TopologyError
 from streamlet.testing.driver import TopologyTestDriver
 from streamlet.topology.describe import as_json, as_text
+from streamlet.topology.graph import Topology
+from streamlet.topology.moved import check_moved
 
 WITHIN = sl.join_windows("50ms", grace="30ms")
 
@@ -274,3 +276,18 @@ def test_results_of_two_streams_have_no_origins_and_those_of_one_have(kind: str)
     left, _ = sides(app)
     getattr(left, kind)(left, pair, within=WITHIN, value=str).to("out", origin=True)
     assert app.topology().topics_with_origins == {"out"}
+
+
+def test_stores_whose_numbers_moved_are_not_taken_for_new_ones() -> None:
+    def topology(*, peeked: bool) -> Topology:
+        app = App("a")
+        left, right = sides(app)
+        if peeked:
+            left = left.peek(print)
+        left.join(right, pair, within=WITHIN, value=str).to("out")
+        return app.topology()
+
+    (part,) = topology(peeked=False).subtopologies
+    with pytest.raises(TopologyError, match=r"JOINTHIS-0000000004-store-changelog became .*000005"):
+        check_moved(topology(peeked=True), "a", part.changelog_topics)
+    check_moved(topology(peeked=False), "a", part.changelog_topics)
