@@ -19,6 +19,7 @@ from streamlet.serdes.serde import build
 from streamlet.state.backing import Backing
 from streamlet.state.progress_store import ProgressStore
 from streamlet.state.rows import NO_TIME
+from streamlet.state.window_rows import FIRST_KEY
 
 RIGHT, LEFT = b"\x00", b"\x01"
 #: The place of a row: its time, and the byte of its side in front of the bytes of its key.
@@ -145,10 +146,17 @@ class UnmatchedStore(ProgressStore):
         return self._read() if self._sides is None else self._sides
 
     def _read(self) -> dict[bytes, _Order]:
-        """Make the index of what the store has."""
+        """Make the index of what the store has; values are not looked at."""
         self._sides = sides = {LEFT: _Order(), RIGHT: _Order()}
-        for (time, raw), _ in self._scan(None, None):
+        for key, _ in self._backing.scan(FIRST_KEY, None):
+            time, raw = self._key.decode(key)
             sides[raw[:1]].add(time, raw)
+        for place in (*self._pinned, *self.dirty):
+            order = sides[place[1][:1]]
+            if self.cache[place] is not None:
+                order.add(*place)
+            elif place in order:
+                order.remove(*place)
         self._highest, noted = self.progress.highest, self.progress.emitted
         self._least = _TIME.unpack(noted)[0] if noted else None
         return sides

@@ -227,3 +227,26 @@ def test_least_is_the_time_of_the_row_at_which_kafka_streams_stops(
     store.take_closed(15, 15)
     assert store.least == wanted
     state.close()
+
+
+def test_the_index_is_that_of_rows_on_the_medium_and_in_the_cache(tmp_path: Path) -> None:
+    state = open_state(tmp_path, WAITING)
+    store = waiting_of(state)
+    for time in (10, 20, 30):
+        store.wait(time, LEFT + b"a", f"l{time}")
+    store.note(30)
+    commit(state, 1)
+    store.matched(10, LEFT + b"a")
+    store.wait(40, LEFT + b"a", "l40")
+    store.note(40)
+    drained = state.drain()
+    store.matched(20, LEFT + b"a")
+    store.wait(50, RIGHT + b"b", 5)
+    store._sides = None  # as if it had not been read yet
+    store.check_invariants()
+    assert [place for place, _ in store.take_closed(60, 60)] == [
+        *((30, LEFT + b"a"), (40, LEFT + b"a"), (50, RIGHT + b"b"))
+    ]
+    state.write(drained, StateNumber(1, 2), {})
+    store.check_invariants()
+    state.close()
