@@ -25,7 +25,7 @@ from streamlet.dsl.join_sides import PART, RECORDS, Side
 from streamlet.errors import StateError
 from streamlet.serdes import Serde
 from streamlet.state.join_store import JoinStore, Kept
-from streamlet.state.unmatched_store import LEFT, RIGHT, Place, UnmatchedStore
+from streamlet.state.unmatched_store import LEFT, RIGHT, UnmatchedStore
 
 
 @attrs.define
@@ -44,10 +44,10 @@ class Joined:
         self.values.append(value)
         self.times.append(time)
 
-    def batch(self, given: Batch) -> Batch:
-        """The results as a batch, each with the offset and the headers of its record."""
+    def part(self, given: Batch) -> Batch:
+        """Take the results as a batch, each with the offset and the headers of its record."""
         headers = given.headers
-        return attrs.evolve(
+        taken = attrs.evolve(
             given,
             offsets=list(map(given.offsets.__getitem__, self.records)),
             keys=self.keys,
@@ -56,6 +56,8 @@ class Joined:
             headers=None if headers is None else list(map(headers.__getitem__, self.records)),
             olds=None,
         )
+        self.records, self.keys, self.values, self.times = [], [], [], []
+        return taken
 
 
 @attrs.frozen
@@ -102,8 +104,8 @@ class MatchOrWait:
             ):
                 stream = max(stream, time)
                 if row is not None:
-                    if time == stream:
-                        self._send_closed(at, stream, out)
+                    if time == stream and self._is_due(stream):
+                        yield from self._send_closed(at, stream, out, batch)
                     self._join(at, (key, value, time), row, stream, out)
                 elif self.waits and key is None and value is not None:
                     out.add(at, None, self._alone(None, value, self.side.left), time)
@@ -112,16 +114,15 @@ class MatchOrWait:
                 done = at + 1
                 if len(out.keys) >= PART:
                     self.unmatched.note(stream)
-                    yield out.batch(batch)
-                    out = Joined()
+                    yield out.part(batch)
         except (StateError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as failure:  # a user function may raise anything, or exit
             error = failure
         self.unmatched.note(stream)
         if error is not None:
-            raise OperatorFailed(done, out.batch(batch)) from error
-        yield out.batch(batch)
+            raise OperatorFailed(done, out.part(batch)) from error
+        yield out.part(batch)
 
     def _rows(
         self, batch: Batch
@@ -174,29 +175,34 @@ class MatchOrWait:
         else:
             self.unmatched.wait(time, own + raw, copy_own(value) if copy_own else value)
 
-    def _send_closed(self, at: int, stream: int, out: Joined) -> None:
-        """Send what has waited for long enough, if that may be any."""
-        least, side, grace = self.unmatched.least, self.side, self.grace_ms
-        if least is None or least + side.after_ms + grace >= stream:
-            return
+    def _is_due(self, stream: int) -> bool:
+        """True if something may have waited for long enough."""
+        least = self.unmatched.least
+        return least is not None and least + self.side.after_ms + self.grace_ms < stream
+
+    def _send_closed(self, at: int, stream: int, out: Joined, batch: Batch) -> Iterator[Batch]:
+        """Send what has waited for long enough; parts of it, the last of which stays in ``out``."""
+        side, grace, unmatched = self.side, self.grace_ms, self.unmatched
         before, after = side.before_ms, side.after_ms
         if not side.left:
             before, after = after, before
-        closed = self.unmatched.take_closed(stream - after - grace, stream - before - grace)
-        for number, (place, values) in enumerate(closed):
-            try:
-                self._send(at, place, values, out)
-            except BaseException:  # whatever comes of it, the others wait on
-                for (time, raw), rest in closed[number + 1 :]:
-                    for value in rest:
-                        self.unmatched.wait(time, raw, value)
-                raise
-
-    def _send(self, at: int, place: Place, values: list[Any], out: Joined) -> None:
-        time, raw = place
-        key, left = self.key.decode(raw[1:]), raw[:1] == LEFT
-        for value in values:
-            out.add(at, key, self._alone(key, value, left), time)
+        places = unmatched.close(stream - after - grace, stream - before - grace)
+        for start in range(0, len(places), PART):
+            some, rest = places[start : start + PART], places[start + PART :]
+            rows = unmatched.take(some)
+            waited = [(p, value) for p, row in zip(some, rows, strict=True) for value in row]
+            for number, ((time, raw), value) in enumerate(waited):
+                try:
+                    key = self.key.decode(raw[1:])
+                    out.add(at, key, self._alone(key, value, raw[:1] == LEFT), time)
+                except BaseException:  # whatever comes of it, the others wait on
+                    for place, kept in waited[number + 1 :]:
+                        unmatched.wait(*place, kept)
+                    unmatched.reopen(rest)
+                    raise
+            if rest:
+                unmatched.note(stream)
+                yield out.part(batch)
 
     def _alone(self, key: Any, value: Any, left: bool) -> Any:
         """The result of a record of a side without a match."""

@@ -193,8 +193,8 @@ class UnmatchedStore(ProgressStore):
             order.remove(time, raw)
             self._delete((time, raw))
 
-    def take_closed(self, left_before: int, right_before: int) -> list[tuple[Place, list[Any]]]:
-        """Remove the rows of each side before a time; their places and values, in order.
+    def close(self, left_before: int, right_before: int) -> list[Place]:
+        """The rows of each side before a time, in order; ``take`` them, or ``reopen`` them.
 
         ``least`` becomes the time of the row at which Kafka Streams stops looking: the one behind
         the first that stays on either side, or the last of all.
@@ -207,11 +207,21 @@ class UnmatchedStore(ProgressStore):
             self._least = None if last == NO_TIME else last
         else:
             self._least = self._behind(max(stays[0], stays[1]))
+        return places
+
+    def take(self, places: list[Place]) -> list[list[Any]]:
+        """Delete rows that were closed; their values."""
         self.load_many(places)
-        found = [(place, self.cache[place][1]) for place in places]
+        found = [self.cache[place][1] for place in places]
         for place in places:
             self._delete(place)
         return found
+
+    def reopen(self, places: list[Place]) -> None:
+        """Have rows wait again that were closed and not taken."""
+        for time, raw in places:
+            self.sides[raw[:1]].add(time, raw)
+            self._least = time if self._least is None else min(self._least, time)
 
     def _behind(self, place: Place) -> int:
         """The time of the record behind the first one of a row."""

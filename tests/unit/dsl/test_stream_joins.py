@@ -10,6 +10,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.app import App
+from streamlet.dsl import unmatched_joins
 from streamlet.dsl.join_windows import JoinWindows
 from streamlet.dsl.stream import KStream
 from streamlet.errors import StreamletError, TopologyError
@@ -196,21 +197,40 @@ def test_a_record_whose_joiner_fails_is_skipped_and_the_others_are_not(kind: str
         ]
 
 
-def test_what_waits_goes_on_waiting_when_the_joiner_fails_for_one_of_it() -> None:
+@pytest.mark.parametrize("part", [1, 2, 10_000])
+def test_what_waits_goes_on_waiting_when_the_joiner_fails_for_one_of_it(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def joiner(left: str, right: str | None) -> str:
         if left == "bad":
             raise ValueError("bad")
         return pair(left, right)
 
+    monkeypatch.setattr(unmatched_joins, "PART", part)
     app = App("a", on_error="skip")
     left, right = sides(app)
     left.left_join(right, joiner, within=WITHIN, value=str).to("out")
+    waits = [("a", "l1"), ("b", "bad"), ("b", "l2"), ("c", "l3"), ("d", "l4")]
     with TopologyTestDriver(app) as driver:
-        for key, value in (("a", "l1"), ("b", "bad"), ("c", "l2")):
+        for key, value in waits:
             driver.pipe_input("left", key, value, 100)
         driver.pipe_input("right", "z", "r1", 300)
+        assert [value for _, value, _ in results(driver)] == ["l1|None"]
         driver.pipe_input("right", "z", "r2", 300)
-        assert [value for _, value, _ in results(driver)] == ["l1|None", "l2|None"]
+        assert [value for _, value, _ in results(driver)] == ["l2|None", "l3|None", "l4|None"]
+
+
+def test_very_many_records_that_waited_are_sent_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unmatched_joins, "PART", 10)
+    app = App("a")
+    left, right = sides(app)
+    left.outer_join(right, pair, within=WITHIN, value=str).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_inputs("left", [(f"k{n:03}", f"l{n}") for n in range(95)], 100)
+        driver.pipe_input("right", "k000", "r", 1_000)
+        driver.pipe_input("right", "k000", "r", 2_000)
+        values = [value for _, value, _ in results(driver)]
+    assert values == [*(f"l{n}|None" for n in range(95)), "None|r"]
 
 
 def test_a_value_that_a_joiner_or_a_reader_changes_is_not_the_stores_own() -> None:

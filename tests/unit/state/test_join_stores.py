@@ -53,6 +53,11 @@ def waiting_of(state: TaskState) -> UnmatchedStore:
     return store
 
 
+def taken(store: UnmatchedStore, left: int, right: int) -> list[tuple[Any, list[Any]]]:
+    places = store.close(left, right)
+    return list(zip(places, store.take(places), strict=True))
+
+
 def commit(state: TaskState, number: int) -> Columns:
     drained = state.drain()
     state.write(drained, StateNumber(1, number), {})
@@ -171,12 +176,12 @@ def test_what_waits_comes_by_time_right_before_left_then_by_key(folder: Path | N
         store.wait(time, raw, value)
     store.note(9)
     commit(state, 1)
-    assert store.take_closed(6, 6) == [
+    assert taken(store, 6, 6) == [
         ((5, RIGHT + b"b"), [1]),
         ((5, LEFT + b"a"), ["l2", "l3"]),
         ((5, LEFT + b"b"), ["l1"]),
     ]
-    assert store.take_closed(9, 9) == []
+    assert taken(store, 9, 9) == []
     store.check_invariants()
     state.close()
 
@@ -196,9 +201,9 @@ def test_what_waits_and_its_times_are_there_after_a_restart(tmp_path: Path) -> N
     store = waiting_of(state)
     assert (store.least, store.progress.observed) == (20, 45)
     store.check_invariants()
-    assert store.take_closed(40, 0) == [((30, LEFT + b"a"), ["l30"])]
+    assert taken(store, 40, 0) == [((30, LEFT + b"a"), ["l30"])]
     assert store.least == 40
-    assert store.take_closed(41, 0) == [((40, LEFT + b"a"), ["l40"])]
+    assert taken(store, 41, 0) == [((40, LEFT + b"a"), ["l40"])]
     store.note(50)
     commit(state, 2)
     state.close()
@@ -224,7 +229,7 @@ def test_least_is_the_time_of_the_row_at_which_kafka_streams_stops(
     store = waiting_of(state)
     for time, side in waits:
         store.wait(time, side + b"a", "l" if side == LEFT else 1)
-    store.take_closed(15, 15)
+    store.close(15, 15)
     assert store.least == wanted
     state.close()
 
@@ -244,9 +249,23 @@ def test_the_index_is_that_of_rows_on_the_medium_and_in_the_cache(tmp_path: Path
     store.wait(50, RIGHT + b"b", 5)
     store._sides = None  # as if it had not been read yet
     store.check_invariants()
-    assert [place for place, _ in store.take_closed(60, 60)] == [
+    assert [place for place, _ in taken(store, 60, 60)] == [
         *((30, LEFT + b"a"), (40, LEFT + b"a"), (50, RIGHT + b"b"))
     ]
     state.write(drained, StateNumber(1, 2), {})
     store.check_invariants()
+    state.close()
+
+
+def test_what_was_closed_and_not_taken_waits_again(folder: Path | None) -> None:
+    state = open_state(folder, WAITING)
+    store = waiting_of(state)
+    for time in (10, 20, 30):
+        store.wait(time, LEFT + b"a", f"l{time}")
+    places = store.close(31, 0)
+    assert store.take(places[:1]) == [["l10"]]
+    store.reopen(places[1:])
+    store.check_invariants()
+    assert store.least == 20
+    assert taken(store, 31, 0) == [((20, LEFT + b"a"), ["l20"]), ((30, LEFT + b"a"), ["l30"])]
     state.close()
