@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamlet.app import App
+from streamlet.dsl import join_sides, unmatched_joins
 from streamlet.dsl.join_windows import JoinWindows
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.task import Task
@@ -173,12 +174,20 @@ MANY_AT_ONCE = [("left", [("a", "v", 0)] * 3, "restart"), ("right", [("a", "v", 
 
 @pytest.mark.parametrize("kind", ["join", "left_join", "outer_join", "self"])
 @settings(max_examples=60, deadline=None)
-@example(MANY_AT_ONCE, WINDOWS[0], 1)
-@given(histories, st.sampled_from(WINDOWS), st.sampled_from([1, 2, 8]))
+@example(MANY_AT_ONCE, WINDOWS[0], 1, 3)
+@given(
+    histories, st.sampled_from(WINDOWS), st.sampled_from([1, 2, 8]), st.sampled_from([3, 10_000])
+)
 def test_any_batches_give_what_the_model_gives_record_by_record(
-    kind: str, history: list[Any], windows: JoinWindows, row_records: int
+    kind: str, history: list[Any], windows: JoinWindows, row_records: int, part: int
 ) -> None:
-    with patch.object(join_store, "ROW_RECORDS", row_records):
+    """With rows and parts of any length."""
+    lengths = {"PART": part, "RECORDS": part}
+    with (
+        patch.object(join_store, "ROW_RECORDS", row_records),
+        patch.multiple(join_sides, **lengths),
+        patch.multiple(unmatched_joins, **lengths),
+    ):
         compare(kind, history, windows)
 
 
