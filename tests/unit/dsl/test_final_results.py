@@ -53,7 +53,8 @@ def test_each_closed_window_has_its_last_update_as_its_one_result(
     """Whatever the batches, commits and restarts are."""
     final = results(windows, history, "final", kept)
     last = {update[:3]: update[3] for update in results(windows, history, "updates", kept)}
-    stream_time = max((time for records, _ in timed(history) for _, time in records), default=0)
+    records = [record for batch, _ in timed(history) for record in batch]
+    stream_time = max((time for key, time in records if key is not None), default=0)
     closed = windows.last_closed(stream_time)
     session = isinstance(windows, SessionWindows)
     wanted = {

@@ -20,20 +20,24 @@ from streamlet.dsl.windows import (
     session,
     sliding,
     tumbling,
+    unlimited,
 )
+from streamlet.serdes.windowed import NO_END
 from tests.unit.dsl.window_tasks import Record, Update, WindowTask
 
 #: Mostly rising times, some far back, some far ahead.
 steps = st.one_of(st.integers(0, 8), st.integers(-60, 60), st.just(200))
+#: Some records have no key.
+keys = st.sampled_from(["a", "b", "a", "b", None])
 #: Batches of (key, step from the time before), and whether a commit and a restart follow.
 histories = st.lists(
     st.tuples(
-        st.lists(st.tuples(st.sampled_from("ab"), steps), min_size=1, max_size=6),
+        st.lists(st.tuples(keys, steps), min_size=1, max_size=6),
         st.sampled_from(["", "commit", "restart"]),
     ),
     max_size=8,
 )
-History = list[tuple[list[tuple[str, int]], str]]
+History = list[tuple[list[tuple[str | None, int]], str]]
 
 
 def timed(history: History) -> Iterator[tuple[list[Record], str]]:
@@ -61,6 +65,12 @@ def run(task: WindowTask, history: History) -> list[Update]:
     return updates
 
 
+def modelled(model: Any, history: History) -> list[Update]:
+    """The updates of a model; a record without a key is in no window, and moves no time."""
+    records = [record for batch, _ in timed(history) for record in batch]
+    return [u for key, time in records if key is not None for u in model.add(key, time)]
+
+
 class TimeModel:
     """Counts of tumbling or hopping windows."""
 
@@ -82,6 +92,22 @@ class TimeModel:
             self.counts[key, start] += 1
             updates.append((key, start, start + size, self.counts[key, start]))
         return updates
+
+
+class UnlimitedModel:
+    """Counts from a time on."""
+
+    late = 0
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.counts: dict[str, int] = defaultdict(int)
+
+    def add(self, key: str, time: int) -> list[Update]:
+        if time < self.start:
+            return []
+        self.counts[key] += 1
+        return [(key, self.start, NO_END, self.counts[key])]
 
 
 class SessionModel:
@@ -131,9 +157,19 @@ def test_counts_of_time_windows_are_those_of_the_model(
     with tempfile.TemporaryDirectory() as folder:
         task = WindowTask(windows, Path(folder))
         updates = run(task, history)
-    wanted = [u for records, _ in timed(history) for record in records for u in model.add(*record)]
-    assert updates == wanted
+    assert updates == modelled(model, history)
     assert task.late == model.late
+
+
+@pytest.mark.parametrize("start", [0, 150])
+@settings(max_examples=40, deadline=None)
+@given(history=histories)
+def test_counts_of_an_unlimited_window_are_those_of_the_model(start: int, history: History) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        task = WindowTask(unlimited(start), Path(folder))
+        updates = run(task, history)
+    assert updates == modelled(UnlimitedModel(start), history)
+    assert task.late == 0
 
 
 @pytest.mark.parametrize("windows", [session(10), session(10, grace=25)])
@@ -146,8 +182,7 @@ def test_counts_of_sessions_are_those_of_the_model(
     with tempfile.TemporaryDirectory() as folder:
         task = WindowTask(windows, Path(folder))
         updates = run(task, history)
-    wanted = [u for records, _ in timed(history) for record in records for u in model.add(*record)]
-    assert updates == wanted
+    assert updates == modelled(model, history)
     assert task.late == model.late
 
 

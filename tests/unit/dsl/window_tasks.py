@@ -16,8 +16,8 @@ from streamlet.serdes import serde
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
-#: A record: key and timestamp; its value is a letter that tells its number.
-Record = tuple[str, int]
+#: A record: key, which may be missing, and timestamp; its value is a letter that tells its number.
+Record = tuple[str | None, int]
 Update = tuple[str, int, int, Any]
 
 INPUT = TopicPartition("in", 0)
@@ -66,7 +66,7 @@ class WindowTask:
 
     def send(self, records: Sequence[Record]) -> list[Update]:
         """Process a batch; the updates: key, start, end, value."""
-        keys = [serde(str).encode(key) for key, _ in records]
+        keys = serde(str).encode_column([key for key, _ in records])
         letters = [chr(ord("a") + (self.offset + i) % 26) for i in range(len(records))]
         values = [serde(str).encode(letter) for letter in letters]
         offsets = range(self.offset, self.offset + len(records))
