@@ -14,10 +14,9 @@ from typing import Any, TypeAlias
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import HotStore, accepting, copier, keyed, stored
+from streamlet.dsl.aggregations import HotStore, accepting, aggregated, copier, keyed, stored
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_updates import taken
-from streamlet.errors import StateError
 from streamlet.serdes import Serde
 from streamlet.serdes.serde import build
 
@@ -155,28 +154,16 @@ class TableFold:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a function fails or returns what the serde refuses."""
         batch, ckeys, error = keyed(self.store, batch)
-        cache, load, get = self.store.cache, self.store.load, self.store.cache.get
         check, copy = accepting(self.value), copier(self.value)
         send = copy if self.use.shown else None
-        out: list[Any] = []
-        olds: list[Any] = []
-        try:
-            for key, ckey, change in zip(batch.keys, ckeys, batch.values, strict=True):
-                old = get(ckey)
-                if old is None:
-                    old = load(ckey)
-                new = self._changed(key, change, copy(old) if copy else old)
-                check(new)
-                if copy and new is change[0]:
-                    new = copy(new)
-                sent = send(new) if send else new
-                cache[ckey] = new
-                out.append(sent)
-                olds.append(old)
-        except (StateError, KeyboardInterrupt):
-            raise
-        except BaseException as failure:  # an exit is an error like any other
-            error = failure
+
+        def changed(key: Any, change: Change, row: Any) -> Any:
+            new = self._changed(key, change, row)
+            return copy(new) if copy and new is change[0] else new
+
+        step = _no_row, changed, check, copy, send
+        out, olds, failure = aggregated(self.store, batch, ckeys, *step)
+        error = error if failure is None else failure
         return stored(self.store, self.use, batch, ckeys, out, olds, error)
 
     def _changed(self, key: Any, change: Change, row: Any) -> Any:
@@ -187,3 +174,7 @@ class TableFold:
         if new is not None:
             row = self.folding.add(key, new, self.folding.first() if row is None else row)
         return row
+
+
+def _no_row() -> None:
+    """The row of a group that has none."""
