@@ -39,7 +39,7 @@ def check_wordcount(
 
 
 def check_windows(bootstrap: str, output: str, load: WindowLoad) -> str:
-    """What is wrong with the updates of windows; an empty text when nothing is.
+    """The fault in the updates of windows; an empty text when there is none.
 
     There must be an update per input record, and the last one of each window must have its count.
     """

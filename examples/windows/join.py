@@ -1,4 +1,4 @@
-"""A join of two streams: each order with its payment, and the orders that nobody pays.
+"""A join of two streams: each order with its payment, and the orders without one.
 
     streamlet broker start
     streamlet topics create orders payments paid unpaid --partitions 4

@@ -223,7 +223,7 @@ class CachedStore:
         return self.ckeys(keys)
 
     def keep_expired(self, keep: bool) -> None:
-        """Say whether rows that expire from now on are still to be told by ``changes``."""
+        """Have ``changes`` tell of rows that expire from now on, or no more."""
 
     def _keys_of(self, ckeys: list[Any]) -> list[Any]:
         return ckeys if self.exact_keys else list(map(self._key.decode, ckeys))

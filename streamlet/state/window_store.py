@@ -210,7 +210,7 @@ class WindowStore(ProgressStore):
         return [(ckey, key.start, key.end) for ckey, key in zip(ckeys, keys, strict=True)]
 
     def keep_expired(self, keep: bool) -> None:
-        """Say whether rows that expire from now on are still to be told by ``changes``."""
+        """Have ``changes`` tell of rows that expire from now on, or no more."""
         if not keep:
             self.needed_from = None
         elif self.needed_from is None:
