@@ -62,7 +62,8 @@ SUITES_kafka := tests/integration/test_client.py tests/integration/test_farewell
 	tests/integration/test_fenced_broker.py tests/integration/test_small_topics.py
 SUITES_records := tests/unit/test_origins.py tests/integration/test_topics_commands.py
 SUITES_reset := tests/integration/test_reset.py
-SUITES_runtime := tests/oracle tests/integration/test_restore.py tests/integration/test_metrics.py
+SUITES_runtime := tests/oracle tests/integration/test_restore.py tests/integration/test_metrics.py \
+	tests/integration/test_global_tables.py
 SUITES_scaling := tests/integration/scaling
 SUITES_serdes := tests/typing
 SUITES_spark := tests/integration/spark
@@ -99,6 +100,8 @@ $(BIN)/python:
 $(VENV)/.setup-all: pyproject.toml | $(BIN)/python
 	@echo 'installing everything into $(VENV), once ...'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs,demo,spark]'
+	@echo 'running a broker once, so that others start quickly ...'
+	@$(BIN)/python -m streamlet.testing.broker_cache || echo 'brokers start without what that leaves'
 	@touch $@
 
 $(VENV)/.setup-demo: pyproject.toml | $(BIN)/python

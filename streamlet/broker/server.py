@@ -18,6 +18,7 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -27,10 +28,17 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from streamlet.broker.aot_cache import cache_options
 from streamlet.broker.java import java_executable
 from streamlet.broker.port import HOST, PortReservation
 from streamlet.broker.probe import serves
-from streamlet.broker.storage import KAFKA_VERSION, format_storage, kafka_jars, write_settings
+from streamlet.broker.storage import (
+    JARS,
+    KAFKA_VERSION,
+    format_storage,
+    kafka_jars,
+    write_settings,
+)
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import BrokerError, TimedOutError
 
@@ -56,6 +64,8 @@ exec 3<&0 </dev/null
 exec "$@" 3<&-
 """
 
+#: More options of Java, as Kafka's own scripts take them.
+OPTIONS_VARIABLE = "KAFKA_OPTS"
 _JAVA_OPTIONS = (
     "-Xms256m",
     "-XX:+UseSerialGC",  # one core is often all there is
@@ -73,7 +83,8 @@ class KafkaBroker:
     """A real broker in KRaft mode, reachable from this machine only; a context manager.
 
     Needs the extra ``broker``. The first use on a machine fetches Kafka's jars. The broker ends
-    with this process, however that ends, unless it is started with ``detached``.
+    with this process, however that ends, unless it is started with ``detached``. Java gets the
+    options in ``KAFKA_OPTS`` too, as from Kafka's own scripts.
 
     Args:
         port: of the client listener; the system chooses one when None.
@@ -222,10 +233,11 @@ class KafkaBroker:
         )
 
     def _command(self) -> Sequence[str]:
-        class_path = ":".join(map(str, kafka_jars()))
-        options = (f"-Xmx{self._heap_mb}m", *_JAVA_OPTIONS, "-cp", class_path)
+        java, class_path = java_executable(), ":".join(map(str, kafka_jars()))
+        options = (f"-Xmx{self._heap_mb}m", *_JAVA_OPTIONS, *cache_options(java, JARS))
+        further = shlex.split(os.environ.get(OPTIONS_VARIABLE, ""))
         settings = str(self._data_dir / "server.properties")
-        return str(java_executable()), *options, "kafka.Kafka", settings
+        return str(java), *options, *further, "-cp", class_path, "kafka.Kafka", settings
 
     def _launch(self, detached: bool) -> subprocess.Popen[bytes]:
         """Start Java in a session of its own, so that Ctrl-C in the terminal is ours to handle."""

@@ -21,6 +21,8 @@ from streamlet.broker.port import HOST
 from streamlet.errors import BrokerError
 
 KAFKA_VERSION = "4.1.1"
+#: Name of the set of its jars.
+JARS = f"kafka-{KAFKA_VERSION}"
 _COORDINATES = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.slf4j:slf4j-simple:1.7.36")
 
 _NEVER = "9223372036854775807"
@@ -55,7 +57,7 @@ _SETTINGS = {
 
 def kafka_jars() -> list[Path]:
     """Kafka's jars, fetched when they are not there yet."""
-    return jars(f"kafka-{KAFKA_VERSION}", _COORDINATES)
+    return jars(JARS, _COORDINATES)
 
 
 def write_settings(
