@@ -73,9 +73,9 @@ def executors(workers: list[subprocess.Popen[bytes]]) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.parametrize("output", ["updates", "latest"])
+@pytest.mark.parametrize(("output", "kills"), [("updates", 2), ("latest", 1)])
 def test_killed_executors_lose_nothing_and_count_nothing_twice(
-    bootstrap_servers: str, tmp_path: Path, output: OutputKind
+    bootstrap_servers: str, tmp_path: Path, output: OutputKind, kills: int
 ) -> None:
     dice, checkpoint, log = random.Random(4), tmp_path / "checkpoint", tmp_path / "driver.log"
     words.create_topics(bootstrap_servers)
@@ -84,7 +84,7 @@ def test_killed_executors_lose_nothing_and_count_nothing_twice(
         with cluster(tmp_path) as (master, workers):
             command = counting(bootstrap_servers, checkpoint, output, master, "available-now")
             with running(command, log, SPARK_LOCAL_IP="127.0.0.1") as driver:
-                for _ in range(2):
+                for _ in range(kills):
                     before = words.batches(checkpoint)
                     wait_for(
                         lambda before=before: (  # type: ignore[misc]

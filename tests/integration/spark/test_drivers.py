@@ -26,16 +26,16 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("output", ["updates", "latest"])
+@pytest.mark.parametrize(("output", "kills"), [("updates", 2), ("latest", 1)])
 def test_a_killed_driver_goes_on_where_it_was(
-    spark: SparkSession, bootstrap_servers: str, tmp_path: Path, output: OutputKind
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path, output: OutputKind, kills: int
 ) -> None:
     """Driver, JVM and workers die at once, as with the machine; the checkpoint is what is left."""
     dice, checkpoint, log = random.Random(3), tmp_path / "checkpoint", tmp_path / "log"
     words.create_topics(bootstrap_servers)
     words.produce(bootstrap_servers, LINES)
     try:
-        for _ in range(2):
+        for _ in range(kills):
             before = words.batches(checkpoint)
             with running(counting(bootstrap_servers, checkpoint, output), log) as driver:
                 wait_for(

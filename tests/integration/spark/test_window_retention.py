@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 RETENTIONS, RETENTION_MS = 10, 10_000
-#: Each key once a second, in a window of its own; a batch is a fifth of a retention.
+#: Each key once a second, in a window of its own; a batch is half a retention.
 KEYS = 2_000
 RECORDS = KEYS * RETENTION_MS // 1_000
-BATCH = RECORDS // 5
+BATCH = RECORDS // 2
 
 app = sl.App("windows-on-spark")
 _clicks = app.stream("clicks", key=str, value=str).group_by_key()
