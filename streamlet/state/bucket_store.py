@@ -129,9 +129,11 @@ class BucketStore(WindowStore):
         self.advance(NO_TIME, item[0])
 
     def timestamp(self, key: Any) -> int | None:
-        """The time of the youngest record in a sliding window, ms; None for a session."""
+        """The time of the youngest record in a sliding window, ms; None of other windows."""
         item = self._find(key.key, key.start)
-        return None if item is None or self.layout.size_ms is None else item[1]
+        if item is None or self.layout.size_ms is None or item[1] == NO_TIME:
+            return None
+        return item[1]
 
     def range(self, low: Any | None = None, high: Any | None = None) -> Iterator[tuple[Any, Any]]:
         """Windows whose times are from ``low`` to ``high`` (ms, both inclusive) with their values.

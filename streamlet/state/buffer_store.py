@@ -180,7 +180,8 @@ class BufferStore(ProgressStore):
         for time, raw, ckey in merge(self._fresh, self._stored(low)):
             if len(found) == FRONT:
                 break
-            found[time, raw] = ckey
+            if self.cache.get((time, ckey), ckey) is not None:  # not removed since it was added
+                found[time, raw] = ckey
         self._front = [(*order, ckey) for order, ckey in found.items()]
         self._limit = self._front[-1][:2] if len(found) == FRONT else None
         end = len(self._fresh)

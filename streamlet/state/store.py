@@ -39,7 +39,7 @@ _KEPT_AFTER_EVICTION = 0.9
 
 
 class CachedStore:
-    """A ``topology.operator.KeyValueStore`` with the hot way described above.
+    """A ``topology.operator.StoreOfOperators`` with the hot way described above.
 
     Args:
         name: of the store.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from streamlet.serdes import Serde
+from streamlet.state.version_rows import VersionLayout
 from streamlet.state.window_rows import WindowLayout
 
 
@@ -51,8 +52,18 @@ class StoreFacts(Protocol):
         ...
 
     @property
+    def versions(self) -> VersionLayout | None:
+        """The keys and the history of a versioned store; None: it is another store."""
+        ...
+
+    @property
     def join(self) -> str:
         """The part in a join of streams: "records" of a side, what is "unmatched", or neither."""
+        ...
+
+    @property
+    def timers(self) -> bool:
+        """True if it is a store of timers."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""The kinds of stores: key-value stores, those of windows and of joins, buffers of updates."""
+"""The kinds of stores: key-value and versioned ones, of windows and joins, buffers, timers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from streamlet.state.buffer_store import BufferStore
 from streamlet.state.join_store import JoinStore
 from streamlet.state.store import CachedStore
 from streamlet.state.store_facts import StoreFacts
+from streamlet.state.timer_store import TimerStore
 from streamlet.state.unmatched_store import UnmatchedStore
+from streamlet.state.versioned_store import VersionedStore
 from streamlet.state.window_store import WindowStore
 
 
@@ -16,6 +18,10 @@ def store_of(facts: StoreFacts, backing: Backing) -> CachedStore:
     """The store that the facts describe, over a backing."""
     if facts.buffer is not None:
         return BufferStore(facts.name, facts.buffer.key, facts.value, backing)
+    if facts.versions is not None:
+        return VersionedStore(facts.name, facts.versions, facts.value, backing)
+    if facts.timers:
+        return TimerStore(facts.name, backing)
     if facts.join == "unmatched":
         return UnmatchedStore(facts.name, facts.value, backing)
     if facts.window is None:

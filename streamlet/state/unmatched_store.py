@@ -139,6 +139,9 @@ class UnmatchedStore(ProgressStore):
         self._least: int | None = None
         #: The latest time of a record that waited.
         self._highest = NO_TIME
+        #: Clock time, ms, at which the join looks for results next, if it does once an interval;
+        #: None: it has not begun. It goes with no row: an owner begins with an interval.
+        self.look_ms: int | None = None
 
     @property
     def sides(self) -> dict[bytes, _Order]:

@@ -6,6 +6,7 @@ import attrs
 
 from streamlet.serdes import Serde, serde
 from streamlet.state.store_facts import BufferLayout
+from streamlet.state.version_rows import VersionLayout
 from streamlet.state.window_rows import WindowLayout
 from streamlet.types import TopicPartition
 
@@ -23,6 +24,8 @@ class Spec:
     window: WindowLayout | None = None
     buffer: BufferLayout | None = None
     join: str = ""
+    versions: VersionLayout | None = None
+    timers: bool = False
 
 
 def changelog(store: str, partition: int = 0) -> TopicPartition:

@@ -12,7 +12,7 @@ from streamlet.state.memory import MemoryBacking, MemoryEngine
 from streamlet.state.sizes import deep_size
 from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
-from streamlet.topology.operator import KeyValueStore
+from streamlet.topology.operator import StoreOfOperators
 from streamlet.types import NO_STATE, StateNumber
 from tests.unit.state.support import Spec
 
@@ -23,7 +23,7 @@ def store_of(key: Any, value: Any = int) -> CachedStore:
 
 
 def test_it_is_a_key_value_store() -> None:
-    store: KeyValueStore = store_of(str)
+    store: StoreOfOperators = store_of(str)
     assert store.get("a") is None
 
 

@@ -1,0 +1,123 @@
+"""The store of timers, in the order of their times.
+
+A timer is a row by its time and its *timer key*: the bytes of a record key and a name. A second row
+says which time a timer key has (``buffer_rows.PLACES``), so a timer can be set to another time or
+cancelled. As in a buffer of ``suppress``, what comes next is read from the front of the order some
+thousand rows at a time, and the stream time of the operator goes with the rows.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Any
+
+from streamlet.serdes import serde
+from streamlet.serdes.serde import Serde, build
+from streamlet.state.backing import Backing
+from streamlet.state.buffer_rows import PLACES
+from streamlet.state.buffer_store import BufferStore
+from streamlet.state.rows import NO_TIME
+
+_TIME = struct.Struct(">q")
+_LENGTH = struct.Struct(">H")
+#: The value of a timer's row; the time that is in the key says it all.
+_SET = 0
+
+
+def timer_rows() -> Serde[int]:
+    """The serde of the rows: the time of a timer key, or 0 for a timer."""
+    return build(
+        "timers",
+        _TIME.pack,
+        lambda raw: int(_TIME.unpack(raw)[0]),
+        accepts=frozenset({int}),
+        immutable=True,
+    )
+
+
+def timer_key(key: bytes, name: str) -> bytes:
+    """The timer key of a record key and a name; keys come first in the order.
+
+    Raises:
+        ValueError: the name is too long.
+    """
+    raw = name.encode()
+    if len(raw) >= 1 << 16:
+        raise ValueError(f"a timer's name has at most 65535 bytes, not {len(raw)}")
+    return key + raw + _LENGTH.pack(len(raw))
+
+
+def key_and_name(raw: bytes) -> tuple[bytes, str]:
+    """The bytes of the record key, and the name, of a timer key."""
+    end = len(raw) - _LENGTH.size
+    (length,) = _LENGTH.unpack_from(raw, end)
+    return raw[: end - length], raw[end - length : end].decode()
+
+
+class TimerStore(BufferStore):
+    """A store of timers.
+
+    Args:
+        name: of the store.
+        backing: where the bytes are.
+    """
+
+    def __init__(self, name: str, backing: Backing) -> None:
+        super().__init__(name, serde(bytes), timer_rows(), backing)
+
+    def time(self, key: bytes) -> int | None:
+        """The time of a timer key, ms; None: there is no such timer."""
+        found: int | None = self.load((PLACES, key))
+        return found
+
+    def set(self, key: bytes, time: int) -> None:
+        """Set the timer of a timer key, in place of the one that it has."""
+        before = self.time(key)
+        if before == time:
+            return
+        if before is not None:
+            self._remove(before, key)
+        for place, value in (((time, key), _SET), ((PLACES, key), time)):
+            self.cache[place] = value
+            self.dirty[place] = NO_TIME
+        self.added([(time, key)], None)
+        self.note(NO_TIME, time)
+
+    def cancel(self, key: bytes) -> None:
+        """Remove the timer of a timer key, if there is one."""
+        before = self.time(key)
+        if before is not None:
+            self._remove(before, key)
+            self._delete((PLACES, key))
+            self.note(NO_TIME, NO_TIME)
+
+    def take(self, until: int) -> tuple[int, bytes] | None:
+        """Remove the first timer, up to a time (ms), and return it; None: there is none."""
+        time = self.first_time
+        if time is None or time > until:
+            return None
+        key: bytes = self.front[0][2]
+        self.remove_first([(time, key)], True, None)
+        self.note(NO_TIME, NO_TIME)
+        return time, key
+
+    def _remove(self, time: int, key: bytes) -> None:
+        """Remove a timer's row from the store and from the order, where that was read."""
+        self._delete((time, key))
+        self._add_sizes(-1, None)
+        if self._limit is None or (time, key) <= self._limit:
+            at = bisect_left(self._front, (time, key, b""))
+            del self._front[at]
+
+    def _delete(self, place: tuple[int, Any]) -> None:
+        self.cache[place] = None
+        self.dirty[place] = NO_TIME
+
+    # The way for all stores.
+
+    def range(self, low: Any | None = None, high: Any | None = None) -> Iterator[tuple[Any, Any]]:
+        """Timers from one time to another (ms, both inclusive): bytes of the key and name, time."""
+        for (time, key), _ in self._rows(low or 0, high):
+            yield key_and_name(key), time

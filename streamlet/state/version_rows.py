@@ -1,0 +1,93 @@
+"""The rows of a versioned store: versions of one key, each valid until the next one begins.
+
+A key has one *head*, with its newest versions, and any number of *chunks* with older ones. The head
+knows the times at which its chunks end. A chunk has the versions that began before its end, and at
+or behind the end of the chunk before it; so it is needed as long as its end is in the history.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from streamlet.serdes import Serde
+from streamlet.serdes.serde import build
+
+#: A version: the time from which on it is valid, ms, and its value; None: the key was deleted.
+Version: TypeAlias = tuple[int, Any]
+#: The ends of the key's chunks, ascending (of a head only), and versions, ascending.
+VersionRow: TypeAlias = tuple[list[int], list[Version]]
+
+#: The time in the key of a head, behind those of all chunks.
+HEAD = (1 << 63) - 1
+#: Versions in a row; one more, and a half of them goes to a chunk of its own.
+ROW_VERSIONS = 8
+
+_COUNT = struct.Struct(">I")
+_TIME = struct.Struct(">q")
+#: Time and length of a version's value; -1 stands for the length of None.
+_VERSION = struct.Struct(">qi")
+_NONE = -1
+
+
+class VersionedRecord(NamedTuple):
+    """A value that a versioned store had at a time.
+
+    Attributes:
+        value: the value.
+        timestamp: from when on it is valid, ms.
+        valid_to: when the next version began, ms; None: it is the newest one.
+    """
+
+    value: Any
+    timestamp: int
+    valid_to: int | None = None
+
+
+class VersionLayout(Protocol):
+    """The keys of a versioned store, and how much history it has."""
+
+    @property
+    def key(self) -> Serde[Any]:
+        """Serde of the record keys."""
+        ...
+
+    @property
+    def history_ms(self) -> int:
+        """The span of time before the latest time that was put which the store remembers."""
+        ...
+
+
+def version_rows(value: Serde[Any]) -> Serde[VersionRow]:
+    """The serde of rows whose versions have values of a serde."""
+
+    def encode(row: VersionRow) -> bytes:
+        (raw,) = encode_all([row])
+        return raw
+
+    def encode_all(rows: list[VersionRow]) -> list[bytes]:
+        raws = iter(value.encode_column([one for _, versions in rows for _, one in versions]))
+        return [_joined(bounds, [(time, next(raws)) for time, _ in vs]) for bounds, vs in rows]
+
+    def decode(raw: bytes) -> VersionRow:
+        (count,) = _COUNT.unpack_from(raw)
+        at = _COUNT.size + count * _TIME.size
+        bounds = [int(end) for (end,) in _TIME.iter_unpack(raw[_COUNT.size : at])]
+        versions: list[Version] = []
+        while at < len(raw):
+            time, length = _VERSION.unpack_from(raw, at)
+            at += _VERSION.size
+            end = at + max(0, length)
+            versions.append((time, None if length == _NONE else value.decode(raw[at:end])))
+            at = end
+        return bounds, versions
+
+    name = f"versions of {value.name}"
+    return build(name, encode, decode, accepts=frozenset({tuple}), encode_all=encode_all)
+
+
+def _joined(bounds: list[int], versions: list[tuple[int, bytes | None]]) -> bytes:
+    parts = [_COUNT.pack(len(bounds)), *map(_TIME.pack, bounds)]
+    for time, raw in versions:
+        parts += [_VERSION.pack(time, _NONE if raw is None else len(raw)), raw or b""]
+    return b"".join(parts)
