@@ -46,6 +46,7 @@ class Serde(Generic[T]):
     bytes as a key of a dict. ``immutable`` means that a value cannot change in place, so that
     no copy is needed. ``accepts`` are the only types that ``encode`` takes; empty means any.
     ``shortest`` are the fewest bytes that ``decode`` takes; None where they are not known.
+    ``window_bytes`` of a windowed key, at its end, say which window it is.
 
     ``encode_all`` and ``decode_all`` are the fast way for a whole column without None. They may
     raise anything: the column is then done again entry by entry, to find the one at fault.
@@ -60,6 +61,7 @@ class Serde(Generic[T]):
     encode_all: Callable[[list[T]], list[bytes]] | None = None
     decode_all: Callable[[list[bytes]], list[T]] | None = None
     shortest: bytes | None = None
+    window_bytes: int = 0
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"
@@ -217,6 +219,7 @@ def build(
     encode_all: Callable[[list[T]], list[bytes]] | None = None,
     decode_all: Callable[[list[bytes]], list[T]] | None = None,
     shortest: bytes | None = None,
+    window_bytes: int = 0,
 ) -> Serde[T]:
     """A serde out of bare functions: failures get its name, types are checked."""
 
@@ -248,4 +251,5 @@ def build(
         encode_all=encode_all or (lambda column: list(map(encode, column))),
         decode_all=decode_all or (lambda column: list(map(decode, column))),
         shortest=shortest,
+        window_bytes=window_bytes,
     )

@@ -68,7 +68,8 @@ def time_windowed(key: SerdeLike[K], size_ms: int | None = None) -> Serde[Window
         return Windowed(inner.decode(raw[:-8]), start, end_of(start))
 
     size = "unlimited" if size_ms is None else f"{size_ms} ms"
-    return _windowed(f"windowed({inner.name}, {size})", inner, encode, decode, encode_all)
+    name = f"windowed({inner.name}, {size})"
+    return _windowed(name, inner, encode, decode, encode_all, _LONG.size)
 
 
 def session_windowed(key: SerdeLike[K]) -> Serde[Windowed[K]]:
@@ -88,7 +89,7 @@ def session_windowed(key: SerdeLike[K]) -> Serde[Windowed[K]]:
         end, start = _LONGS.unpack(raw[-16:])
         return Windowed(inner.decode(raw[:-16]), start, end)
 
-    return _windowed(f"session({inner.name})", inner, encode, decode, None)
+    return _windowed(f"session({inner.name})", inner, encode, decode, None, _LONGS.size)
 
 
 class _Document(msgspec.Struct):
@@ -125,6 +126,7 @@ def _windowed(
     encode: Callable[[Windowed[Any]], bytes],
     decode: Callable[[bytes], Windowed[Any]],
     encode_all: Callable[[list[Windowed[Any]]], list[bytes]] | None,
+    window_bytes: int = 0,
 ) -> Serde[Windowed[Any]]:
     def encode_one(value: Windowed[Any]) -> bytes:
         if value.key is None:
@@ -138,4 +140,5 @@ def _windowed(
         accepts=frozenset({Windowed}),
         immutable=inner.immutable,
         encode_all=encode_all,
+        window_bytes=window_bytes,
     )

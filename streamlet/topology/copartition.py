@@ -29,7 +29,7 @@ def partition_counts(
     counts = _given(parts, ours, source_counts)
     waiting = [part for part in parts if not _settle(part, ours, counts)]
     while waiting:
-        left = [part for part in waiting if not _inherit(part, parts, counts)]
+        left = [part for part in waiting if not _inherit(part, parts, ours, counts)]
         if len(left) == len(waiting):
             names = ", ".join(topic for part in left for topic in part.input_topics)
             raise TopologyError(
@@ -76,9 +76,14 @@ def _settle(part: Subtopology, ours: Mapping[str, InternalTopic], counts: dict[s
     return True
 
 
-def _inherit(part: Subtopology, parts: Sequence[Subtopology], counts: dict[str, int]) -> bool:
+def _inherit(
+    part: Subtopology,
+    parts: Sequence[Subtopology],
+    ours: Mapping[str, InternalTopic],
+    counts: dict[str, int],
+) -> bool:
     """Give the part the largest count of the parts that write its topics, once all are known."""
-    read = set(part.input_topics)
+    read = {topic for topic in part.input_topics if not ours[topic].follows}
     writers = [
         other for other in parts if other is not part and read.intersection(other.output_topics)
     ]

@@ -9,8 +9,10 @@ from typing import Any
 
 from streamlet.topology.edges import edges_of
 from streamlet.topology.graph import Topology
-from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode, StoreSpec
+from streamlet.topology.nodes import GlobalTableSpec, ProcessorNode, SinkNode, SourceNode, StoreSpec
 from streamlet.topology.subtopologies import Node, Subtopology, serde_name
+
+_BY_RECORD = "one for each record"
 
 
 def as_text(topology: Topology) -> str:
@@ -20,7 +22,17 @@ def as_text(topology: Topology) -> str:
     down from them, then by name.
     """
     parts = "".join(f"  {_part_text(topology, part)}\n" for part in topology.subtopologies)
-    return f"Topologies:\n {parts}"
+    first = len(topology.subtopologies)
+    tables = (_global_text(*numbered) for numbered in enumerate(topology.global_tables, first))
+    return f"Topologies:\n {parts}{''.join(tables)}"
+
+
+def as_java(topology: Topology) -> str:
+    """The text with the one difference that Java's ``TopologyDescription`` has.
+
+    It names no topic, but the class of an extractor, where each record has a topic of its own.
+    """
+    return as_text(topology).replace(f"(topic: {_BY_RECORD})", "(extractor class: streamlet)")
 
 
 def as_json(topology: Topology) -> dict[str, Any]:
@@ -29,6 +41,16 @@ def as_json(topology: Topology) -> dict[str, Any]:
         "application": topology.application,
         "source_topics": list(topology.source_topics),
         "subtopologies": [_part_json(topology, part) for part in topology.subtopologies],
+        "global_tables": [
+            {
+                "store": table.store.name,
+                "topic": table.topic,
+                "key": serde_name(table.store.key),
+                "value": serde_name(table.store.value),
+                "persistent": table.store.persistent,
+            }
+            for table in topology.global_tables
+        ],
         "repartitions": [
             {"topic": edge.topic, "exact": edge.exact, "reason": edge.reason}
             for edge in edges_of(topology)
@@ -65,6 +87,16 @@ def _part_text(topology: Topology, part: Subtopology) -> str:
     return f"Sub-topology: {part.id}\n{text}"
 
 
+def _global_text(number: int, table: GlobalTableSpec) -> str:
+    source, node = table.source.name, table.node
+    return (
+        f"  Sub-topology: {number} for global store (will not generate tasks)\n"
+        f"    Source: {source} (topics: [{table.topic}])\n      --> {node}\n"
+        f"    Processor: {node} (stores: [{table.store.name}])\n      --> none\n"
+        f"      <-- {source}\n"
+    )
+
+
 def _node_text(topology: Topology, part: Subtopology, node: Node, order: Any) -> str:
     after = ", ".join(sorted(set(part.below(node.name)), key=order)) or "none"
     if isinstance(node, SourceNode):
@@ -75,7 +107,7 @@ def _node_text(topology: Topology, part: Subtopology, node: Node, order: Any) ->
         stores = ", ".join(sorted(node.stores))
         head = f"Processor: {node.name} (stores: [{stores}])"
         return f"{head}\n      --> {after}\n      <-- {before}"
-    topic = "one for each record" if node.by_record else _shown(topology, node.topic)
+    topic = _BY_RECORD if node.by_record else _shown(topology, node.topic)
     return f"Sink: {node.name} (topic: {topic})\n      <-- {before}"
 
 
@@ -139,6 +171,7 @@ def _part_json(topology: Topology, part: Subtopology) -> dict[str, Any]:
                 "changelog": part.changelog_topic(spec.name),
                 **_window(spec),
                 **_buffer(spec),
+                **({} if spec.versions is None else {"history_ms": spec.versions.history_ms}),
             }
             for spec in part.stores
         ],
@@ -163,6 +196,8 @@ def _buffer(spec: StoreSpec) -> dict[str, Any]:
     buffer = spec.buffer
     if buffer is None:
         return {}
+    if buffer.until == "join grace":
+        return {"join_grace_ms": buffer.wait_ms}
     rules = {
         "until": buffer.until,
         "wait_ms": buffer.wait_ms,

@@ -8,7 +8,7 @@ import attrs
 
 from streamlet.topology.graph import Topology
 from streamlet.topology.nodes import ProcessorNode
-from streamlet.topology.reach import reaches
+from streamlet.topology.reach import global_before, reaches
 from streamlet.topology.subtopologies import Subtopology
 
 #: Most input partitions whose records may meet in one partition of a repartition topic: what a
@@ -51,7 +51,7 @@ def edges_of(topology: Topology, counts: Mapping[str, int] | None = None) -> tup
 def sources_into(topology: Topology, topic: str) -> tuple[str, ...]:
     """The topics whose records lead to a repartition topic."""
     writers = [part for part in topology.subtopologies if topic in part.output_topics]
-    return tuple(sorted({name for part in writers for name in part.input_topics}))
+    return tuple(sorted({name for part in writers for name in _topics_before(part, topic)}))
 
 
 def _edge(topology: Topology, topic: str, counts: Mapping[str, int] | None) -> Edge:
@@ -74,8 +74,17 @@ def _edge(topology: Topology, topic: str, counts: Mapping[str, int] | None) -> E
                 "may become other records"
             )
             return Edge(topic, reason)
-        if _order_matters(part):
-            inputs = ", ".join(part.input_topics)
+        looking = global_before(part, topic)
+        if looking is not None:
+            reason = (
+                f"behind {looking.name}, which looks into the global table "
+                f"{' and '.join(looking.globals)}: read again after a crash, the same records may "
+                "meet newer rows and become other records"
+            )
+            return Edge(topic, reason)
+        leading = _topics_before(part, topic)
+        if part.stateful and len(leading) > 1:
+            inputs = ", ".join(leading)
             reason = (
                 f"subtopology {part.id} has a store and reads {inputs}: read again after a crash, "
                 "their records may meet in another order and become other records"
@@ -92,5 +101,12 @@ def _varying_before(part: Subtopology, topic: str) -> ProcessorNode | None:
     return None
 
 
-def _order_matters(part: Subtopology) -> bool:
-    return part.stateful and len(part.input_topics) > 1
+def _topics_before(part: Subtopology, topic: str) -> list[str]:
+    """The input topics whose records may reach a topic, or change those that do.
+
+    By a store; or all inputs, where an operator may ask for the stream time that they move.
+    """
+    if any(not node.alone and reaches(part, node, topic) for node in part.processors):
+        return list(part.input_topics)
+    sources = (source for source in part.sources if reaches(part, source, topic))
+    return [name for source in sources for name in source.topics]

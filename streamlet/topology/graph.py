@@ -6,15 +6,22 @@ nodes and made-up stores alike, so that the same program gets the same names the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
 from streamlet.errors import TopologyError
 from streamlet.topology import copartition
 from streamlet.topology.names import changelog_name, check_topic_name
-from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
-from streamlet.topology.reach import joined_before, timed_before
+from streamlet.topology.nodes import (
+    GlobalTableSpec,
+    InternalTopic,
+    ProcessorNode,
+    SinkNode,
+    SourceNode,
+    StoreSpec,
+)
+from streamlet.topology.reach import answers_before, global_before, joined_before, timed_before
 from streamlet.topology.subtopologies import Node, Subtopology, split
 from streamlet.types import TaskId
 
@@ -25,6 +32,7 @@ class Topology:
 
     application: str
     subtopologies: tuple[Subtopology, ...]
+    global_tables: tuple[GlobalTableSpec, ...] = ()
 
     def subtopology(self, number: int) -> Subtopology:
         """The subtopology with this number."""
@@ -82,6 +90,7 @@ class Graph:
         self._repartitions: dict[str, InternalTopic] = {}
         self._readers: dict[str, str] = {}
         self._origins: dict[str, bool] = {}
+        self._globals: dict[str, GlobalTableSpec] = {}
         self._frozen: Topology | None = None
 
     @property
@@ -105,6 +114,21 @@ class Graph:
                 raise TopologyError(f"topic {topic!r} is read by {self._readers[topic]} already")
             self._readers[topic] = node.name
 
+    def add_global(self, table: GlobalTableSpec) -> None:
+        """Add a table that each process reads whole; no task does."""
+        topic, name = table.topic, table.store.name
+        check_topic_name(topic, "a topic that is read")
+        if self._frozen is not None:
+            raise TopologyError(f"global_table({topic!r}) comes too late: the topology was built")
+        if topic in self._readers:
+            raise TopologyError(
+                f"global_table({topic!r}): the topic is read by {self._readers[topic]} already"
+            )
+        if name in self._stores or name in self._globals:
+            raise TopologyError(f"there are two stores named {name!r}; give one another name")
+        self._readers[topic] = table.source.name
+        self._globals[name] = table
+
     def add_processor(self, node: ProcessorNode) -> None:
         """Add an operator below its parents; its stores were added before."""
         unknown = sorted(set(node.stores) - set(self._stores))
@@ -124,12 +148,16 @@ class Graph:
 
     def add_store(self, spec: StoreSpec) -> None:
         """Add a store; it belongs to the subtopology whose processors name it."""
-        if spec.name in self._stores:
+        if spec.name in self._stores or spec.name in self._globals:
             raise TopologyError(f"there are two stores named {spec.name!r}; give one another name")
         # A table's made-up name is made of its topic's, and names no topic itself.
         changelog = spec.name if spec.source_topic else changelog_name(self.application, spec.name)
         check_topic_name(changelog, f"store {spec.name!r}")
         self._stores[spec.name] = spec
+
+    def store(self, name: str) -> StoreSpec | None:
+        """The store of that name, if it was added."""
+        return self._stores.get(name)
 
     def add_repartition(self, topic: InternalTopic) -> None:
         """Declare a topic of ours between two subtopologies."""
@@ -139,6 +167,27 @@ class Graph:
                 f"there are two repartition topics named {topic.name!r}; give one another name"
             )
         self._repartitions[topic.name] = topic
+
+    def above(self, name: str) -> Iterator[str]:
+        """The names of a node and of all nodes whose results may reach it, topics of ours between.
+
+        Each once, in no order that means anything.
+        """
+        met: set[str] = set()
+        waiting = [name]
+        while waiting:
+            at = waiting.pop()
+            if at in met:
+                continue
+            met.add(at)
+            yield at
+            node = self._nodes[at]
+            if not isinstance(node, SourceNode):
+                waiting += node.parents
+                continue
+            ours = self._repartitions.keys() & {*node.topics}
+            sinks = (one for one in self._nodes.values() if isinstance(one, SinkNode))
+            waiting += [one.name for one in sinks if one.topic in ours]
 
     def freeze(self) -> Topology:
         """The finished topology; nothing can be added afterwards.
@@ -151,7 +200,8 @@ class Graph:
             if not self._nodes:
                 raise TopologyError(f"{self.application}: the topology reads no topic")
             parts = split(self.application, self._nodes.values(), self._stores, self._repartitions)
-            self._frozen = Topology(self.application, parts)
+            tables = tuple(self._globals.values())
+            self._frozen = Topology(self.application, parts, tables)
             for part in parts:
                 _check_origins(part)
         return self._frozen
@@ -180,6 +230,20 @@ def _check_origins(part: Subtopology) -> None:
                 f"topic {sink.topic!r} is written with origins, and results of {timed.name} come "
                 f"{timed.timed}, not each with a record: to(origin=True) cannot tell which of them "
                 "are repeated"
+            )
+        answers = answers_before(part, sink.topic) if sink.origin else None
+        if answers is not None:
+            raise TopologyError(
+                f"topic {sink.topic!r} is written with origins, and its records come from a join "
+                f"by foreign keys ({answers}): after a crash the same row is asked for and "
+                "answered again, so to(origin=True) cannot tell which results are repeated"
+            )
+        looking = global_before(part, sink.topic) if sink.origin else None
+        if looking is not None:
+            raise TopologyError(
+                f"topic {sink.topic!r} is written with origins, and {looking.name} looks into a "
+                f"global table ({', '.join(looking.globals)}): read again after a crash, the same "
+                "records may meet newer rows, so to(origin=True) cannot tell which are repeated"
             )
         met = joined_before(part, sink.topic) if sink.origin else None
         if met is not None:

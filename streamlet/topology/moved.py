@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from streamlet.errors import TopologyError
 from streamlet.topology.graph import Topology
-from streamlet.topology.names import CHANGELOG_SUFFIX, REPARTITION_SUFFIX, is_numbered, stem
+from streamlet.topology.names import internal_suffix, is_numbered, stem
 
 
 def check_moved(topology: Topology, application: str, existing_topics: Iterable[str]) -> None:
@@ -34,7 +34,7 @@ def check_moved(topology: Topology, application: str, existing_topics: Iterable[
         f"{old} became {new}"
         for new in sorted(_unnamed(topology) - existing)
         for old in left_over
-        if _suffix(old) == _suffix(new) and stem(_name(old)) == stem(_name(new))
+        if internal_suffix(old) == internal_suffix(new) and stem(_name(old)) == stem(_name(new))
     ]
     if moves:
         raise TopologyError(
@@ -60,12 +60,5 @@ def _unnamed(topology: Topology) -> set[str]:
     return topics
 
 
-def _suffix(topic: str) -> str:
-    for suffix in (CHANGELOG_SUFFIX, REPARTITION_SUFFIX):
-        if topic.endswith(suffix):
-            return suffix
-    return ""
-
-
 def _name(topic: str) -> str:
-    return topic.removesuffix(_suffix(topic))
+    return topic.removesuffix(internal_suffix(topic))

@@ -9,6 +9,14 @@ from streamlet.errors import TopologyError
 CHANGELOG_SUFFIX = "-changelog"
 REPARTITION_SUFFIX = "-repartition"
 
+#: The ends of names of the two topics of a join by foreign keys, made of a given name.
+_SUBSCRIPTION_SUFFIXES = ("-subscription-registration-topic", "-subscription-response-topic")
+_TOPIC_SUFFIX = "-topic"
+#: Those whose names were made up.
+_NUMBERED_SUBSCRIPTION = re.compile(
+    r"KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d{10}-topic$"
+)
+
 #: What Kafka takes for the name of a topic.
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
 _TOPIC_CHARACTERS = 249
@@ -47,6 +55,24 @@ def changelog_name(application: str, store: str) -> str:
 def repartition_name(application: str, name: str) -> str:
     """Topic between two subtopologies."""
     return f"{application}-{name}{REPARTITION_SUFFIX}"
+
+
+def subscription_topic(application: str, name: str) -> str:
+    """Topic between the sides of a join by foreign keys."""
+    return f"{application}-{name}{_TOPIC_SUFFIX}"
+
+
+def between_suffix(topic: str) -> str:
+    """The end of the name of a topic between two subtopologies; "" of any other topic."""
+    for suffix in (REPARTITION_SUFFIX, *_SUBSCRIPTION_SUFFIXES):
+        if topic.endswith(suffix):
+            return suffix
+    return _TOPIC_SUFFIX if _NUMBERED_SUBSCRIPTION.search(topic) else ""
+
+
+def internal_suffix(topic: str) -> str:
+    """The same, and of changelogs."""
+    return CHANGELOG_SUFFIX if topic.endswith(CHANGELOG_SUFFIX) else between_suffix(topic)
 
 
 def is_numbered(name: str) -> bool:

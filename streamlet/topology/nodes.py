@@ -6,15 +6,15 @@ topic lies between. Serdes are held, never called, here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from streamlet.topology.operator import OperatorFactory
+from streamlet.topology.operator import Operator, OperatorFactory
 
 #: When the results of an operator come, if not each with a record.
-Timed: TypeAlias = Literal["", "at commits", "by the clock"]
+Timed: TypeAlias = Literal["", "at commits", "by the clock", "with punctuators"]
 
 
 @attrs.frozen(eq=False)
@@ -39,14 +39,29 @@ class BufferSpec:
     ``until`` is ``"window closes"`` or ``"time limit"``. Updates wait until stream time is
     ``wait_ms`` past their buffer time, which is their window's end, or the time of the key's first
     update. None for ``max_records`` or ``max_bytes``: there is no such bound.
+
+    With ``until`` ``"join grace"`` it is that of a join of a stream with a versioned table, whose
+    records wait for ``wait_ms``.
     """
 
     key: Any
     until: str
     wait_ms: int
-    max_records: int | None
-    max_bytes: int | None
-    when_full: str
+    max_records: int | None = None
+    max_bytes: int | None = None
+    when_full: str = ""
+
+
+@attrs.frozen(eq=False)
+class VersionSpec:
+    """The keys, the values and the history of a versioned store.
+
+    A ``state.version_rows.VersionLayout``; ``value`` is the serde of the values in the rows.
+    """
+
+    key: Any
+    value: Any
+    history_ms: int
 
 
 @attrs.frozen(eq=False)
@@ -55,9 +70,9 @@ class StoreSpec:
 
     ``named`` is False when the name was made up from the node's number, and so moves with it.
     ``source_topic`` is set for a table read straight from a topic that is its own changelog.
-    ``window`` makes it a window store, ``buffer`` one of updates that wait, ``join`` one of a join
-    of streams: the "records" of a side, or those that are "unmatched". The serdes ``key`` and
-    ``value`` are of its rows then.
+    ``window`` makes it a window store, ``buffer`` one of updates that wait, ``versions`` one that
+    keeps a history, ``timers`` one of timers, ``join`` one of a join of streams: the "records" of a
+    side, or those that are "unmatched". The serdes ``key`` and ``value`` are of its rows then.
     """
 
     name: str
@@ -70,6 +85,13 @@ class StoreSpec:
     window: WindowSpec | None = None
     buffer: BufferSpec | None = None
     join: Literal["", "records", "unmatched"] = ""
+    versions: VersionSpec | None = None
+    timers: bool = False
+
+    @property
+    def record_key(self) -> Any:
+        """The serde of the record keys, which is not that of the rows in every store."""
+        return self.key if self.versions is None else self.versions.key
 
 
 @attrs.frozen(eq=False)
@@ -91,12 +113,36 @@ class SourceNode:
 
 
 @attrs.frozen(eq=False)
+class GlobalTableSpec:
+    """A table that each process has whole: its source, the name of its node, its store.
+
+    ``make`` makes the operator that puts records with keys into that.
+    """
+
+    source: SourceNode
+    node: str
+    store: StoreSpec
+    make: Callable[[Any], Operator]
+
+    @property
+    def topic(self) -> str:
+        """The topic that it is read from."""
+        (topic,) = self.source.topics
+        return topic
+
+
+@attrs.frozen(eq=False)
 class ProcessorNode:
     """One operator with the stores it touches; ``reads`` are those of them it never writes.
 
     It is not ``deterministic`` if it may make something else of the same record a second time.
-    ``timed`` tells when its results come if not each with a record: at commits, or by the clock.
+    ``timed`` tells when its results come if not each with a record: at commits, by the clock, or
+    with punctuators, whose times are not kept over a restart.
     One that is ``aside`` gets none of its parent's results, but records that came too late there.
+    One with the name of a ``child`` gets what its parent sends to that child, and to all.
+    One that is ``alone`` makes its results of its records and its stores, and not of the task's
+    stream time, which the other inputs of the task move as well.
+    ``globals`` are the stores of global tables that it reads.
     """
 
     name: str
@@ -107,13 +153,21 @@ class ProcessorNode:
     deterministic: bool = True
     timed: Timed = ""
     aside: bool = False
+    child: str = ""
+    alone: bool = False
+    globals: tuple[str, ...] = ()
+
+
+#: One partition, several, none, or None for what the key decides.
+Partitions: TypeAlias = int | Collection[int] | None
 
 
 @attrs.frozen(eq=False)
 class SinkNode:
     """Writes a topic; without one (""), each record to the topic that the node above has chosen.
 
-    ``partitioner`` is ``(key, value, partitions) -> partition``, None for murmur2. With ``origin``
+    ``partitioner`` is ``(key, value, partitions) -> partition``, or several, or None for the
+    default, murmur2, which leaves out the window of the key with ``by_base``. With ``origin``
     each record bears its origin in a header.
     """
 
@@ -122,8 +176,14 @@ class SinkNode:
     topic: str
     key: Any
     value: Any
-    partitioner: Callable[[Any, Any, int], int] | None = None
+    partitioner: Callable[[Any, Any, int], Partitions] | None = None
     origin: bool = False
+    by_base: bool = False
+
+    @property
+    def chooses_partitions(self) -> bool:
+        """True if the producer is told the partition of each record."""
+        return self.partitioner is not None or self.by_base
 
     @property
     def by_record(self) -> bool:
@@ -136,7 +196,9 @@ class InternalTopic:
     """A topic that streamlet makes: ``kind`` is ``repartition`` or ``changelog``.
 
     ``partitions`` None means: as many as the tasks of the subtopology that owns it. ``named`` as in
-    ``StoreSpec``. Records of a ``plain`` repartition topic never bear a prefix.
+    ``StoreSpec``. Records of a ``plain`` repartition topic never bear a prefix. One that
+    ``follows`` has as many partitions as what is read beside it, for which it does not count
+    itself: it is of a join by foreign keys, whose sides write to each other.
     """
 
     name: str
@@ -144,3 +206,4 @@ class InternalTopic:
     partitions: int | None = None
     named: bool = True
     plain: bool = False
+    follows: bool = False

@@ -13,7 +13,7 @@ from streamlet.batch import Batch
 from streamlet.types import TaskId
 
 
-class KeyValueStore(Protocol):
+class StoreOfOperators(Protocol):
     """A key-value store of one task as operators and users see it: Python keys and values.
 
     The ``1``/``True``/``1.0`` trap is the store's business: keys that are one dict key but not one
@@ -46,12 +46,21 @@ class KeyValueStore(Protocol):
 class TaskContext(Protocol):
     """The services that a task offers its operators when they are made.
 
-    ``now_ms`` is the time of the task's clock at the present step, ms.
+    ``now_ms`` is the time of the task's clock at the present step, ms; it never goes back.
+    ``stream_time`` is the highest timestamp among its records so far, ms; -1 before the first.
+    ``has_headers`` is False where those of records are neither read nor written.
     """
 
     task: TaskId
     application: str
     now_ms: int
+    stream_time: int
+    has_headers: bool
+
+    @property
+    def wall_ms(self) -> Callable[[], int]:
+        """A function of the time of day, ms since the epoch."""
+        ...
 
     def store(self, name: str) -> Any:
         """The task's own store of that name (see ``state/``)."""
@@ -65,6 +74,30 @@ class TaskContext(Protocol):
         """Count records an operator leaves out of a window that is closed, once per window.
 
         ``records`` makes a batch of them, for a node that is aside of the operator's.
+        """
+        ...
+
+    def failed(self, operator: str, at: Batch, error: BaseException) -> None:
+        """Apply the error policy to what an operator does without a record of its own.
+
+        Raises:
+            ProcessingError: under the policy ``fail``.
+        """
+        ...
+
+    def request_commit(self) -> None:
+        """Ask for a commit before the next one is due."""
+        ...
+
+    def stream_time_at(self, offset: int) -> int:
+        """The task's stream time once the record at an offset of this batch was taken, ms."""
+        ...
+
+    def stream_time_reached(self, time_ms: int, offset: int) -> tuple[int, int] | None:
+        """The first record of this batch, from ``offset`` on, with which stream time is so high.
+
+        Returns:
+            Its offset, and the stream time then; None: there is no such record.
         """
         ...
 
@@ -119,6 +152,35 @@ class TimedOperator(Protocol):
 
     def tick(self, at: Batch) -> Iterator[Batch]:
         """Its output at this time, in parts; ``at`` is a record that stands for the present."""
+        ...
+
+
+@runtime_checkable
+class PunctuatedOperator(Protocol):
+    """An operator, besides, with user code that is begun, ended, and called at times.
+
+    ``at`` is a record that stands for the present. Failures go to ``TaskContext.failed``.
+    """
+
+    def begin(self) -> None:
+        """Start: the task is about to process its first batch."""
+        ...
+
+    def by_stream_time(self, at: Batch) -> Iterator[Batch]:
+        """Its output at the stream times of the batch that are still due, in parts."""
+        ...
+
+    @property
+    def clock_due_ms(self) -> int | None:
+        """The time of day at which it is to act next, ms since the epoch; None: at none."""
+        ...
+
+    def by_clock(self, at: Batch) -> Iterator[Batch]:
+        """Its output at this time of the clock, in parts."""
+        ...
+
+    def end(self) -> None:
+        """Stop: the task is closed. Nothing is sent any more."""
         ...
 
 

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from streamlet.topology.nodes import ProcessorNode, SinkNode
-from streamlet.topology.subtopologies import Subtopology
+from streamlet.topology.subtopologies import Node, Subtopology
 
 
 def timed_before(part: Subtopology, topic: str) -> ProcessorNode | None:
     """The first operator whose results come at times of their own, and may reach a topic."""
     timed = (node for node in part.processors if node.timed and reaches(part, node, topic))
     return next(timed, None)
+
+
+def answers_before(part: Subtopology, topic: str) -> str | None:
+    """The first topic of a join by foreign keys whose records may reach a topic."""
+    follows = {one.name for one in part.repartitions if one.follows}
+    found = (source for source in part.sources if follows & {*source.topics})
+    return next((one.topics[0] for one in found if reaches(part, one, topic)), None)
+
+
+def global_before(part: Subtopology, topic: str) -> ProcessorNode | None:
+    """The first operator that looks into a global table, and whose results may reach a topic."""
+    looking = (node for node in part.processors if node.globals and reaches(part, node, topic))
+    return next(looking, None)
 
 
 def joined_before(part: Subtopology, topic: str) -> ProcessorNode | None:
@@ -24,8 +37,8 @@ def joined_before(part: Subtopology, topic: str) -> ProcessorNode | None:
     return next((node for node in joins if reaches(part, node, topic)), None)
 
 
-def reaches(part: Subtopology, start: ProcessorNode, topic: str) -> bool:
-    """True if records of an operator may reach a topic, or change those that do by a store."""
+def reaches(part: Subtopology, start: Node, topic: str) -> bool:
+    """True if records of a node may reach a topic, or change those that do by a store."""
     met: set[str] = set()
     waiting = [start.name]
     while waiting:

@@ -216,6 +216,8 @@ def _canonical(part: Subtopology) -> dict[str, Any]:
                 spec.source_topic,
                 *_window(spec),
                 *_buffer(spec),
+                *([] if spec.versions is None else ["versions", spec.versions.history_ms]),
+                *(["timers"] if spec.timers else []),
             ]
             for spec in part.stores
         ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import streamlet as sl
-from streamlet.topology.edges import edges_of
+from streamlet.topology.edges import edges_of, sources_into
 
 
 def regrouped(plain: bool = False) -> sl.App:
@@ -49,3 +49,30 @@ def test_a_merge_without_a_store_is_exact() -> None:
     one.merge(two).group_by(lambda k, v: str(v), key=str, value=int).count(store="counts")
     (edge,) = edges_of(app.topology())
     assert edge.exact
+
+
+def test_only_inputs_that_lead_to_a_topic_count_for_it() -> None:
+    app = sl.App("a")
+    rows = app.table("rows", key=str, value=int)
+    events = app.stream("in", key=str, value=int)
+    events.join(rows, lambda a, b: a + b, value=int).to("out")
+    events.group_by(lambda k, v: str(v), key=str, value=int, name="by").count(store="counts")
+    topology = app.topology()
+    topic = "a-by-repartition"
+    assert sources_into(topology, topic) == ("in",)
+    (edge,) = edges_of(topology, {"in": 100, "rows": 100, topic: 1})
+    assert edge.exact
+
+
+def test_all_inputs_count_where_a_processor_may_ask_for_the_time_that_they_move() -> None:
+    app = sl.App("a")
+    rows = app.table("rows", key=str, value=int)
+    events = app.stream("in", key=str, value=int)
+    events.join(rows, lambda a, b: a + b, value=int).to("out")
+    seen = events.process_values(lambda value: value, value=int)
+    seen.group_by(lambda k, v: str(v), key=str, value=int, name="by").count(store="counts")
+    topology = app.topology()
+    assert sources_into(topology, "a-by-repartition") == ("in", "rows")
+    (edge,) = edges_of(topology)
+    assert edge.reason is not None
+    assert "has a store and reads" in edge.reason
