@@ -55,7 +55,8 @@ class TaskProgress:
     summed over the changelogs, ``rate`` is in records per second; None: not known. ``generation``
     is that of the assignment an active or pending task comes from. ``problem`` is why an active
     task stands still although it is given to the member; None: it does not. ``late`` counts the
-    records that an active task left out of closed windows since the member has it open.
+    records that an active task left out of closed windows since the member has it open, ``dropped``
+    those that it left out for want of a key or a time.
     """
 
     task: str  # as printed, 0_3
@@ -69,6 +70,7 @@ class TaskProgress:
     generation: int = -1
     problem: str | None = None
     late: int | None = None
+    dropped: int | None = None
 
 
 @attrs.frozen
@@ -76,7 +78,8 @@ class MemberProgress:
     """The progress of a member, as of ``at_ms``.
 
     ``plans_by`` are the settings it would plan by as leader, as far as they are not the defaults;
-    None: it does not say.
+    None: it does not say. ``repartitions`` are the repartition topics, each with the reason why
+    state behind it is not exact; empty if it is.
     """
 
     instance: str
@@ -90,6 +93,7 @@ class MemberProgress:
     tasks: tuple[TaskProgress, ...] = ()
     busy: float | None = None  # share of the time it processed records since it said so last
     plans_by: tuple[tuple[str, str], ...] | None = None
+    repartitions: tuple[tuple[str, str], ...] | None = None
 
     @property
     def key(self) -> MemberKey:

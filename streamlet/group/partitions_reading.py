@@ -16,7 +16,7 @@ from streamlet.kafka.ports import Headers, PartitionBatch, RecordSource
 from streamlet.types import TopicPartition
 
 
-class Record(NamedTuple):
+class ConsumerRecord(NamedTuple):
     """One record; ``timestamp`` is ms since the epoch, ``headers`` are pairs in order."""
 
     topic: str
@@ -42,11 +42,11 @@ class Reading:
         self.paused: set[TopicPartition] = set()
         #: Positions before the last hand-out; the records since may still be in work.
         self._before: dict[TopicPartition, int] = {}
-        self._ahead: deque[Record] = deque()
+        self._ahead: deque[ConsumerRecord] = deque()
 
     # -- records -------------------------------------------------------------------------------
 
-    def take(self, max_records: int, wait_ms: int) -> list[Record]:
+    def take(self, max_records: int, wait_ms: int) -> list[ConsumerRecord]:
         """Take what was read ahead, else what the source has."""
         if self._ahead:
             return [self._ahead.popleft() for _ in range(min(max_records, len(self._ahead)))]
@@ -58,11 +58,11 @@ class Reading:
         if not self._ahead:
             self._ahead.extend(self.take(max_records, wait_ms))
 
-    def next_ahead(self) -> Record | None:
+    def next_ahead(self) -> ConsumerRecord | None:
         """The first of the records read ahead."""
         return self._ahead.popleft() if self._ahead else None
 
-    def hand_out(self, records: Sequence[Record]) -> None:
+    def hand_out(self, records: Sequence[ConsumerRecord]) -> None:
         """These go to the user now; those handed out before are done with."""
         ends = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in records}
         self._before = {tp: self.positions[tp] for tp in ends}
@@ -155,10 +155,10 @@ class Reading:
         self._ahead = deque(r for r in self._ahead if (r.topic, r.partition) not in gone)
 
 
-def _records(batch: PartitionBatch) -> Iterable[Record]:
+def _records(batch: PartitionBatch) -> Iterable[ConsumerRecord]:
     headers = repeat(None) if batch.headers is None else batch.headers
     return map(
-        Record,
+        ConsumerRecord,
         repeat(batch.topic),
         repeat(batch.partition),
         batch.offsets,

@@ -45,6 +45,7 @@ def document(
         "handovers": [_handover(one) for one in present.handovers()],
         "unassigned": [one.as_dict() for one in unassigned(group)],
         "input_lag": lag,
+        "repartitions": _repartitions(present),
         "violations": [
             {
                 "rule": violation.rule,
@@ -55,6 +56,19 @@ def document(
             for violation in violations
         ],
     }
+
+
+def _repartitions(present: CurrentGroup) -> list[dict[str, Any]]:
+    """The repartition topics; one is exact if no member knows a reason why it is not."""
+    reasons: dict[str, str] = {}
+    for member in present.group.members:
+        said = present.word(member)
+        for topic, reason in (said.repartitions or ()) if said is not None else ():
+            reasons[topic] = reasons.get(topic) or reason
+    return [
+        {"topic": topic, "exact": not reason, "reason": reason or None}
+        for topic, reason in sorted(reasons.items())
+    ]
 
 
 def _group_part(group: GroupSnapshot) -> dict[str, Any]:
@@ -175,13 +189,9 @@ def _task(
         "isReady": ready if learner else None,
         "lag": _to_restore(said) if role is Role.ACTIVE else lag,
         "problem": None if said is None else said.problem,
-        "late": _late(said) if role is Role.ACTIVE else None,
+        "late": None if said is None or role is not Role.ACTIVE else said.late or 0,
+        "dropped": None if said is None or role is not Role.ACTIVE else said.dropped or 0,
     }
-
-
-def _late(said: TaskProgress | None) -> int | None:
-    """Records that an active task left out of closed windows; None: its member says nothing."""
-    return None if said is None else said.late or 0
 
 
 def _to_restore(said: TaskProgress | None) -> int:

@@ -20,7 +20,7 @@ from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.input_notes import InputNote
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import NewTopic
-from streamlet.topology.names import CHANGELOG_SUFFIX, REPARTITION_SUFFIX
+from streamlet.topology.names import between_suffix, internal_suffix
 from streamlet.types import NO_STATE, TopicPartition
 
 EARLIEST, LATEST = "earliest", "latest"
@@ -103,7 +103,7 @@ class ResetPlan:
         """
         note = InputNote(self.incarnation)
         text = CommitMetadata(self.highest_epoch, BY, -1, {}, NO_STATE, note=note).to_text()
-        between = [topic for topic in self.recreated if topic.name.endswith(REPARTITION_SUFFIX)]
+        between = [topic for topic in self.recreated if between_suffix(topic.name)]
         return {move.partition: (move.after, text) for move in self.moves} | {
             TopicPartition(topic.name, partition): (0, text)
             for topic in between
@@ -172,11 +172,9 @@ def internal_names(
 
 def _may_be_of(topic: str, application: str) -> bool:
     """True if it is the application's id, a store or name, and what internal topics end in."""
-    for suffix in (CHANGELOG_SUFFIX, REPARTITION_SUFFIX):
-        name = topic.removeprefix(f"{application}-").removesuffix(suffix)
-        if topic == f"{application}-{name}{suffix}":
-            return bool(name)
-    return False
+    suffix = internal_suffix(topic)
+    name = topic.removeprefix(f"{application}-").removesuffix(suffix)
+    return bool(suffix and name) and topic == f"{application}-{name}{suffix}"
 
 
 def named_changelogs(committed: Mapping[TopicPartition, Committed]) -> set[str]:

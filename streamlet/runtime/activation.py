@@ -53,6 +53,7 @@ from streamlet.runtime.state_updater import CommittedPositions, CopyFailed, Prom
 from streamlet.runtime.targets import LogRange, Target, Targets
 from streamlet.runtime.task import Task
 from streamlet.state.directory import StateDirectory
+from streamlet.state.store import CachedStore
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import NO_STATE, TaskId, TopicPartition
@@ -92,6 +93,7 @@ class Activation:
         policy: what becomes of records that fail.
         clock: for retries.
         open_source: a consumer with headers, to search changelogs for commit entries.
+        global_stores: those of global tables, by name.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class Activation:
         policy: ErrorPolicy,
         clock: Clock,
         open_source: Callable[[], RecordSource],
+        global_stores: Mapping[str, CachedStore] | None = None,
     ) -> None:
         self._topology = topology
         self._directory = directory
@@ -133,8 +136,9 @@ class Activation:
         self._settings = settings
         self.edges = edges
         self._limits = dict(limits or {})
-        idle_ms = settings.max_task_idle_ms
-        self._new_task = partial(Task, policy=policy, partition_counts=counts, idle_ms=idle_ms)
+        new_task = partial(Task, policy=policy, partition_counts=counts, wall_ms=clock.wall_ms)
+        new_task = partial(new_task, global_stores=global_stores)
+        self._new_task = partial(new_task, idle_ms=settings.max_task_idle_ms)
         self._clock = clock
         #: Wanted, nothing done yet; with the mark's positions where there is one.
         self._wanted: dict[TaskId, Positions | None] = {}

@@ -154,6 +154,11 @@ class ActiveTask:
         return 0 if self.processor is None else self.processor.counters.late
 
     @property
+    def dropped(self) -> int:
+        """Records left out for want of a key or a time since the task was opened."""
+        return 0 if self.processor is None else self.processor.counters.dropped
+
+    @property
     def under_way(self) -> bool:
         """True if it has begun a batch and not ended it."""
         return self.processor is not None and self.processor.under_way

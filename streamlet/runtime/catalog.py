@@ -11,7 +11,7 @@ from streamlet.config import Settings
 from streamlet.errors import TopologyError
 from streamlet.kafka.limits import NO_LIMITS, TopicLimits
 from streamlet.kafka.ports import Admin
-from streamlet.runtime.prepare import prepare_topics, unapplied_settings
+from streamlet.runtime.prepare import deleting_tables, prepare_topics, unapplied_settings
 from streamlet.topology.graph import Topology
 
 log = logging.getLogger(__name__)
@@ -71,6 +71,8 @@ class Catalog:
         self.topic_ids = self._admin.topic_ids(sorted(self.inputs))
         if self._known is None:  # else the instance has said so
             self._tell_unapplied()
+            for table in deleting_tables(self._topology, self._admin):
+                log.warning("%s", table)
 
     def _prepared(self) -> dict[str, int]:
         return prepare_topics(

@@ -1,54 +1,119 @@
-"""Encodes the records of a sink: keys, values, and the partitions that a partitioner chooses."""
+"""Encodes the records of a sink: keys, values, and the partitions that they go to."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
+import attrs
+
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.kafka.partitioner import KeyPartitioner
 from streamlet.runtime.outputs import Output
 from streamlet.serdes import ColumnError
 from streamlet.topology.nodes import SinkNode
 from streamlet.types import TopicPartition
 
 
-def encoded(node: SinkNode, batch: Batch, count: int, by_record: bool = False) -> Output:
-    """The records as a sink writes them, to a topic with ``count`` partitions.
+class SinkEncoder:
+    """Makes the records that one sink writes to one topic.
 
-    ``by_record`` tells that the topic was chosen for these records.
-
-    Raises:
-        OperatorFailed: one cannot be encoded, or its partitioner fails; ``done`` are those before.
+    Args:
+        node: the sink.
+        count: partitions of the topic; 0: not known.
+        dropped: told how many records a partitioner sent to no partition.
+        by_record: the topic was chosen for these records.
     """
-    partitions: list[int] | None = None
-    try:
-        keys = node.key.encode_column(batch.keys)
-        values = node.value.encode_column(batch.values)
-    except ColumnError as failed:
-        done = batch.slice(0, failed.index)
-        raise OperatorFailed(failed.index, done) from failed.cause
-    if node.partitioner is not None:
-        partitions = []
+
+    def __init__(
+        self,
+        node: SinkNode,
+        count: int,
+        dropped: Callable[[int], None],
+        by_record: bool = False,
+    ) -> None:
+        self._node, self._count, self._by_record = node, count, by_record
+        self._dropped = dropped
+        self._by_key = KeyPartitioner(max(count, 1))
+        self._by_base = node.by_base and count > 1
+
+    def encode(self, batch: Batch) -> Output:
+        """The records as the sink writes them.
+
+        Raises:
+            OperatorFailed: one cannot be encoded, or its partitioner fails; ``done`` are those
+                before.
+        """
+        node, partitions = self._node, None
         try:
-            for key, value in zip(batch.keys, batch.values, strict=True):
-                partitions.append(_partition(node.partitioner(key, value, count), count))
+            keys = node.key.encode_column(batch.keys)
+            values = node.value.encode_column(batch.values)
+        except ColumnError as failed:
+            done = batch.slice(0, failed.index)
+            raise OperatorFailed(failed.index, done) from failed.cause
+        if node.partitioner is not None:
+            rows, partitions = self._chosen(batch, keys)
+            if rows is not None:
+                batch = _rows_of(batch, rows)
+                keys, values = [keys[row] for row in rows], [values[row] for row in rows]
+        elif self._by_base:
+            window = -node.key.window_bytes
+            bases = [None if key is None else key[:window] for key in keys]
+            partitions = self._by_key.choose(bases, batch.offsets)
+        origin = (len(batch), TopicPartition(batch.topic, batch.partition), batch.offsets)
+        return Output(
+            node.topic,
+            keys,
+            values,
+            batch.timestamps,
+            partitions,
+            batch.headers,
+            [origin],
+            by_record=self._by_record,
+        )
+
+    def _chosen(self, batch: Batch, keys: list[bytes | None]) -> tuple[list[int] | None, list[int]]:
+        """Rows and their partitions as the user's partitioner says; rows None: each once."""
+        chosen: list[Collection[int]] = []
+        try:
+            for row, (key, value) in enumerate(zip(batch.keys, batch.values, strict=True)):
+                assert self._node.partitioner is not None
+                found = self._node.partitioner(key, value, self._count)
+                if found is None:
+                    (found,) = self._by_key.choose([keys[row]], [batch.offsets[row]])
+                chosen.append(self._checked(found))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            done = batch.slice(0, len(partitions))
-            raise OperatorFailed(len(partitions), done) from error
-    origin = (len(batch), TopicPartition(batch.topic, batch.partition), batch.offsets)
-    return Output(
-        node.topic,
-        keys,
-        values,
-        batch.timestamps,
-        partitions,
-        batch.headers,
-        [origin],
-        by_record=by_record,
+            done = batch.slice(0, len(chosen))
+            raise OperatorFailed(len(chosen), done) from error
+        partitions = [one for some in chosen for one in some]
+        nowhere = chosen.count(())
+        if nowhere:
+            self._dropped(nowhere)
+        if not nowhere and len(partitions) == len(chosen):
+            return None, partitions
+        return [row for row, some in enumerate(chosen) for _ in some], partitions
+
+    def _checked(self, found: object) -> tuple[int, ...]:
+        """The result of a user's partitioner, if there are such partitions."""
+        several = sorted(found) if isinstance(found, set | frozenset) else found
+        chosen = tuple(several) if isinstance(several, list | tuple | range) else (several,)
+        for one in chosen:
+            if type(one) is not int or not 0 <= one < max(self._count, 1):
+                raise ValueError(
+                    f"expected a partition, an int from 0 to {self._count - 1}, several of them "
+                    f"or None, got {found!r}"
+                )
+        return chosen
+
+
+def _rows_of(batch: Batch, rows: list[int]) -> Batch:
+    return attrs.evolve(
+        batch,
+        offsets=[batch.offsets[row] for row in rows],
+        keys=[batch.keys[row] for row in rows],
+        values=[batch.values[row] for row in rows],
+        timestamps=[batch.timestamps[row] for row in rows],
+        headers=None if batch.headers is None else [batch.headers[row] for row in rows],
+        olds=None,
     )
-
-
-def _partition(chosen: object, count: int) -> int:
-    """The result of a user's partitioner, if there is such a partition."""
-    if type(chosen) is not int or not 0 <= chosen < max(count, 1):
-        raise ValueError(f"expected a partition, an int from 0 to {count - 1}, got {chosen!r}")
-    return chosen

@@ -13,12 +13,13 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.runtime.encoding import encoded
+from streamlet.runtime.encoding import SinkEncoder
 from streamlet.runtime.outputs import Output
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from streamlet.topology.operator import (
     HoldingOperator,
     OperatorInParts,
+    PunctuatedOperator,
     TaskContext,
     TimedOperator,
 )
@@ -50,7 +51,7 @@ class NodeSteps:
         subtopology: what the task does.
         context: what its operators are made with.
         results: takes what comes out.
-        partition_counts: of topics written with a partitioner of the user's.
+        partition_counts: of topics that are written.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class NodeSteps:
         self._compiled: dict[str, Step] = {}
         self._holding: dict[str, tuple[HoldingOperator, Step]] = {}
         self._timed: dict[str, tuple[TimedOperator, Step]] = {}
+        self._punctuated: dict[str, tuple[PunctuatedOperator, Step]] = {}
         self._behind = {source.name: self._forward(source.name) for source in subtopology.sources}
 
     def behind(self, source: str) -> Step:
@@ -102,9 +104,50 @@ class NodeSteps:
                 operator, forward = self._timed[node.name]
                 yield from _sent(operator.tick(at), forward)
 
+    # Operators with punctuators.
+
+    def begin(self) -> None:
+        """Start the operators that have user code to start."""
+        for operator, _ in self._punctuated.values():
+            operator.begin()
+
+    def end(self) -> None:
+        """Stop them."""
+        for operator, _ in self._punctuated.values():
+            operator.end()
+
+    @property
+    def punctuated(self) -> bool:
+        """True if an operator has punctuators, or may have some."""
+        return bool(self._punctuated)
+
+    def by_stream_time(self, at: Batch) -> Iterator[None]:
+        """Call what is due by the stream time of the batch that was processed."""
+        for node in self._subtopology.processors:
+            if node.name in self._punctuated:
+                operator, forward = self._punctuated[node.name]
+                yield from _sent(operator.by_stream_time(at), forward)
+
+    @property
+    def clock_due_ms(self) -> int | None:
+        """The time of the next action by the clock, ms since the epoch; None: there is none."""
+        dues = (operator.clock_due_ms for operator, _ in self._punctuated.values())
+        return min((due for due in dues if due is not None), default=None)
+
+    def by_clock(self, at: Batch) -> Iterator[None]:
+        """Call what is due by the clock."""
+        for node in self._subtopology.processors:
+            if node.name in self._punctuated:
+                operator, forward = self._punctuated[node.name]
+                yield from _sent(operator.by_clock(at), forward)
+
     def _forward(self, name: str) -> Step:
         """The step behind a node: its children, in order of creation."""
-        steps = [self._step(child) for child in self._subtopology.children(name)]
+        children = self._subtopology.children(name)
+        steps = [self._step(child) for child in children]
+        own = [_child_name(self._subtopology.node(child)) for child in children]
+        if any(own):
+            steps = [_addressed(step, to) for step, to in zip(steps, own, strict=True)]
         if len(steps) == 1 and name not in self._cut:
             return steps[0]
         return _record_by_record(steps) if name in self._cut else _one_after_the_other(steps)
@@ -125,6 +168,8 @@ class NodeSteps:
             self._holding[node.name] = operator, forward
         if isinstance(operator, TimedOperator):
             self._timed[node.name] = operator, forward
+        if isinstance(operator, PunctuatedOperator):
+            self._punctuated[node.name] = operator, forward
         if isinstance(operator, OperatorInParts):
             through = _in_parts(operator.process_in_parts, forward)
         else:
@@ -160,17 +205,22 @@ class NodeSteps:
         return step
 
     def _sink_to(self, node: SinkNode, by_record: bool = False) -> Step:
+        results, context = self._results, self._context
         count = self._partition_counts.get(node.topic, 0)
-        results = self._results
+        encode = SinkEncoder(
+            node, count, lambda dropped: context.dropped(node.name, dropped), by_record
+        ).encode
 
         def step(batch: Batch) -> Iterator[None]:
             while len(batch):
                 try:
-                    results.emit(encoded(node, batch, count, by_record))
+                    output = encode(batch)
+                    if output.keys:  # a partitioner may send all to no partition
+                        results.emit(output)
                     break
                 except OperatorFailed as failed:
                     if failed.index:
-                        results.emit(encoded(node, failed.done, count, by_record))
+                        results.emit(encode(failed.done))
                     results.record_failed(batch, failed.index, node.name, failed.__cause__)
                     batch = batch.slice(failed.index + 1, len(batch))
             return iter(())
@@ -200,6 +250,22 @@ def _sent(parts: Iterator[Batch], forward: Step) -> Iterator[None]:
             yield
         if len(out):
             yield from forward(out)
+
+
+def _child_name(node: SourceNode | ProcessorNode | SinkNode) -> str:
+    return node.child if isinstance(node, ProcessorNode) else ""
+
+
+def _addressed(step: Step, child: str) -> Step:
+    """Send what is for all children (None in the column ``olds``), or for this one by its name."""
+
+    def forward(batch: Batch) -> Iterator[None]:
+        if batch.olds is None:
+            return step(batch)
+        part = batch.select([to is None or to == child for to in batch.olds])
+        return step(part.with_values(part.values)) if len(part) else iter(())
+
+    return forward
 
 
 def _one_after_the_other(steps: Sequence[Step]) -> Step:

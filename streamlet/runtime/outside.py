@@ -9,8 +9,8 @@ import attrs
 from streamlet.runtime.commit import CommitGroup
 from streamlet.runtime.metrics.measure import MembershipStatus
 from streamlet.runtime.outputs import Output
+from streamlet.runtime.record_failures import TaskCounters
 from streamlet.runtime.restore_job import RestoreProgress
-from streamlet.runtime.task import TaskCounters
 from streamlet.runtime.task_manager import TaskManagerGroup
 from streamlet.types import TaskId
 

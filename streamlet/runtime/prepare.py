@@ -92,6 +92,45 @@ def unapplied_settings(topology: Topology, admin: Admin, given: Given) -> list[s
     ]
 
 
+def deleting_tables(topology: Topology, admin: Admin) -> list[str]:
+    """Of each topic of a ``table()`` that may lose rows: the setting, what it loses, what to do.
+
+    Such a topic is the changelog of its table. A broker that deletes its records by age or size
+    deletes rows that are still rows: where the table is on disk it has them, and where it is
+    restored it has not.
+
+    Raises:
+        BrokerError: the broker does not answer.
+    """
+    stores = (spec for part in topology.subtopologies for spec in part.stores)
+    tables = sorted({spec.source_topic for spec in stores if spec.source_topic is not None})
+    found = admin.topic_settings(tables) if tables else {}
+    return [
+        f"{topic} is read as a table and has {lost}: a host that restores the table does not get "
+        "them, while one with state on its disk still has them. Set cleanup.policy=compact with "
+        "kafka-configs.sh"
+        for topic in tables
+        if (lost := _lost_rows(found.get(topic, {})))
+    ]
+
+
+def _lost_rows(settings: Mapping[str, str]) -> str:
+    """The settings by which a broker deletes rows, and which rows; "" if it deletes none."""
+    policy = settings.get("cleanup.policy", "compact")
+    age, size = (settings.get(f"retention.{what}", "-1") for what in ("ms", "bytes"))
+    limits = []
+    if age != "-1":
+        limits.append((f"retention.ms={age}", f"were not written for {age} ms"))
+    if size != "-1":
+        limits.append((f"retention.bytes={size}", f"lie before the last {size} bytes"))
+    if "delete" not in policy or not limits:
+        return ""
+    names = " and ".join(name for name, _ in limits)
+    return f"cleanup.policy={policy} with {names}, which deletes rows that " + " or ".join(
+        what for _, what in limits
+    )
+
+
 def _check_count(topology: Topology, topic: NewTopic, counts: Mapping[str, int]) -> None:
     """Refuse another number of tasks than the state, or a topic between tasks, was made for."""
     found = counts.get(topic.name)

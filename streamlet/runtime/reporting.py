@@ -61,6 +61,7 @@ class Reporter:
         clock: the time.
         busy: share of the time it worked since this was asked last.
         plans_by: the settings it plans by, where they are not the defaults.
+        repartitions: the repartition topics with the reasons why some are not exact.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Reporter:
         clock: Clock,
         busy: Callable[[int], float | None] = lambda now_ms: None,
         plans_by: tuple[tuple[str, str], ...] | None = None,
+        repartitions: tuple[tuple[str, str], ...] | None = None,
     ) -> None:
         self._member = member
         self._name = name
@@ -81,7 +83,7 @@ class Reporter:
         self._publish = publish
         self._member_id = member_id
         self._busy = busy
-        self._plans_by = plans_by
+        self._plans_by, self._repartitions = plans_by, repartitions
         self._clock = clock
         self._look_at_ms = 0
         self._said_at_ms = 0
@@ -150,6 +152,7 @@ class Reporter:
             generation=rules.generation,
             leaving=rules.leaving is not None,
             plans_by=self._plans_by,
+            repartitions=self._repartitions,
             tasks=tuple(tasks[task] for task in sorted(tasks)),
         )
 
@@ -168,8 +171,11 @@ class Reporter:
         """With how far it is."""
         task = TaskId.parse(said.task)
         if said.stage == "running":
-            lag = _input_lag(task, holdings, source)
-            return attrs.evolve(said, lag=lag, late=_late(task, holdings))
+            lag, active = _input_lag(task, holdings, source), holdings.tasks.get(task)
+            if active is None:
+                return attrs.evolve(said, lag=lag)
+            late, dropped = active.late or None, active.dropped or None  # none is shorter
+            return attrs.evolve(said, lag=lag, late=late, dropped=dropped)
         if task not in reads or said.role == "released":
             return said
         restored, end = reads[task]
@@ -219,9 +225,3 @@ def _input_lag(task: TaskId, holdings: TaskRegistry, source: RecordSource) -> in
     ends = {tp: source.known_end(tp) for tp in active.positions}
     known = [max(end - active.positions[tp], 0) for tp, end in ends.items() if end is not None]
     return sum(known) if known else None
-
-
-def _late(task: TaskId, holdings: TaskRegistry) -> int | None:
-    """Records that the task left out of closed windows since it was opened; None: no records."""
-    active = holdings.tasks.get(task)
-    return None if active is None else active.late or None

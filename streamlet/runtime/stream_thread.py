@@ -34,6 +34,7 @@ from streamlet.runtime.cleanup import Cleanup
 from streamlet.runtime.closing import Closer
 from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.control_link import ControlLink
+from streamlet.runtime.global_tables import GlobalTables
 from streamlet.runtime.last_commit import LastCommit
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
@@ -102,6 +103,7 @@ class StreamThread:
         measured: is given a snapshot once a second and at every change of state; or None.
         link: our end of the control topic, started; closed with the worker.
         reporter: says there what we do.
+        global_tables: read before it joins the group, and on; closed with the worker.
         siblings: whether other workers share our folder, so that they may wait for what we close.
     """
 
@@ -127,6 +129,7 @@ class StreamThread:
         cleanup: Cleanup | None = None,
         link: ControlLink | None = None,
         reporter: Reporter | None = None,
+        global_tables: GlobalTables | None = None,
         siblings: bool = False,
     ) -> None:
         self._settings, self._measured = settings, measured
@@ -138,7 +141,7 @@ class StreamThread:
         self._catalog, self._purge = catalog, purge
         self._watchdog = Watchdog(clock, settings.max_poll_interval_ms)
         self._clock, self._observer = clock, observer
-        self._link, self._reporter = link, reporter
+        self._link, self._reporter, self._globals = link, reporter, global_tables
         self._closer = Closer(clock, _close_later_ms(settings, siblings))
         self.holdings = TaskRegistry(
             source,
@@ -207,6 +210,8 @@ class StreamThread:
         collecting = gc.isenabled()
         gc.disable()  # each batch is thousands of tracked messages; collected at commits instead
         try:
+            if self._globals is not None:
+                self._globals.restore(keep_going)
             self._watchdog.start()
             self._set_state("REBALANCING")
             if self._link is not None and not self._link.wait_read(MARKS_MS):
@@ -238,6 +243,8 @@ class StreamThread:
         self._watchdog.beat()
         if self._link is not None:
             self._link.check_reset()
+        if self._globals is not None:
+            self._globals.step()
         if self._copies is not None:
             self._copies.check()
         self._group.progress()  # before taking: what is lost from now on is seen in the next round
@@ -337,7 +344,7 @@ class StreamThread:
         now = self._clock.now_ms()
         due_ms = self._next_commit_ms + (HOLD_OFF_MS if self._orders.awaited else 0)
         precopy = self._orders.precopy
-        due = now >= due_ms or precopy.due(now) or self._too_dirty()
+        due = now >= due_ms or precopy.due(now) or self._too_dirty() or self.holdings.asks_commit()
         if self._commit.under_way:
             if not self._commit.sent and not self._postponed.waits:
                 self._try(self._begin_commit)
@@ -466,6 +473,7 @@ class StreamThread:
             lags=lags,
             waiting=tuple(sorted(self._activation.tasks)),
             advice=None if self._advisor is None else self._advisor.advice,
+            global_lags={} if self._globals is None else self._globals.lags,
         )
         self._measured(measure(member, self.meters, self._group, self._source))
 
@@ -481,6 +489,8 @@ class StreamThread:
         ]
         if self._copies is not None:
             closers.insert(0, self._copies.close)
+        if self._globals is not None:
+            closers.append(self._globals.close)
         for close in closers:
             try:
                 close()

@@ -8,38 +8,28 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import attrs
 
 from streamlet.batch import Batch
-from streamlet.errors import ProcessingError, error_text
-from streamlet.kafka.ports import Headers, PartitionBatch
+from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.edges.task_edges import TaskEdges
 from streamlet.runtime.node_steps import NodeSteps
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.partition_group import KnownEnd, PartitionGroup
-from streamlet.runtime.policy import ErrorPolicy, reason_headers
+from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.record_decoder import RecordDecoder
+from streamlet.runtime.record_failures import RecordFailures, TaskCounters
+from streamlet.runtime.stream_times import StreamTimes
 from streamlet.state.progress_store import ProgressStore
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
-from streamlet.user_code import raised_at
 
 #: How often operators may act by the clock.
 TICK_MS = 100
-
-
-@attrs.define
-class TaskCounters:
-    """The counts of a task since it was made."""
-
-    records: int = 0
-    dropped: int = 0  # by rule: null keys, negative times from an extractor
-    late: int = 0  # out of closed windows; a record counts for each of its windows
-    skipped: int = 0  # by error policy, dead letters included
-    dead_lettered: int = 0
 
 
 @attrs.frozen
@@ -60,11 +50,14 @@ class Task:
         state: its stores, open and restored.
         positions: its input partitions with the offset each starts from.
         policy: what becomes of records that fail.
-        partition_counts: of topics written with a partitioner of the user's.
+        partition_counts: of topics that are written.
         idle_ms: ``max.task.idle.ms``.
         edges: filters its inputs from exact repartition topics; None: they are plain.
         in_parts: whether ``process`` and ``resume`` return between two parts of a large output;
             ``resume`` goes on with it then, and no other batch begins before it has ended.
+        wall_ms: the time of day, ms since the epoch; None: the ``now_ms`` of the present step.
+        global_stores: those of global tables, by name, which all tasks of a process share.
+        has_headers: whether headers of records are read and written.
     """
 
     def __init__(
@@ -79,22 +72,27 @@ class Task:
         idle_ms: int = 0,
         edges: TaskEdges | None = None,
         in_parts: bool = False,
+        wall_ms: Callable[[], int] | None = None,
+        global_stores: Mapping[str, Any] | None = None,
+        has_headers: bool = True,
     ) -> None:
         self.task = task
         self.application = subtopology.application
+        self.has_headers = has_headers
         self.subtopology = subtopology
         self.state = state
+        self._global_stores = global_stores or {}
         self.counters = TaskCounters()
         #: Highest timestamp met, ms since the epoch; -1 before the first record.
         self.stream_time = -1
         #: Offset behind the last processed record of each input partition: what a commit writes.
         self.positions = dict(positions)
         self.edges = edges
-        self._policy = policy or ErrorPolicy()
         self._outputs: list[Output] = []
+        self._failures = RecordFailures(
+            policy or ErrorPolicy(), self.application, self.counters, self.emit
+        )
         self._decoder = RecordDecoder(self._failed, self.dropped)
-        #: Batches as read, for dead letters; only those that may still be needed.
-        self._raws: list[PartitionBatch] = []
         self._received = dict(positions)
         self._inputs = PartitionGroup(dict(positions), idle_ms) if len(positions) > 1 else None
         #: What came while a batch of the one input was under way: batches, and offsets to skip to.
@@ -103,20 +101,27 @@ class Task:
         self._under_way: _UnderWay | None = None
         #: Time of the present step, by the clock of the caller.
         self.now_ms = self._tick_ms = 0
+        #: The time of day, ms since the epoch.
+        self.wall_ms = wall_ms or (lambda: self.now_ms)
         self._ticked = False
+        #: True if an operator wants a commit before the next one is due.
+        self.commit_requested = False
+        self._stream_times = StreamTimes()
         self._nodes = NodeSteps(subtopology, self, self, partition_counts or {})
-        self._timed = self._nodes.timed
+        self._timed, self._punctuated = self._nodes.timed, self._nodes.punctuated
         self._sources = {
             topic: (source, self._nodes.behind(source.name))
             for source in subtopology.sources
             for topic in source.topics
         }
+        self._nodes.begin()
 
     # What operators may ask (topology.operator.TaskContext).
 
     def store(self, name: str) -> Any:
-        """The task's own store of that name."""
-        return self.state.stores[name]
+        """The task's own store of that name, or that of a global table."""
+        found = self._global_stores.get(name)
+        return self.state.stores[name] if found is None else found
 
     def dropped(self, operator: str, count: int) -> None:
         """Count records left out by rule."""
@@ -126,6 +131,22 @@ class Task:
         """Count records left out of closed windows, and send them where they are wanted."""
         self.counters.late += count
         self._nodes.send_aside(operator, records)
+
+    def failed(self, operator: str, at: Batch, error: BaseException) -> None:
+        """Apply the error policy to what an operator did without a record of its own."""
+        self.record_failed(at, 0, operator, error)
+
+    def request_commit(self) -> None:
+        """Ask for a commit before the next one is due."""
+        self.commit_requested = True
+
+    def stream_time_at(self, offset: int) -> int:
+        """The stream time once the record at an offset of this batch was taken, ms."""
+        return self._stream_times.at(offset)
+
+    def stream_time_reached(self, time_ms: int, offset: int) -> tuple[int, int] | None:
+        """The first record of this batch, from ``offset`` on, with which stream time is so high."""
+        return self._stream_times.reached(time_ms, offset)
 
     # What the driver asks.
 
@@ -169,7 +190,12 @@ class Task:
             pass
         for _ in self._nodes.release():
             pass
+        self.commit_requested = False
         return self._take_outputs()
+
+    def close(self) -> None:
+        """End the user code of operators that have some to end; what it sends is lost."""
+        self._nodes.end()
 
     def advance_stream_time(self, time_ms: int) -> list[Output]:
         """Move stream time on without a record, and send what is due then; for tests."""
@@ -177,8 +203,12 @@ class Task:
         for store in self.state.stores.values():
             if isinstance(store, ProgressStore):
                 store.advance(time_ms)
-        self._begin_tick()
+        self._begin_without_record(self._moved_on)
         return self.resume(self.now_ms)
+
+    def _moved_on(self, at: Batch) -> Iterator[None]:
+        yield from self._nodes.tick(at)
+        yield from self._nodes.by_stream_time(at)
 
     def skip_to(self, partition: TopicPartition, offset: int) -> None:
         """Go on at a later offset of an input partition, once what waits was processed."""
@@ -207,7 +237,8 @@ class Task:
     def waits(self, now_ms: int) -> bool:
         """True if ``resume`` may find something to do."""
         begun = self._under_way is not None or bool(self._later)
-        return begun or self._inputs is not None or (self._timed and now_ms >= self._tick_ms)
+        timed = self._timed and now_ms >= self._tick_ms
+        return begun or self._inputs is not None or timed or self._punctuates()
 
     def buffered(self) -> dict[TopicPartition, int]:
         """Records kept back, per input partition."""
@@ -232,6 +263,9 @@ class Task:
 
     def _begin_next(self, now_ms: int, known_end: KnownEnd) -> bool:
         """Begin with the next batch; False if there is none that need not wait."""
+        if self._punctuates():
+            self._begin_without_record(self._nodes.by_clock)
+            return True
         if self._inputs is None:
             return self._begin_later() or self._begin_timed(now_ms, known_end)
         return self._begin_ready(now_ms, known_end) or self._begin_timed(now_ms, known_end)
@@ -266,16 +300,31 @@ class Task:
         self._begin_tick()
         return True
 
+    def _punctuates(self) -> bool:
+        """True if operators are to act by the clock, whether there are records or not."""
+        if not self._punctuated:
+            return False
+        due = self._nodes.clock_due_ms
+        return due is not None and self.wall_ms() >= due
+
     def _begin_tick(self) -> None:
+        self._begin_without_record(self._nodes.tick)
+
+    def _begin_without_record(self, step: Callable[[Batch], Iterator[None]]) -> None:
         where = min(self.positions)
         position = self.positions[where]
         at = Batch(*where, [max(0, position - 1)], [None], [None], [self.stream_time])
-        self._under_way = _UnderWay(self._nodes.tick(at), where, position)
+        self._stream_times.begin(at, self.stream_time)
+        self._under_way = _UnderWay(step(at), where, position)
 
     def _begin(self, batch: Batch, position: int) -> None:
         where = TopicPartition(batch.topic, batch.partition)
         _, forward = self._sources[batch.topic]
-        self._under_way = _UnderWay(forward(batch), where, position)
+        step = forward(batch)
+        if self._punctuated and len(batch):
+            self._stream_times.begin(batch, self.stream_time)
+            step = chain(step, self._nodes.by_stream_time(batch.slice(len(batch) - 1, len(batch))))
+        self._under_way = _UnderWay(step, where, position)
         if len(batch):
             self.counters.records += len(batch)
             self.stream_time = max(self.stream_time, max(batch.timestamps))
@@ -292,19 +341,13 @@ class Task:
 
     def _take_outputs(self) -> list[Output]:
         outputs, self._outputs = self._outputs, []
-        if self._raws:
-            # The last one stays: results that wait for a commit are ascribed to its last record.
-            self._raws = [raw for raw in self._raws if raw.offsets[-1] >= self._position(raw) - 1]
+        self._failures.processed(self.positions)
         return outputs
-
-    def _position(self, raw: PartitionBatch) -> int:
-        return self.positions[TopicPartition(raw.topic, raw.partition)]
 
     def _decode(self, raw: PartitionBatch) -> Batch:
         if self.edges is not None:
             raw = self.edges.take(raw)
-        if self._policy.topic is not None and len(raw):
-            self._raws.append(raw)
+        self._failures.keep(raw)
         return self._decoder.batch(self._sources[raw.topic][0], raw)
 
     # What its nodes tell (node_steps.Results).
@@ -323,8 +366,6 @@ class Task:
         where = TopicPartition(batch.topic, batch.partition)
         self._failed("a record failed", where, batch.offsets[index], operator, cause)
 
-    # Failing.
-
     def _failed(
         self,
         reason: str,
@@ -333,38 +374,4 @@ class Task:
         operator: str,
         cause: BaseException | None,
     ) -> None:
-        """Apply the error policy to one record.
-
-        Raises:
-            ProcessingError: under ``fail``.
-        """
-        if self._policy.action == "skip":
-            self.counters.skipped += 1
-            return
-        raised = error_text(cause) if cause is not None and raised_at(cause) is not None else None
-        detail = reason if raised is not None else f"{reason} ({type(cause).__name__}: {cause})"
-        error = ProcessingError(detail, where.topic, where.partition, offset, operator, raised)
-        error.__cause__ = cause
-        if self._policy.action == "fail":
-            raise error
-        self.counters.skipped += 1
-        if self._policy.topic is not None:
-            self.counters.dead_lettered += 1
-            key, value, time, headers = self._as_read(where, offset)
-            letter = reason_headers(error, self.application, headers)
-            origin = (1, where, [offset])
-            self.emit(Output(self._policy.topic, [key], [value], [time], None, [letter], [origin]))
-
-    def _as_read(
-        self, where: TopicPartition, offset: int
-    ) -> tuple[bytes | None, bytes | None, int, Headers | None]:
-        """The record as it came from the topic, for its dead letter.
-
-        That of a result by the clock may not be there any more: it has no key and value then.
-        """
-        for raw in self._raws:
-            if (raw.topic, raw.partition) == where and offset in raw.offsets:
-                i = raw.offsets.index(offset)
-                headers = None if raw.headers is None else raw.headers[i]
-                return raw.keys[i], raw.values[i], raw.timestamps[i], headers
-        return None, None, max(0, self.stream_time), None
+        self._failures.apply(reason, where, offset, operator, cause, self.stream_time)

@@ -54,6 +54,15 @@ class TaskRegistry:
         """The tasks in a stage, in order."""
         return [active for active in self.tasks.values() if active.stage is stage]
 
+    def asks_commit(self) -> bool:
+        """True if a processor of a running task asks for a commit, and there is something in it."""
+        asking = (
+            one
+            for one in self.tasks.values()
+            if one.processor is not None and one.processor.commit_requested
+        )
+        return any(one.stage is TaskStage.RUNNING and one.changed for one in asking)
+
     def dirty_bytes(self) -> int:
         """Estimate of the memory that only a commit can free."""
         return sum(active.state.dirty_bytes() for active in self.tasks.values())
@@ -106,6 +115,8 @@ class TaskRegistry:
     def drop(self, active: ActiveTask) -> None:
         """Close a task, writing nothing; its folder stays as it was at the last commit."""
         self._stop_fetching([active])
+        if active.processor is not None:
+            active.processor.close()
         self._forget(active)
         active.move_to(TaskStage.CLOSED)
         self._close(active.opened)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.topology.names import REPARTITION_SUFFIX
+from streamlet.topology.names import between_suffix
 from streamlet.types import TaskId, TopicPartition
 
 #: Subtopology, whether the input lies between two, and the changelogs.
@@ -40,7 +40,7 @@ def changelogs_by_subtopology(
     fits: Counter[_Fit] = Counter()
     for partition, metadata in commits.items():
         together = tuple(sorted(named[partition.topic]))
-        between = partition.topic.endswith(REPARTITION_SUFFIX)
+        between = bool(between_suffix(partition.topic))
         for task, member in running.items():
             if together and task.partition == partition.partition:
                 fits[task.subtopology, between, together] += member == metadata.by

@@ -20,6 +20,8 @@ from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
+_OFF = "repartition.exact is false"
+
 
 class EdgePlan:
     """Knowledge that tasks begin with: the notes on their inputs, and the numbers of their edges.
@@ -48,12 +50,16 @@ class EdgePlan:
         self.agreement = Agreement()
         #: Partitions of the topics whose records we give a prefix.
         self._prefixed: dict[str, int] = {}
-        for edge in edges_of(topology, counts) if exact else ():
-            reason = edge.reason or self._collision(edge.topic)
-            if reason is None:
+        #: The repartition topics, with the reasons why some are not exact.
+        self.edges = tuple(
+            attrs.evolve(edge, reason=edge.reason or self._collision(edge.topic) if exact else _OFF)
+            for edge in edges_of(topology, counts if exact else None)
+        )
+        for edge in self.edges if exact else ():
+            if edge.exact:
                 self._prefixed[edge.topic] = counts[edge.topic]
             else:
-                log.warning("%s is not exact: %s", edge.topic, reason)
+                log.warning("%s is not exact: %s", edge.topic, edge.reason)
 
     def notes(
         self, target: Target, starts: Mapping[TopicPartition, int], wall_ms: int

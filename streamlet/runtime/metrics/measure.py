@@ -68,6 +68,7 @@ class MeasuredMember:
         lags: of copies, with their roles.
         waiting: active tasks that do not run yet.
         advice: for the whole application, where this member works it out.
+        global_lags: records that its copies of global tables lack, by partition.
     """
 
     state: str
@@ -83,6 +84,7 @@ class MeasuredMember:
     lags: Mapping[TaskId, tuple[str, int]]
     waiting: tuple[TaskId, ...]
     advice: Mapping[str, Any] | None = None
+    global_lags: Mapping[TopicPartition, int] = attrs.field(factory=dict)
 
 
 def roles_of(rules: Handover) -> dict[TaskId, tuple[str, str]]:
@@ -129,6 +131,8 @@ def measure(
     ]
     for task in sorted(member.tasks):
         samples += _task(member.tasks[task], ends)
+    for tp, lag in sorted(member.global_lags.items()):
+        samples.append(_one("streamlet_global_table_records_lag", lag, tp.topic, str(tp.partition)))
     for (task, store), progress in sorted(meters.restores.items()):
         samples += _restore(str(task), store, progress)
     health = MemberHealth(

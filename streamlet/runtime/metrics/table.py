@@ -372,6 +372,12 @@ _ALL = (
         ),
     ),
     Metric(
+        "streamlet_global_table_records_lag",
+        MetricType.GAUGE,
+        "Records of a global table's partition that the member's copy lacks",
+        ("topic", "partition"),
+    ),
+    Metric(
         _K + "copy_lag",
         MetricType.GAUGE,
         "Changelog records that a copy (learner, standby, pending) lacks",

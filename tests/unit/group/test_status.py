@@ -117,6 +117,7 @@ def test_a_stable_group_is_shown_in_the_shape_that_is_promised() -> None:
         "handovers": [],
         "unassigned": [],
         "input_lag": {"flights": {"0": 12, "1": 0}},
+        "repartitions": [],
         "violations": [],
     }
 
@@ -124,8 +125,8 @@ def test_a_stable_group_is_shown_in_the_shape_that_is_promised() -> None:
 def shown(text: str, **differs: Any) -> dict[str, Any]:
     """A task of the document, a stateful active one unless said otherwise."""
     plain = {"role": "active", "isStateful": True, "isLearner": False}
-    rest = {"beingLearned": False, "isReady": None, "lag": 0, "problem": None, "late": None}
-    return {"task": text, **plain, **rest, **differs}
+    rest = {"beingLearned": False, "isReady": None, "lag": 0, "problem": None}
+    return {"task": text, **plain, **rest, "late": None, "dropped": None, **differs}
 
 
 def tasks_of(live: GroupSnapshot) -> dict[str, list[dict[str, Any]]]:

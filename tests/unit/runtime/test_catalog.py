@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet import App
+from streamlet import App, Materialized
 from streamlet.config import Settings
 from streamlet.dsl.windows import tumbling
 from streamlet.errors import TopologyError
@@ -170,3 +170,50 @@ def test_one_that_may_not_be_changed_is_named_with_what_to_do(
         f"{MINUTES} was made with cleanup.policy=compact, which keeps expired windows for ever; "
         "change it, with cleanup.policy=compact,delete, retention.bytes=-1, retention.ms=-1: no"
     )
+
+
+AGE, SIZE = {"retention.ms": "604800000"}, {"retention.bytes": "1000"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "lost"),
+    [
+        (
+            {"cleanup.policy": "delete", **AGE},
+            "cleanup.policy=delete with retention.ms=604800000, which deletes rows that were not "
+            "written for 604800000 ms",
+        ),
+        (
+            {"cleanup.policy": "compact,delete", **AGE, **SIZE},
+            "cleanup.policy=compact,delete with retention.ms=604800000 and retention.bytes=1000, "
+            "which deletes rows that were not written for 604800000 ms or lie before the last 1000 "
+            "bytes",
+        ),
+        ({"cleanup.policy": "compact", **AGE, **SIZE}, ""),
+        ({"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}, ""),
+        ({}, ""),  # settings that we may not see
+    ],
+)
+def test_a_start_says_which_rows_of_a_table_its_topic_deletes(
+    log: MemoryLog, caplog: pytest.LogCaptureFixture, settings: dict[str, str], lost: str
+) -> None:
+    log.create("rows", 2, settings)
+    app = App("app")
+    rows = app.table("rows", key=str, value=int)
+    app.stream("in", key=str, value=int).join(rows, lambda one, two: one, value=int).to("out")
+    prepared(log, app.topology())
+    assert [message.partition(": a host")[0] for message in caplog.messages] == (
+        [f"rows is read as a table and has {lost}"] if lost else []
+    )
+    prepared(log, app.topology(), {"in": 2, "rows": 2})
+    assert len(caplog.messages) == bool(lost), "its workers need not say it again"
+
+
+def test_a_table_with_a_history_has_a_changelog_of_its_own_and_may_lie_on_any_topic(
+    log: MemoryLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.create("rows", 2, {"cleanup.policy": "delete", **AGE})
+    app = App("app")
+    app.table("rows", key=str, value=int, store=Materialized("rows", history="1h"))
+    prepared(log, app.topology())
+    assert caplog.messages == []

@@ -26,6 +26,7 @@ class Active:
     positions: dict[TopicPartition, int]
     halted: str = ""
     late: int = 0
+    dropped: int = 0
 
 
 @attrs.define
@@ -63,6 +64,7 @@ class Bench:
             publish=self.said.append,
             member_id=lambda: "id",
             clock=self.clock,
+            repartitions=(("words-1-repartition", ""),),
         )
 
     def look(self, ms: int = LOOK_MS, state: str = "RUNNING") -> MemberProgress | None:
@@ -193,12 +195,13 @@ def test_a_task_that_stands_still_is_told_of_at_once_with_the_reason() -> None:
     assert [task.problem for task in told.tasks] == [None, "words-1 holds 5 to 9", None]
 
 
-def test_a_running_task_reports_how_many_records_were_late() -> None:
+def test_a_running_task_reports_how_many_records_were_late_and_dropped() -> None:
     bench = Bench()
     bench.assigned(1, active=frozenset({A, B}))
-    for task, late in ((A, 7), (B, 0)):
+    for task, late, dropped in ((A, 7, 0), (B, 0, 3)):
         bench.rules.running(task, 0)
-        bench.parts.tasks[task] = Active({}, late=late)
+        bench.parts.tasks[task] = Active({}, late=late, dropped=dropped)
     told = bench.look()
     assert told is not None
-    assert [task.late for task in told.tasks] == [7, None]
+    assert [(task.late, task.dropped) for task in told.tasks] == [(7, None), (None, 3)]
+    assert told.repartitions == (("words-1-repartition", ""),)
