@@ -36,16 +36,36 @@ if TYPE_CHECKING:
     from streamlet.dsl.cogrouped import CogroupedKStream, WindowedCogroupedKStream
     from streamlet.dsl.determinism import non_deterministic
     from streamlet.dsl.expressions import col, key, lit, value
+    from streamlet.dsl.global_table import GlobalKTable
     from streamlet.dsl.grouped import KGroupedStream
     from streamlet.dsl.grouped_table import KGroupedTable
     from streamlet.dsl.join_windows import join_windows
+    from streamlet.dsl.keyed_state import State, Timer
     from streamlet.dsl.late_records import LateRecord
     from streamlet.dsl.materialized import Materialized
     from streamlet.dsl.partition_time import with_partition_time
+    from streamlet.dsl.processor import Processor, ProcessorContext
+    from streamlet.dsl.processor_record import Record, RecordMetadata
+    from streamlet.dsl.punctuators import Cancellable
     from streamlet.dsl.record_context import RecordContext, with_context
+    from streamlet.dsl.state_stores import (
+        StoreBuilder,
+        key_value_store,
+        session_store,
+        timestamped_store,
+        versioned_store,
+        window_store,
+    )
+    from streamlet.dsl.store_views import (
+        KeyValueStore,
+        TimestampedStore,
+        ValueAndTimestamp,
+        VersionedKeyValueStore,
+    )
     from streamlet.dsl.stream import KStream
     from streamlet.dsl.suppress import until_time_limit, until_window_closes
     from streamlet.dsl.table import KTable
+    from streamlet.dsl.window_views import SessionStore, WindowedStore
     from streamlet.dsl.windowed import WindowedKStream
     from streamlet.dsl.windows import hopping, session, sliding, tumbling, unlimited
     from streamlet.errors import StreamletError
@@ -61,9 +81,31 @@ if TYPE_CHECKING:
         time_windowed,
         windowed_json,
     )
+    from streamlet.state.version_rows import VersionedRecord
 
 __all__ = [
     "App",
+    "Processor",
+    "ProcessorContext",
+    "Cancellable",
+    "Record",
+    "RecordMetadata",
+    "KeyValueStore",
+    "TimestampedStore",
+    "ValueAndTimestamp",
+    "State",
+    "Timer",
+    "StoreBuilder",
+    "session_store",
+    "window_store",
+    "SessionStore",
+    "WindowedStore",
+    "key_value_store",
+    "timestamped_store",
+    "versioned_store",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
+    "GlobalKTable",
     "BranchedKStream",
     "CogroupedKStream",
     "Consumer",
@@ -118,6 +160,27 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Processor": "streamlet.dsl.processor",
+    "ProcessorContext": "streamlet.dsl.processor",
+    "Cancellable": "streamlet.dsl.punctuators",
+    "Record": "streamlet.dsl.processor_record",
+    "RecordMetadata": "streamlet.dsl.processor_record",
+    "KeyValueStore": "streamlet.dsl.store_views",
+    "TimestampedStore": "streamlet.dsl.store_views",
+    "ValueAndTimestamp": "streamlet.dsl.store_views",
+    "WindowedStore": "streamlet.dsl.window_views",
+    "SessionStore": "streamlet.dsl.window_views",
+    "window_store": "streamlet.dsl.state_stores",
+    "session_store": "streamlet.dsl.state_stores",
+    "State": "streamlet.dsl.keyed_state",
+    "Timer": "streamlet.dsl.keyed_state",
+    "StoreBuilder": "streamlet.dsl.state_stores",
+    "key_value_store": "streamlet.dsl.state_stores",
+    "timestamped_store": "streamlet.dsl.state_stores",
+    "versioned_store": "streamlet.dsl.state_stores",
+    "VersionedKeyValueStore": "streamlet.dsl.store_views",
+    "VersionedRecord": "streamlet.state.version_rows",
+    "GlobalKTable": "streamlet.dsl.global_table",
     "App": "streamlet.app",
     "BranchedKStream": "streamlet.dsl.branched",
     "CogroupedKStream": "streamlet.dsl.cogrouped",

@@ -21,14 +21,14 @@ from streamlet.config import Settings
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.builder import Builder, StreamNode
 from streamlet.dsl.functions import is_async
+from streamlet.dsl.global_table import GlobalKTable, global_table_of
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.partition_time import extractor
 from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable
-from streamlet.dsl.table_node import TableNode
-from streamlet.dsl.tables import TableSource
-from streamlet.dsl.uses import TableUse
+from streamlet.dsl.versioned_stores import table_store
+from streamlet.dsl.versioned_tables import source_node
 from streamlet.errors import (
     AppNotFoundError,
     ConfigError,
@@ -194,8 +194,10 @@ class App:
     ) -> KTable[K, V]:
         """A table of a topic's newest value per key.
 
-        The topic is the table's own changelog, so it should be compacted. ``store`` is the name of
-        the store, or a ``Materialized``.
+        The topic is the table's own changelog, so it should be compacted: a start warns of one
+        whose ``cleanup.policy`` deletes rows by age or size. ``store`` is the name of the store, or
+        a ``Materialized``, whose ``history`` makes the table versioned; it has a changelog of its
+        own then.
 
         - Nulls: a record without a value deletes the row; one without a key is left out and counted
           as dropped.
@@ -213,19 +215,38 @@ class App:
             if known[1] != settings:
                 raise TopologyError(f"{call}: the topic is a table already, with other settings")
             return known[0]
-        spec = self._builder.store(store, f"{topic}-", *serdes, source_topic=topic)
+        spec = table_store(self._builder, call, store, f"{topic}-", serdes, topic)
         source = self._builder.source((topic,), *kinds, extractor(call, timestamp), None)
-        use = TableUse(unnamed=not spec.named)
-        node = self._builder.processor(
-            "KTABLE-SOURCE-",
-            (source,),
-            lambda context: TableSource(context.store(spec.name), spec.value, use),
-            writes=spec.name,
-            skip_nulls="key",
-        )
-        table: KTable[K, V] = KTable(TableNode(self._builder, node, use, spec), *kinds)
+        node = source_node(self._builder, "KTABLE-SOURCE-", source, spec, serdes[1])
+        table: KTable[K, V] = KTable(node, *kinds)
         self._tables[topic] = (table, settings)
         return table
+
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike[K],
+        value: SerdeLike[V],
+        store: StoreLike = None,
+        timestamp: Callable[[K, V, int], int] | None = None,
+    ) -> GlobalKTable[K, V]:
+        """A table of a topic's newest value per key, which each process has whole.
+
+        A stream of any key and partition count joins with it, ``join(table, joiner, on=…)``. It is
+        read before the process runs tasks, and on as the topic grows; it belongs to no task, so the
+        rows that a record meets depend on how far its process has read.
+
+        - Nulls: a record without a value deletes the row; one without a key is left out.
+        - Key, timestamp, headers: those of the record.
+
+        Raises:
+            TopologyError: the topic is read otherwise already, or there is no serde for the types.
+        """
+        call = f"global_table({topic!r})"
+        kinds = Kind.given(key, call, "key"), Kind.given(value, call, "value")
+        times = extractor(call, timestamp)
+        return global_table_of(self._builder, call, topic, kinds, store, times)
 
     def topology(self) -> Topology:
         """The finished topology; nothing can be added to the application afterwards.

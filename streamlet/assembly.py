@@ -44,6 +44,7 @@ from streamlet.runtime.commit import LOOK_MS, AtLeastOnceCommit
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.dormant import dormant_copies
 from streamlet.runtime.edges.plan import EdgePlan
+from streamlet.runtime.global_tables import GlobalTables
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
@@ -91,7 +92,7 @@ def open_worker(
     """
     check_supported(settings)
     clock = clock or SystemClock()
-    restoring = (meters := Meters(clock)).telling(observer.restoring)
+    progress = (meters := Meters(clock)).telling(observer.restoring)
     admin = admin_for(settings)
     (catalog := Catalog(topology, admin, settings, known_counts)).prepare()
     board = RebalanceEvents(Handover(HandoverRules.from_settings(settings)))
@@ -104,6 +105,8 @@ def open_worker(
         )
         undo.callback(session.close)
         copies = _copies(topology, settings, session, board, directory, clock)
+        edges = _edges(topology, settings, catalog)
+        tables = _global_tables(topology, settings, member, directory, policy, clock, undo)
         name = f"{topology.application}-{member.member}"
         sink = _sink(topology, settings, name, catalog, policy)
         worker = StreamThread(
@@ -113,7 +116,7 @@ def open_worker(
             source=_source(settings, name, headers=True, topics=catalog.inputs),
             sink=sink,
             activation=_activation(
-                topology, settings, session, copies, catalog, policy, clock, restoring
+                topology, settings, session, copies, catalog, edges, policy, clock, progress, tables
             ),
             copies=copies,
             commit=_commit(topology.application, settings, session, sink, admin, clock),
@@ -127,7 +130,8 @@ def open_worker(
             advisor=None if endpoint is None else _advisor(topology.application, settings, link),
             cleanup=_cleanup(settings, member, directory, board, link, clock),
             link=link,
-            reporter=_reporter(settings, member, board, link, session, clock, meters),
+            reporter=_reporter(settings, member, board, link, session, clock, meters, edges),
+            global_tables=tables,
             siblings=member.members > 1,
         )
         undo.pop_all()
@@ -189,6 +193,7 @@ def _reporter(
     session: GroupSession,
     clock: Clock,
     meters: Meters,
+    edges: EdgePlan,
 ) -> Reporter:
     return Reporter(
         member.key,
@@ -199,6 +204,7 @@ def _reporter(
         clock=clock,
         busy=meters.busy,
         plans_by=planning_settings(settings),
+        repartitions=tuple((edge.topic, edge.reason or "") for edge in edges.edges),
     )
 
 
@@ -384,15 +390,21 @@ def _noting(link: ControlLink, board: RebalanceEvents) -> Callable[[SessionEvent
     return offer
 
 
+def _edges(topology: Topology, settings: Settings, catalog: Catalog) -> EdgePlan:
+    return EdgePlan(topology, catalog.counts, catalog.topic_ids, exact=settings.repartition_exact)
+
+
 def _activation(
     topology: Topology,
     settings: Settings,
     session: GroupSession,
     copies: StateUpdater,
     catalog: Catalog,
+    edges: EdgePlan,
     policy: ErrorPolicy,
     clock: Clock,
     restoring: Callable[[RestoreProgress], None],
+    tables: GlobalTables | None,
 ) -> Activation:
     admin = admin_for(settings)
     source = _changelog_source(topology, settings, "restore")
@@ -405,14 +417,40 @@ def _activation(
         admin=admin,
         settings=settings,
         counts=catalog.counts,
-        edges=EdgePlan(
-            topology, catalog.counts, catalog.topic_ids, exact=settings.repartition_exact
-        ),
+        edges=edges,
         limits=catalog.limits.by_topic,
         policy=policy,
         clock=clock,
         open_source=lambda: _changelog_source(topology, settings, "entries"),
+        global_stores=None if tables is None else tables.stores,
     )
+
+
+def _global_tables(
+    topology: Topology,
+    settings: Settings,
+    member: MemberIdentity,
+    directory: StateDirectory,
+    policy: ErrorPolicy,
+    clock: Clock,
+    undo: ExitStack,
+) -> GlobalTables | None:
+    """This worker's copy of the global tables, which ``undo`` closes; None without any."""
+    if not topology.global_tables:
+        return None
+    tables = GlobalTables(
+        topology.global_tables,
+        directory.path / f"global-{member.number}",
+        _source(settings, f"{topology.application}-global"),
+        admin_for(settings),
+        clock,
+        policy=policy,
+        cache_bytes=settings.cache_max_bytes // 4,
+        write_ms=settings.commit_interval_ms,
+        look_ms=settings.metadata_max_age_ms,
+    )
+    undo.callback(tables.close)
+    return tables
 
 
 def _copies(

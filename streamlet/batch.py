@@ -20,8 +20,9 @@ class Batch:
 
     ``olds`` is a column of a table's previous values and is None in a stream, and in a table whose
     readers do not need it; between the nodes of one operator it may be a column that one of them
-    computes for the others. ``headers`` is None where no record has any. Columns may be
-    shared between batches: never change one in place.
+    computes for the others. ``headers`` is None where no record has any. ``behind`` tells of the
+    changes of a versioned table which of them are not of the newest version of their row; None:
+    all are. Columns may be shared between batches: never change one in place.
     """
 
     topic: str
@@ -32,6 +33,7 @@ class Batch:
     timestamps: list[int]
     headers: list[Any] | None = None
     olds: list[Any] | None = None
+    behind: list[bool] | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -46,6 +48,7 @@ class Batch:
             timestamps=self.timestamps[start:stop],
             headers=None if self.headers is None else self.headers[start:stop],
             olds=None if self.olds is None else self.olds[start:stop],
+            behind=None if self.behind is None else self.behind[start:stop],
         )
 
     def select(self, mask: Sequence[Any]) -> Self:
@@ -58,6 +61,7 @@ class Batch:
             timestamps=list(compress(self.timestamps, mask)),
             headers=None if self.headers is None else list(compress(self.headers, mask)),
             olds=None if self.olds is None else list(compress(self.olds, mask)),
+            behind=None if self.behind is None else list(compress(self.behind, mask)),
         )
 
     def with_values(

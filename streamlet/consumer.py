@@ -37,7 +37,7 @@ from streamlet.group.partitions import VERSIONS, PartitionsProtocol
 from streamlet.group.partitions_commits import Commits, log_failure
 from streamlet.group.partitions_events import PartitionEvents
 from streamlet.group.partitions_follower import Callback, Callbacks, PartitionsFollower
-from streamlet.group.partitions_reading import Reading, Record
+from streamlet.group.partitions_reading import ConsumerRecord, Reading
 from streamlet.group.partitions_sticky import ConsumerMember, PartitionAssignor, sticky
 from streamlet.group.session import GroupSession
 from streamlet.group.session_events import GroupTransport
@@ -46,7 +46,7 @@ from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.types import TopicPartition
 
-__all__ = ["Consumer", "ConsumerMember", "PartitionAssignor", "Record", "sticky"]
+__all__ = ["Consumer", "ConsumerMember", "PartitionAssignor", "ConsumerRecord", "sticky"]
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class Consumer:
 
     # -- reading -------------------------------------------------------------------------------
 
-    def poll(self, max_records: int = 500, timeout: Seconds = 1.0) -> list[Record]:
+    def poll(self, max_records: int = 500, timeout: Seconds = 1.0) -> list[ConsumerRecord]:
         """Hand out records as soon as there are some, none if there are none in ``timeout``.
 
         Callbacks are called in here. Without a call for ``max.poll.interval.ms`` the member leaves
@@ -200,7 +200,7 @@ class Consumer:
         """Records one by one, for ever; the end is ``close``."""
         return self
 
-    def __next__(self) -> Record:
+    def __next__(self) -> ConsumerRecord:
         """The next record, waited for as long as it takes."""
         if self._closed.is_set():
             raise StopIteration

@@ -14,10 +14,7 @@ _WINDOWS = (
     "call group_by_key().windowed_by(windows), with streamlet.tumbling(), hopping(), sliding() or "
     "session()"
 )
-_PROCESSORS = (
-    "processors are not in streamlet yet; map_values() and flat_map() work without state, "
-    "group_by_key().aggregate() keeps state per key"
-)
+_PROCESSORS = "call process(processor, stores=[...]) on a stream"
 _QUERIES = (
     "queries of a running application's stores are not in streamlet yet; write the table to a "
     "topic with to_stream().to(topic)"
@@ -26,7 +23,10 @@ _GROUP_FIRST = "group the records first, with group_by_key() or group_by(functio
 _STREAM_FIRST = "call to_stream() first, which makes a stream of the table's changes"
 _PAIRS = "functions take (key, value): pass one to foreach(), peek() or map()"
 _VALUES = "compute the new value with map_values(function)"
-_STORES = "operators make their stores: pass store= to table(), count(), reduce() or aggregate()"
+_STORES = (
+    "operators make their stores: pass store= to table(), count(), reduce() or aggregate(), and "
+    "stores= to process()"
+)
 _WORKERS = "start another instance, or more workers with `streamlet run --processes N`"
 _METADATA = "call metadata(), which returns the running instances with their members and tasks"
 _PAUSES = "pausing is not in streamlet yet; close() ends a run, and the next run goes on from there"
@@ -56,8 +56,6 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         "start": "call run(), which returns when the run ends; `streamlet run` has many workers",
         "stop": "call close()",
         **_each("call reset(), or run `streamlet reset`", "clean_up", "clear_state"),
-        "global_table": "global tables are not in streamlet yet; table() has the rows of a task's "
-        "own partitions, and what joins it needs as many partitions",
         **_each(_STORES, "add_state_store", "add_global_store", "add_read_only_state_store"),
         "add_processor": _PROCESSORS,
         "add_source": _SOURCES,
@@ -84,16 +82,21 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
     },
     "KStream": {
         **_TIME_WINDOWS,
-        **_each(_PROCESSORS, "process", "process_values", "transform", "transform_values"),
-        **_each(_PROCESSORS, "flat_transform", "flat_transform_values"),
+        **_each("call process(processor, stores=[...])", "transform", "flat_transform"),
+        **_each(
+            "call process_values(processor, stores=[...])",
+            "transform_values",
+            "flat_transform_values",
+        ),
         "branch": "call split().branch(predicate), which names the branches",
         "through": "call to(topic) and read it with App.stream(topic), or repartition() for a "
         "topic that streamlet makes",
         "join_interval": "call join(other, joiner, within=streamlet.join_windows(...)), "
         "left_join() or outer_join()",
-        "join_asof": "call join(table) or left_join(table), which take the row of that moment",
+        "join_asof": "call join(table, joiner, grace=...) with a versioned table, made by "
+        "other.to_table(store=streamlet.Materialized(name, history=...))",
         "join_lookup": "call map_values(function) with a function that looks the value up",
-        **_each("call peek(print)", "print", "print_table"),
+        **_each("call print()", "print_table"),
         "for_each": "its name is foreach()",
         "concat": "call merge(other)",
         **_each(_GROUP_FIRST, "count", "reduce", "aggregate", "cogroup"),
@@ -112,7 +115,6 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
     },
     "KTable": {
         **_TIME_WINDOWS,
-        "transform_values": _PROCESSORS,
         "queryable_store_name": "read the property store",
         **_each(_STREAM_FIRST, "to", "map", "flat_map", "flat_map_values", "select_key", "peek"),
         **_each(_STREAM_FIRST, "foreach", "merge", "repartition", "group_by_key", "print"),

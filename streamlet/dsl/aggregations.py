@@ -245,7 +245,7 @@ def highest_times(
     return out
 
 
-def note_times(store: HotStore, ckeys: list[Any], times: list[int]) -> None:
+def note_times(store: HotStore, ckeys: Iterable[Any], times: list[int]) -> None:
     """Mark the rows that were written with their times."""
     store.mark(ckeys, times)
     if times:

@@ -12,7 +12,7 @@ from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.nulls import skipping_nulls
 from streamlet.dsl.record_context import is_marked
-from streamlet.dsl.stateless import DropNullKeys
+from streamlet.dsl.stateless import DropNullKeys, PassOn
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
@@ -26,11 +26,13 @@ from streamlet.topology.names import (
 from streamlet.topology.nodes import (
     BufferSpec,
     InternalTopic,
+    Partitions,
     ProcessorNode,
     SinkNode,
     SourceNode,
     StoreSpec,
     Timed,
+    VersionSpec,
     WindowSpec,
 )
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
@@ -53,6 +55,14 @@ class Repartition:
     partitions: int | None = None
     counted: bool = False
     plain: bool = False
+    partitioner: Callable[[Any, Any, int], Partitions] | None = None
+
+
+@attrs.define(eq=False)
+class _NullKeys:
+    """The wish of a join behind a repartition topic for records without a key."""
+
+    wanted: bool = False
 
 
 class Builder:
@@ -62,6 +72,9 @@ class Builder:
         self.application = application
         self.graph = Graph(application)
         self._sources: dict[tuple[str, ...], tuple[SourceNode, str]] = {}
+        self._null_keys: dict[str, _NullKeys] = {}
+        #: Stores that processors keep by name: what made them, and what they are.
+        self.processor_stores: dict[str, tuple[Any, StoreSpec]] = {}
 
     def source(
         self,
@@ -125,6 +138,8 @@ class Builder:
         skip_nulls: str = "",
         timed: Timed = "",
         aside: bool = False,
+        child: str = "",
+        globals_: tuple[str, ...] = (),
     ) -> None:
         """Add an operator whose name is there already; flags as those of a ``ProcessorNode``."""
 
@@ -147,6 +162,9 @@ class Builder:
                 deterministic=not is_marked(make),
                 timed=timed,
                 aside=aside,
+                alone=True,
+                child=child,
+                globals=globals_,
             )
         )
 
@@ -156,10 +174,13 @@ class Builder:
         topic: str | Make,
         key: Serde[Any],
         value: Serde[Any],
-        partitioner: Callable[[Any, Any, int], int] | None = None,
+        partitioner: Callable[[Any, Any, int], Partitions] | None = None,
         origin: bool = False,
     ) -> None:
-        """Write a topic, or the topics that an operator chooses for each record."""
+        """Write a topic, or the topics that an operator chooses for each record.
+
+        As in Kafka Streams, windowed keys go where the key alone would go.
+        """
         name = self.graph.new_name("KSTREAM-SINK-")
         if not isinstance(topic, str):
             chooser = f"{name}-topic"
@@ -167,7 +188,18 @@ class Builder:
             parent, topic = chooser, ""
         else:
             check_topic_name(topic, "a topic that is written")
-        self.graph.add_sink(SinkNode(name, (parent,), topic, key, value, partitioner, origin))
+        self.graph.add_sink(
+            SinkNode(
+                name,
+                (parent,),
+                topic,
+                key,
+                value,
+                partitioner,
+                origin,
+                by_base=key.window_bytes > 0,
+            )
+        )
 
     def repartition(self, parent: str, how: Repartition) -> str:
         """Send a stream through a topic of ours; the name of the node that reads it back.
@@ -187,15 +219,31 @@ class Builder:
         self.graph.add_repartition(
             InternalTopic(topic, "repartition", how.partitions, named=how.named, plain=how.plain)
         )
+        nulls = self._null_keys[filter_] = _NullKeys()
         self.graph.add_processor(
-            ProcessorNode(filter_, (parent,), lambda context: DropNullKeys(filter_, context))
+            ProcessorNode(
+                filter_,
+                (parent,),
+                lambda context: PassOn() if nulls.wanted else DropNullKeys(filter_, context),
+                alone=True,
+            )
         )
         values = how.value, how.value
         if how.counted:
             values = presence.written(how.value), presence.read(how.value)
-        self.graph.add_sink(SinkNode(sink, (filter_,), topic, how.key, values[0]))
+        self.graph.add_sink(SinkNode(sink, (filter_,), topic, how.key, values[0], how.partitioner))
         self.graph.add_source(SourceNode(source, (topic,), how.key, values[1]))
         return source
+
+    def keep_null_keys(self, node: str) -> None:
+        """Let records without a key pass all repartition topics above a node (KIP-962).
+
+        For left and outer joins of streams, which have results for them. As in Kafka Streams, what
+        lies between does not matter.
+        """
+        for name in self.graph.above(node):
+            if name in self._null_keys:
+                self._null_keys[name].wanted = True
 
     def store(
         self,
@@ -206,6 +254,8 @@ class Builder:
         source_topic: str | None = None,
         window: WindowSpec | None = None,
         buffer: BufferSpec | None = None,
+        versions: VersionSpec | None = None,
+        timers: bool = False,
     ) -> StoreSpec:
         """Add a store under the given name or a made-up one."""
         how = Materialized.of(given)
@@ -215,6 +265,8 @@ class Builder:
             )
         if window is None and how.retention is not None:
             raise TopologyError(f"store {how.name}: only a store of windows has a retention")
+        if versions is None and how.history is not None:
+            raise TopologyError(f"store {how.name}: only table() and to_table() keep a history")
         name = how.name if how.name is not None else self.graph.new_name(f"{prefix}STATE-STORE-")
         spec = StoreSpec(
             name,
@@ -226,6 +278,8 @@ class Builder:
             source_topic=source_topic,
             window=window,
             buffer=buffer,
+            versions=versions,
+            timers=timers,
         )
         self.graph.add_store(spec)
         return spec
@@ -236,13 +290,15 @@ class StreamNode:
     """The origin of a stream: its node, and what its source node needs.
 
     ``rekeyed``: the key may have changed since the records were partitioned by it. ``uses`` are
-    those of the tables whose values these are, object for object.
+    those of the tables whose values these are, object for object. ``children`` are the names that
+    the processor above can forward to; None: it is none.
     """
 
     builder: Builder
     name: str
     rekeyed: bool = False
     uses: tuple[TableUse, ...] = ()
+    children: set[str] | None = None
 
 
 def same_app(call: str, one: Builder, other: Builder) -> None:

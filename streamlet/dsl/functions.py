@@ -61,6 +61,25 @@ def takes(call: str, function: Callable[..., Any], *arguments: str, context: boo
     return len(arguments)
 
 
+def form_of(call: str, function: Callable[..., Any], *forms: tuple[str, ...]) -> int:
+    """The number of arguments a function takes, which are those of one of the forms.
+
+    These go from the longest to the shortest. A function that requires as many as a form has gets
+    that one, anything else the last one.
+
+    Raises:
+        TopologyError: no form will do.
+    """
+    check_not_marked(call, function)
+    _asking(call, function, forms[-1], context=False)
+    _check_callable(call, function)
+    signature = _signature(function)
+    required = 0 if signature is None else _required(signature)
+    form = next((one for one in forms if required >= len(one)), forms[-1])
+    _check_binds(call, function, form)
+    return len(form)
+
+
 def _asking(
     call: str, function: Callable[..., Any], arguments: tuple[str, ...], context: bool
 ) -> tuple[Callable[..., Any], tuple[str, ...]]:

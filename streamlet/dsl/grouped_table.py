@@ -23,6 +23,7 @@ from streamlet.dsl.table_folds import (
 )
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
+from streamlet.dsl.versioned_tables import for_newest
 from streamlet.serdes import SerdeLike
 from streamlet.topology.nodes import Timed
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
@@ -143,7 +144,9 @@ class KGroupedTable(Generic[K, V]):
         above.use.shown = True
         spec = builder.store(store, prefix, key, value.needed(call, "value", takes=call[0] == "a"))
         function = self._function
-        regrouped = builder.processor("KTABLE-SELECT-", (above.name,), lambda _: Regroup(function))
+        regrouped = builder.graph.new_name("KTABLE-SELECT-")
+        select = for_newest(regrouped, lambda _: Regroup(function), above.history_ms is not None)
+        builder.named_processor(regrouped, (above.name,), select)
         how = Repartition(
             prefix=self._name or spec.name,
             key=key,

@@ -19,11 +19,13 @@ class JoinWindows:
 
     From ``before_ms`` before the record to ``after_ms`` behind it, both inclusive; either may be
     negative. ``grace_ms`` is how much longer records are kept, and unmatched results wait.
+    ``interval_ms`` is how often these are looked for, by the clock; 0: with each record.
     """
 
     before_ms: int
     after_ms: int
     grace_ms: int
+    interval_ms: int = 0
 
     @property
     def size_ms(self) -> int:
@@ -48,7 +50,7 @@ class JoinWindows:
     @property
     def mirrored(self) -> JoinWindows:
         """The same windows as a record of the other stream sees them."""
-        return JoinWindows(self.after_ms, self.before_ms, self.grace_ms)
+        return JoinWindows(self.after_ms, self.before_ms, self.grace_ms, self.interval_ms)
 
 
 def join_windows(
@@ -57,6 +59,7 @@ def join_windows(
     before: Duration | None = None,
     after: Duration | None = None,
     grace: Duration = 0,
+    emit_interval: Duration = 0,
 ) -> JoinWindows:
     """Two records join if their times differ by ``difference`` at most, whichever comes first.
 
@@ -70,6 +73,8 @@ def join_windows(
         after: how much younger it may be; None: ``difference``.
         grace: how much longer records are kept for others that come late. Left and outer joins
             send an unmatched result only when stream time is this much behind the window's end.
+        emit_interval: how often left and outer joins look for unmatched results, by the clock, with
+            the next record that comes; Kafka Streams does once a second. 0: with each record.
 
     Raises:
         TopologyError: one is no duration, or the window would end before it begins.
@@ -82,7 +87,9 @@ def join_windows(
             f"join_windows(): from {before_ms} ms before to {after_ms} ms after, the window would "
             "end before it begins"
         )
-    return JoinWindows(before_ms, after_ms, milliseconds("join_windows(grace=)", grace))
+    grace_ms = milliseconds("join_windows(grace=)", grace)
+    interval_ms = milliseconds("join_windows(emit_interval=)", emit_interval)
+    return JoinWindows(before_ms, after_ms, grace_ms, interval_ms)
 
 
 def _signed(what: str, given: Duration) -> int:

@@ -49,12 +49,7 @@ class StreamTableJoin:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the joiner or a view fails."""
-        nulls = has_null(batch.keys)
-        part = batch.select(not_null(batch.keys)) if nulls else batch
-        part, ckeys, error = keyed(self.store, part)
-        rows, error = self._rows(part, ckeys, error)
-        if nulls:
-            rows = _with_gaps(batch.keys, rows)
+        rows, error = self._looked_up(batch)
         if len(rows) < len(batch):
             batch = batch.slice(0, len(rows))
         mask: list[bool] | None = None
@@ -73,19 +68,32 @@ class StreamTableJoin:
         index = len(out) if mask is None else _nth(mask, len(out))
         raise OperatorFailed(index, part.slice(0, len(out)).with_values(out)) from failure
 
+    def _looked_up(self, batch: Batch) -> tuple[list[Any], BaseException | None]:
+        """Each record's row, None if it has none; as far as they could be looked up."""
+        nulls = has_null(batch.keys)
+        part = batch.select(not_null(batch.keys)) if nulls else batch
+        part, ckeys, error = keyed(self.store, part)
+        rows, error = self._rows(part, ckeys, error)
+        return (_with_gaps(batch.keys, rows) if nulls else rows), error
+
     def _rows(
         self, batch: Batch, ckeys: list[Any], error: BaseException | None
     ) -> tuple[list[Any], BaseException | None]:
         """Each record's row, as the views show it."""
+        rows = self._stored(batch, ckeys)
+        for view in self.views:
+            rows, failure = collect(map(view, batch.keys, rows), len(rows))
+            error = failure or error
+        return rows, error
+
+    def _stored(self, batch: Batch, ckeys: list[Any]) -> list[Any]:
+        """Each record's row in the store."""
         get = self.store.cache.get
         rows = list(map(get, ckeys))
         if has_null(rows):
             self.store.load_many(ckeys)
             rows = list(map(get, ckeys))
-        for view in self.views:
-            rows, failure = collect(map(view, batch.keys, rows), len(rows))
-            error = failure or error
-        return rows, error
+        return rows
 
 
 def filter_view(function: Function, keep: bool) -> TableView:
@@ -97,11 +105,11 @@ def filter_view(function: Function, keep: bool) -> TableView:
     return TableView(lambda _: view)
 
 
-def map_values_view(function: Function, takes: int) -> TableView:
-    """The rows of a table with mapped values."""
+def map_values_view(function: Function, takes: int, tombstones: bool = False) -> TableView:
+    """The rows of a table with mapped values; with ``tombstones`` also of rows not there."""
 
     def view(key: Any, row: Any) -> Any:
-        if row is None:
+        if row is None and not tombstones:
             return None
         return function(row) if takes == 1 else function(key, row)
 

@@ -18,12 +18,17 @@ class Materialized:
 
     ``retention`` is for windows: how long the store shows them, counted back from the latest one;
     at least as long as they take late records, which is the default.
+
+    ``history`` makes a table versioned (``table`` and ``to_table`` only): rows keep what they were,
+    so far back from the latest timestamp. Changes may come out of order; those that are older are
+    left out. Streams join with the row as of the time of their record.
     """
 
     name: str | None = None
     persistent: bool = True
     logged: bool = True
     retention: str | timedelta | int | None = None
+    history: str | timedelta | int | None = None
 
     @classmethod
     def of(cls, given: StoreLike) -> Materialized:

@@ -73,7 +73,7 @@ class RecordContext:
 
     @headers.setter
     def headers(self, headers: Iterable[tuple[str, bytes | None]]) -> None:
-        self._headers[self._index] = [_header(one) for one in headers]
+        self._headers[self._index] = [checked_header(one) for one in headers]
 
     def header(self, name: str) -> bytes | None:
         """The value of the last header of this name; None without one."""
@@ -107,7 +107,7 @@ class RecordContext:
         return bound
 
 
-def _header(given: Any) -> tuple[str, bytes | None]:
+def checked_header(given: Any) -> tuple[str, bytes | None]:
     """A header as Kafka takes it.
 
     Raises:

@@ -11,7 +11,7 @@ from streamlet.dsl.absent import no_operator
 from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.builder import Make, Repartition, StreamNode, same_app
 from streamlet.dsl.expressions import Expression, plain, type_of
-from streamlet.dsl.functions import check_takes, takes
+from streamlet.dsl.functions import check_not_marked, check_takes, takes
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.inference import element_type, pair_types, result_type
 from streamlet.dsl.kinds import Kind
@@ -29,11 +29,13 @@ from streamlet.dsl.stateless import (
     SelectKey,
 )
 from streamlet.dsl.stream_joins import StreamJoins
+from streamlet.dsl.stream_processors import StreamProcessors
 from streamlet.dsl.stream_table import table_of
 from streamlet.dsl.table import KTable
 from streamlet.dsl.topics import ChooseTopics
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
+from streamlet.topology.nodes import Partitions
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -41,7 +43,7 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 
 
-class KStream(StreamJoins[K, V]):
+class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
     """A stream of records. All methods but ``to`` and ``foreach`` return a new stream or table.
 
     User functions take ``(key, value)``; those that only make a new value may take ``(value)``.
@@ -257,18 +259,25 @@ class KStream(StreamJoins[K, V]):
         partitions: int | None = None,
         key: SerdeLike[K] = None,
         value: SerdeLike[V] = None,
+        partitioner: Callable[[K, V, int], Partitions] | None = None,
         plain: bool = False,
     ) -> KStream[K, V]:
         """The stream sent through a topic of its own, partitioned by its present key.
 
         Without ``partitions`` it gets as many as what it is used with, or as it came from. A
-        ``name`` keeps the topic when the topology changes. ``plain`` keeps values as they are.
+        ``name`` keeps the topic when the topology changes. ``partitioner`` as of ``to``. ``plain``
+        keeps values as they are.
 
-        - Nulls: a record without a key is left out and counted as dropped; values are kept.
+        - Nulls: a record without a key is left out and counted as dropped, unless a left or outer
+          join behind it has a result for it; values are kept.
         - Key, timestamp, headers: kept.
         """
         if partitions is not None and partitions < 1:
             raise TopologyError(f"repartition(): partitions must be at least 1, not {partitions}")
+        if partitioner is not None:
+            check_takes("repartition()", partitioner, "key", "value", "partitions")
+            check_not_marked("repartition()", partitioner)
+            self._show()
         builder = self._node.builder
         kinds = self._written(key, value, "repartition()")
         how = Repartition(
@@ -278,6 +287,7 @@ class KStream(StreamJoins[K, V]):
             named=name is not None,
             partitions=partitions,
             plain=plain,
+            partitioner=partitioner,
         )
         return KStream(StreamNode(builder, builder.repartition(self._node.name, how)), *kinds)
 
@@ -287,15 +297,18 @@ class KStream(StreamJoins[K, V]):
         *,
         key: SerdeLike[K] = None,
         value: SerdeLike[V] = None,
-        partitioner: Callable[[K, V, int], int] | None = None,
+        partitioner: Callable[[K, V, int], Partitions] | None = None,
         origin: bool = False,
     ) -> None:
         """Writes the records to a topic that exists, or each to the one that a function names.
 
         The function is ``(key, value) -> topic``. ``partitioner`` is ``(key, value, partitions) ->
-        partition``; without it the key decides, as in Java's client. It needs a single topic.
-        So does ``origin``: then each record bears a header that says which input record it stems
-        from, and ``streamlet.without_repeats`` can tell what a crash had written again.
+        partition``; with several partitions each gets the record, with none of them (an empty list)
+        none does, and it counts as dropped; with None the key decides, as in Java's client. So it
+        does without a partitioner, a windowed key without its window, as in Kafka Streams. A
+        partitioner needs a single topic. So does ``origin``: then each record bears a header that
+        says which input record it stems from, and ``streamlet.without_repeats`` can tell what a
+        crash had written again.
 
         - Nulls: written as they are; a record without a key goes to any partition.
         - Key, timestamp, headers: those of the record.

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from streamlet.dsl.global_table import GlobalKTable, joined_globally
 from streamlet.dsl.join_windows import JoinWindows
 from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.stream_stream import JoinKind, joined_streams
 from streamlet.dsl.stream_table import joined
+from streamlet.dsl.windows import Duration
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 
@@ -20,6 +22,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
 R = TypeVar("R")
+G = TypeVar("G")
 
 
 class StreamJoins(Generic[K, V]):
@@ -31,7 +34,9 @@ class StreamJoins(Generic[K, V]):
         other: KTable[K, T],
         joiner: Callable[[V, T], R],
         *,
+        grace: Duration | None = None,
         value: SerdeLike[R] = None,
+        store: StoreLike = None,
         name: str | None = None,
     ) -> KStream[K, R]: ...
     @overload
@@ -40,8 +45,28 @@ class StreamJoins(Generic[K, V]):
         other: KTable[K, T],
         joiner: Callable[[K, V, T], R],
         *,
+        grace: Duration | None = None,
         value: SerdeLike[R] = None,
+        store: StoreLike = None,
         name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[G, T],
+        joiner: Callable[[V, T], R],
+        *,
+        on: Callable[[K, V], G | None],
+        value: SerdeLike[R] = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[G, T],
+        joiner: Callable[[K, V, T], R],
+        *,
+        on: Callable[[K, V], G | None],
+        value: SerdeLike[R] = None,
     ) -> KStream[K, R]: ...
     @overload
     def join(
@@ -71,6 +96,8 @@ class StreamJoins(Generic[K, V]):
         joiner: Callable[..., Any],
         *,
         within: JoinWindows | None = None,
+        grace: Duration | None = None,
+        on: Callable[..., Any] | None = None,
         value: Any = None,
         store: StoreLike = None,
         name: str | None = None,
@@ -80,13 +107,21 @@ class StreamJoins(Generic[K, V]):
         ``joiner`` is ``(value, row)`` or ``(key, value, row)``; it must not change the row, which
         is the table's own. A record without a row is left out.
         The row is the newest one when the record is processed; a task takes records of the stream
-        and of the table in the order of their timestamps (``max.task.idle.ms``).
+        and of the table in the order of their timestamps (``max.task.idle.ms``). That of a
+        versioned table (``Materialized(history=…)``) is the row as of the record's timestamp. With
+        ``grace`` the record waits until stream time, the highest timestamp of the stream, is so
+        far behind it, so that the row may come late, too. What waits is in a store, whose name is
+        ``store``; it comes out in the order of timestamps, and a record that is later than the
+        grace is joined at once.
 
         With another stream, ``within`` is ``streamlet.join_windows()``: each two records of one
         key whose times are so close give a result, ``joiner(left, right)`` or ``(key, left,
         right)``, when the second one comes. The records of both streams are kept for the length of
         the window and the grace; within that, late ones join too. ``store`` is what the names of
         the stores begin with, or a ``Materialized``.
+
+        With a global table, ``on(key, value)`` gives the key of the row, None for none; the row is
+        the newest one that this process has read when the record is processed.
 
         ``name`` is that of the repartition topic, if the key has changed; of those of two streams
         what the names begin with, with ``-left`` and ``-right`` behind it.
@@ -95,7 +130,7 @@ class StreamJoins(Generic[K, V]):
         - Key, timestamp, headers: those of the stream's record. Of two streams: the later of both
           timestamps, and the headers of the record that came second.
         """
-        return self._joined("inner", other, joiner, within, value, store, name)
+        return self._joined("inner", other, joiner, within, value, store, name, grace, on)
 
     @overload
     def left_join(
@@ -103,7 +138,9 @@ class StreamJoins(Generic[K, V]):
         other: KTable[K, T],
         joiner: Callable[[V, T | None], R],
         *,
+        grace: Duration | None = None,
         value: SerdeLike[R] = None,
+        store: StoreLike = None,
         name: str | None = None,
     ) -> KStream[K, R]: ...
     @overload
@@ -112,8 +149,28 @@ class StreamJoins(Generic[K, V]):
         other: KTable[K, T],
         joiner: Callable[[K, V, T | None], R],
         *,
+        grace: Duration | None = None,
         value: SerdeLike[R] = None,
+        store: StoreLike = None,
         name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[G, T],
+        joiner: Callable[[V, T | None], R],
+        *,
+        on: Callable[[K, V], G | None],
+        value: SerdeLike[R] = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[G, T],
+        joiner: Callable[[K, V, T | None], R],
+        *,
+        on: Callable[[K, V], G | None],
+        value: SerdeLike[R] = None,
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
@@ -143,6 +200,8 @@ class StreamJoins(Generic[K, V]):
         joiner: Callable[..., Any],
         *,
         within: JoinWindows | None = None,
+        grace: Duration | None = None,
+        on: Callable[..., Any] | None = None,
         value: Any = None,
         store: StoreLike = None,
         name: str | None = None,
@@ -154,11 +213,11 @@ class StreamJoins(Generic[K, V]):
         whose window alone is behind stream time is sent at once, and may still be joined later.
 
         - Nulls: records without a value are left out and counted as dropped. One without a key has
-          no row and no match; where the key has changed, it is left out and counted, too.
+          no row and no match, also behind a repartition topic.
         - Key, timestamp, headers: those of the stream's record. Of two streams as in ``join``; what
           had waited has its own timestamp, and the headers of the record that sent it.
         """
-        return self._joined("left", other, joiner, within, value, store, name)
+        return self._joined("left", other, joiner, within, value, store, name, grace, on)
 
     @overload
     def outer_join(
@@ -210,14 +269,24 @@ class StreamJoins(Generic[K, V]):
         value: Any,
         store: StoreLike,
         name: str | None,
+        grace: Duration | None = None,
+        on: Any = None,
     ) -> KStream[K, Any]:
         stream: Any = self
         call = "join()" if kind == "inner" else f"{kind}_join()"
+        if isinstance(other, GlobalKTable):
+            if (within, grace, store, name) != (None, None, None, None):
+                raise TopologyError(f"{call}: a global table takes on= and value= only")
+            return type(stream)(*joined_globally(call, stream, other, joiner, on, value))  # type: ignore[no-any-return]
+        if on is not None:
+            raise TopologyError(f"{call}: on= is for global tables")
         if isinstance(other, StreamJoins):
+            if grace is not None:
+                raise TopologyError(f"{call}: the grace of two streams is in within=")
             streams = stream, other
             parts = joined_streams(kind, streams, joiner, within, value, store, name)  # type: ignore[arg-type]
-        elif within is not None or store is not None:
-            raise TopologyError(f"{call}: within= and store= are for joins of two streams")
+        elif within is not None:
+            raise TopologyError(f"{call}: within= is for joins of two streams")
         else:
-            parts = joined(call, stream, other, joiner, value, name)
+            parts = joined(call, stream, other, joiner, value, name, grace, store)
         return type(stream)(*parts)  # type: ignore[no-any-return]

@@ -16,13 +16,13 @@ from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.stateless import PassOn
 from streamlet.dsl.stream_table import copartitioned
-from streamlet.dsl.unmatched_joins import MatchOrWait
+from streamlet.dsl.unmatched_joins import Looks, MatchOrWait
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
 from streamlet.state.join_store import kept_rows
 from streamlet.state.unmatched_store import unmatched_rows
 from streamlet.state.window_rows import row_keys
-from streamlet.topology.nodes import StoreSpec, WindowSpec
+from streamlet.topology.nodes import StoreSpec, Timed, WindowSpec
 from streamlet.topology.operator import TaskContext
 
 if TYPE_CHECKING:
@@ -115,7 +115,11 @@ class _Join:
         """Add its nodes and stores, under the names that Kafka Streams gives them."""
         if how.retention is not None:
             raise TopologyError(f"{call}: the windows say how long the stores keep records")
+        if self.kind == "inner" and self.windows.interval_ms:
+            raise TopologyError(f"{call}: join_windows(emit_interval=…) is for unmatched results")
         builder = parents[0].builder
+        for parent in parents if self.kind != "inner" else ():
+            builder.keep_null_keys(parent.name)
         new = builder.graph.new_name
         windowed = new("KSTREAM-WINDOWED-"), new("KSTREAM-WINDOWED-")
         names = (
@@ -152,7 +156,8 @@ class _Join:
             builder.named_processor(name, (kept,), make, None, (other,), "key value")
         else:
             make = self._waiting(name, other, unmatched, side)
-            builder.named_processor(name, (kept,), make, unmatched, (other,))
+            timed: Timed = "by the clock" if self.windows.interval_ms else ""
+            builder.named_processor(name, (kept,), make, unmatched, (other,), timed=timed)
 
     def _stores(self, names: tuple[str, str], how: Materialized) -> _Stores:
         """The names of the stores: made of a given name, else of those of the nodes."""
@@ -212,6 +217,7 @@ class _Join:
                 self.key,
                 copies,
                 lambda count: context.dropped(name, count),
+                Looks(context, self.windows.interval_ms),
             )
 
         return make

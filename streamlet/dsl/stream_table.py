@@ -4,58 +4,161 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
+from streamlet.dsl.aggregations import accepting, copier
 from streamlet.dsl.builder import Repartition, StreamNode, same_app
 from streamlet.dsl.functions import takes
 from streamlet.dsl.inference import result_type
+from streamlet.dsl.join_grace import JoinLater
 from streamlet.dsl.joins import StreamTableJoin
 from streamlet.dsl.kinds import Kind
-from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.table import KTable
 from streamlet.dsl.table_node import TableNode
-from streamlet.dsl.tables import TableSource, ToTable
-from streamlet.dsl.uses import TableUse
+from streamlet.dsl.tables import ToTable
+from streamlet.dsl.versioned_stores import table_store
+from streamlet.dsl.versioned_tables import AsOfJoin, source_node
+from streamlet.dsl.windows import Duration, milliseconds
 from streamlet.errors import TopologyError
+from streamlet.serdes import Serde, serde
+from streamlet.state.buffer_rows import buffer_rows
+from streamlet.state.window_rows import row_keys
+from streamlet.topology.nodes import BufferSpec, StoreSpec
+from streamlet.topology.operator import TaskContext
 
 if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
 
+_JOIN = "KSTREAM-JOIN-"
+
 
 def joined(
-    call: str, stream: KStream[Any, Any], table: Any, joiner: Any, value: Any, name: str | None
+    call: str,
+    stream: KStream[Any, Any],
+    table: Any,
+    joiner: Any,
+    value: Any,
+    name: str | None,
+    grace: Duration | None = None,
+    store: StoreLike = None,
 ) -> tuple[StreamNode, Kind, Kind]:
     """The node, the keys and the values of a stream joined with a table.
 
     Raises:
-        TopologyError: it is no table, or not one of keys like the stream's.
+        TopologyError: it is no table, or not one of keys like the stream's; or there is a grace
+            that the history of the table does not have.
     """
     if not isinstance(table, KTable):
         raise TopologyError(f"{call}: a stream joins with a table, not {type(table).__name__}")
     count = takes(call, joiner, "key", "value", "row")
     rows = table._joined()
     same_app(call, stream._node.builder, rows.builder)
+    grace_ms = _grace(call, grace, store, rows)
     stream._show()
     left = copartitioned(call, stream, stream._key, stream._value, name)
-    if stream._key.serde is not None and stream._key.serde.name != rows.store.key.name:
+    theirs = rows.store.record_key.name
+    if stream._key.serde is not None and stream._key.serde.name != theirs:
         raise TopologyError(
             f"{call}: the stream's keys are {stream._key.serde.name}, those of table "
-            f"{rows.store.name} {rows.store.key.name}; select_key() can make them alike"
+            f"{rows.store.name} {theirs}; select_key() can make them alike"
         )
-
-    def make(context: Any) -> StreamTableJoin:
-        store = context.store(rows.store.name)
-        views = tuple(view.bound(context) for view in rows.views)
-        return StreamTableJoin(store, views, joiner, count, left=call == "left_join()")
-
-    prefix, nulls = "KSTREAM-JOIN-", "key value"
-    if call == "left_join()":
-        prefix, nulls = "KSTREAM-LEFTJOIN-", "value"
-    node = left.builder.processor(prefix, (left.name,), make, reads=rows.stores, skip_nulls=nulls)
+    join = _RowJoin(rows, joiner, count, left=call == "left_join()")
+    if join.left:
+        left.builder.keep_null_keys(left.name)
+    if grace_ms is None:
+        prefix, nulls = ("KSTREAM-LEFTJOIN-", "value") if join.left else (_JOIN, "key value")
+        node = left.builder.processor(
+            prefix, (left.name,), join.operator, reads=rows.stores, skip_nulls=nulls
+        )
+    else:
+        serdes = stream._key.needed(call, "key"), stream._value.needed(call, "value")
+        node = _add_later(left, join, grace_ms, serdes, store)
     inferred = result_type(joiner, *(stream._key.of, stream._value.of, table._value.of)[-count:])
     return (
         StreamNode(left.builder, node, left.rekeyed),
         stream._key,
         Kind.of_result(value, inferred, call, "value"),
     )
+
+
+@attrs.frozen
+class _RowJoin:
+    """A join of a stream with a table: its rows, the joiner and what that takes."""
+
+    rows: TableNode
+    joiner: Any
+    takes: int
+    left: bool
+
+    def operator(self, context: TaskContext) -> StreamTableJoin:
+        """The operator of a task; with a versioned table it is an ``AsOfJoin``."""
+        rows = self.rows
+        kept = context.store(rows.store.name)
+        views = tuple(view.bound(context) for view in rows.views)
+        if rows.history_ms is None:
+            return StreamTableJoin(kept, views, self.joiner, self.takes, self.left)
+        return AsOfJoin(kept, views[1:], self.joiner, self.takes, self.left)
+
+
+def _grace(call: str, grace: Duration | None, store: StoreLike, rows: TableNode) -> int | None:
+    """The time for which records wait, ms; None: they do not."""
+    if grace is None:
+        if store is not None:
+            raise TopologyError(f"{call}: store= is that of records that wait, so it needs grace=")
+        return None
+    if rows.history_ms is None:
+        raise TopologyError(
+            f"{call}: with grace= records meet the row of their own time, so the table must be "
+            "versioned: give it a store=streamlet.Materialized(name, history=...)"
+        )
+    grace_ms = milliseconds(f"{call}: grace", grace)
+    if grace_ms > rows.history_ms:
+        raise TopologyError(
+            f"{call}: a grace of {grace_ms} ms is too long for table {rows.store.name}, whose "
+            f"history is {rows.history_ms} ms"
+        )
+    return grace_ms
+
+
+def _add_later(
+    left: StreamNode,
+    join: _RowJoin,
+    grace_ms: int,
+    serdes: tuple[Serde[Any], Serde[Any]],
+    store: StoreLike,
+) -> str:
+    """Add the operator whose records wait, and their store; its name."""
+    builder, (key, value) = left.builder, serdes
+    name = builder.graph.new_name("KSTREAM-LEFTJOIN-" if join.left else _JOIN)
+    how = Materialized.of(store)
+    if how.retention is not None or how.history is not None:
+        raise TopologyError("join(): grace= says how long the store keeps records")
+    raw = serde(bytes)
+    spec = StoreSpec(
+        f"{name}-Buffer" if how.name is None else how.name,
+        attrs.evolve(row_keys(raw), name=f"until join grace: {key.name}"),
+        buffer_rows(value),
+        how.persistent,
+        how.logged,
+        how.name is not None,
+        buffer=BufferSpec(raw, "join grace", grace_ms),
+    )
+    builder.graph.add_store(spec)
+
+    def make(context: TaskContext) -> JoinLater:
+        return JoinLater(
+            context.store(spec.name),
+            join.operator(context),
+            grace_ms,
+            key,
+            accepting(value),
+            copier(value),
+            lambda count: context.dropped(name, count),
+        )
+
+    builder.named_processor(name, (left.name,), make, spec.name, join.rows.stores)
+    return name
 
 
 def table_of(
@@ -65,16 +168,10 @@ def table_of(
     builder = stream._node.builder
     serdes = key.needed(call, "key"), value.needed(call, "value")
     above = copartitioned(call, stream, key, value, None)
-    spec = builder.store(store, "KSTREAM-TOTABLE-", *serdes)
-    use = TableUse(unnamed=not spec.named)
-    node = builder.processor(
-        "KSTREAM-TOTABLE-",
-        (above.name,),
-        lambda context: ToTable(TableSource(context.store(spec.name), spec.value, use)),
-        writes=spec.name,
-        skip_nulls="key",
-    )
-    return KTable(TableNode(builder, node, use, spec), key, value)
+    prefix = "KSTREAM-TOTABLE-"
+    spec = table_store(builder, call, store, prefix, serdes)
+    node = source_node(builder, prefix, above.name, spec, serdes[1], ToTable)
+    return KTable(node, key, value)
 
 
 def copartitioned(

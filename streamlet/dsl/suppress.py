@@ -106,6 +106,11 @@ def suppressed_node(
         raise TopologyError(
             f"suppress() takes until_window_closes() or until_time_limit(), not {how!r}"
         )
+    if above.history_ms is not None:
+        raise TopologyError(
+            "suppress(): the table is versioned, so its changes may come out of order and none is "
+            "the last; give it a store without history="
+        )
     serdes = (
         key.needed("suppress()", "key", takes=False),
         value.needed("suppress()", "value", takes=False),

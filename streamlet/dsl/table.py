@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
-
-import attrs
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.builder import StreamNode
+from streamlet.dsl.derived import Derivation, derived
 from streamlet.dsl.functions import check_takes, takes
 from streamlet.dsl.grouped_table import KGroupedTable
 from streamlet.dsl.inference import pair_types, result_type
+from streamlet.dsl.joined_tables import TableJoins
 from streamlet.dsl.joins import filter_view, map_values_view
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.suppress import Suppressed, suppressed_node
 from streamlet.dsl.table_node import TableNode
-from streamlet.dsl.table_table import joined_tables
 from streamlet.dsl.tables import TableFilter, TableMapValues, ToStream
-from streamlet.dsl.uses import TableUse
 from streamlet.serdes import SerdeLike
 
 if TYPE_CHECKING:
@@ -29,10 +27,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 W = TypeVar("W")
 G = TypeVar("G")
-R = TypeVar("R")
 
 
-class KTable(Generic[K, V]):
+class KTable(TableJoins[K, V]):
     """A table: a value per key. None in its stream of changes is a tombstone.
 
     Made by ``App.table`` and by aggregations, never by hand.
@@ -51,57 +48,83 @@ class KTable(Generic[K, V]):
         """Name of the store that holds the rows, or those they are worked out from."""
         return self._node.store.name
 
-    def filter(self, predicate: Callable[[K, V], object]) -> KTable[K, V]:
+    def filter(
+        self, predicate: Callable[[K, V], object], *, store: StoreLike = None
+    ) -> KTable[K, V]:
         """Rows for which ``predicate(key, value)`` is true.
 
         A row that passes no more becomes a tombstone. As in Kafka Streams, a row that had not
         passed becomes one, too, where the table comes from ``table`` or ``to_table`` and those were
-        not given a ``store=``.
+        not given a ``store=``, or one with a history. With ``store`` the rows that pass have a
+        store of that name; else they are worked out from those of this table where they are read.
 
         - Nulls: the predicate never sees a tombstone. One is sent on if the row had passed; of a
           table without ``store=`` in any case.
         - Key, timestamp, headers: those of the record that changed the row.
         """
-        return self._filtered("filter()", predicate, keep=True)
+        return self._filtered("filter()", predicate, store, keep=True)
 
-    def filter_not(self, predicate: Callable[[K, V], object]) -> KTable[K, V]:
-        """Rows for which ``predicate(key, value)`` is false.
+    def filter_not(
+        self, predicate: Callable[[K, V], object], *, store: StoreLike = None
+    ) -> KTable[K, V]:
+        """Rows for which ``predicate(key, value)`` is false; ``store`` as of ``filter``.
 
         - Nulls: the predicate never sees a tombstone. One is sent on if the row had passed; of a
           table without ``store=`` in any case.
         - Key, timestamp, headers: those of the record that changed the row.
         """
-        return self._filtered("filter_not()", predicate, keep=False)
+        return self._filtered("filter_not()", predicate, store, keep=False)
 
     @overload
     def map_values(
-        self, function: Callable[[V], W], *, value: SerdeLike[W] = None
+        self, function: Callable[[V], W], *, value: SerdeLike[W] = None, store: StoreLike = None
     ) -> KTable[K, W]: ...
     @overload
     def map_values(
-        self, function: Callable[[K, V], W], *, value: SerdeLike[W] = None
+        self, function: Callable[[K, V], W], *, value: SerdeLike[W] = None, store: StoreLike = None
     ) -> KTable[K, W]: ...
-    def map_values(self, function: Callable[..., Any], *, value: Any = None) -> KTable[K, Any]:
+    def map_values(
+        self, function: Callable[..., Any], *, value: Any = None, store: StoreLike = None
+    ) -> KTable[K, Any]:
         """Each value replaced by ``function(value)`` or ``function(key, value)``.
 
         ``value`` is the type of the results, where it is written somewhere and cannot be derived
-        from the function.
+        from the function. With ``store`` the results have a store of that name; else they are
+        worked out from the rows of this table where they are read.
 
         - Nulls: the function never sees a tombstone, which is sent on. A result None deletes the
           row.
         - Key, timestamp, headers: those of the record that changed the row.
         """
-        count = takes("map_values()", function, "key", "value")
-        above = self._node
-        use = TableUse(parent=above.use)
-        above.use.shown = True
-        name = above.builder.processor(
-            "KTABLE-MAPVALUES-", (above.name,), lambda _: TableMapValues(function, count, use)
-        )
-        views = (*above.views, map_values_view(function, count))
-        node = attrs.evolve(above, name=name, use=use, views=views)
-        inferred = result_type(function, *(self._key.of, self._value.of)[-count:])
-        return KTable(node, self._key, Kind.of_result(value, inferred, "map_values()", "value"))
+        return self._mapped("map_values()", function, value, store)
+
+    @overload
+    def transform_values(
+        self,
+        function: Callable[[V | None], W],
+        *,
+        value: SerdeLike[W] = None,
+        store: StoreLike = None,
+    ) -> KTable[K, W]: ...
+    @overload
+    def transform_values(
+        self,
+        function: Callable[[K, V | None], W],
+        *,
+        value: SerdeLike[W] = None,
+        store: StoreLike = None,
+    ) -> KTable[K, W]: ...
+    def transform_values(
+        self, function: Callable[..., Any], *, value: Any = None, store: StoreLike = None
+    ) -> KTable[K, Any]:
+        """Like ``map_values``, and the function sees tombstones too and may make values of them.
+
+        Without ``store`` it is also asked for rows that are not there, where they are looked up.
+
+        - Nulls: the function gets a tombstone as None. A result None deletes the row.
+        - Key, timestamp, headers: those of the record that changed the row.
+        """
+        return self._mapped("transform_values()", function, value, store)
 
     def group_by(
         self,
@@ -129,69 +152,6 @@ class KTable(Generic[K, V]):
         )
         return KGroupedTable(self._node, function, *kinds, name)
 
-    def join(
-        self,
-        other: KTable[K, W],
-        joiner: Callable[[V, W], R] | Callable[[K, V, W], R],
-        *,
-        value: SerdeLike[R] = None,
-        store: StoreLike = None,
-    ) -> KTable[K, R]:
-        """Rows that both tables have, as ``joiner(left, right)`` or ``joiner(key, left, right)``.
-
-        Each change of either table changes the join. ``value`` is the type of the results, where it
-        is written somewhere and cannot be derived from the joiner. With ``store`` the results have
-        a store; else they are worked out from the rows of both tables where they are read. The
-        tables need equal partition counts.
-
-        - Nulls: the joiner never sees one; where one row is deleted, so is that of the join.
-        - Timestamp: the highest of the two rows.
-        - Key, headers: those of the record that changed the row.
-        """
-        return self._join("join()", other, joiner, value, store)
-
-    def left_join(
-        self,
-        other: KTable[K, W],
-        joiner: Callable[[V, W | None], R] | Callable[[K, V, W | None], R],
-        *,
-        value: SerdeLike[R] = None,
-        store: StoreLike = None,
-    ) -> KTable[K, R]:
-        """All rows of this table, with those of the other where there are any.
-
-        As ``join``, but the joiner gets None for a row that the other table does not have.
-
-        - Nulls: the joiner gets None for a right row only.
-        - Timestamp: the highest of the two rows.
-        - Key, headers: those of the record that changed the row.
-        """
-        return self._join("left_join()", other, joiner, value, store)
-
-    def outer_join(
-        self,
-        other: KTable[K, W],
-        joiner: Callable[[V | None, W | None], R] | Callable[[K, V | None, W | None], R],
-        *,
-        value: SerdeLike[R] = None,
-        store: StoreLike = None,
-    ) -> KTable[K, R]:
-        """All rows of both tables.
-
-        As ``join``, but the joiner gets None for a row that one table does not have.
-
-        - Nulls: the joiner gets None for one of the rows, never for both.
-        - Timestamp: the highest of the two rows.
-        - Key, headers: those of the record that changed the row.
-        """
-        return self._join("outer_join()", other, joiner, value, store)
-
-    def _join(
-        self, call: str, other: Any, joiner: Any, value: Any, store: StoreLike
-    ) -> KTable[K, Any]:
-        node, result = joined_tables(call, self, other, joiner, value, store)
-        return KTable(node, self._key, result)
-
     def suppress(self, until: Suppressed, *, store: StoreLike = None) -> KTable[K, V]:
         """The same rows, but fewer changes: updates wait, and only the last of each key is sent.
 
@@ -208,8 +168,19 @@ class KTable(Generic[K, V]):
         node = suppressed_node(self._node, until, store, self._key, self._value)
         return KTable(node, self._key, self._value)
 
-    def to_stream(self) -> KStream[K, V]:
+    @overload
+    def to_stream(self) -> KStream[K, V]: ...
+    @overload
+    def to_stream(
+        self, function: Callable[[K, V | None], G], *, key: SerdeLike[G] = None
+    ) -> KStream[G, V]: ...
+    def to_stream(
+        self, function: Callable[[K, Any], Any] | None = None, *, key: Any = None
+    ) -> KStream[Any, V]:
         """The changes as a stream; a deletion is a record without a value.
+
+        With a ``function`` the keys are what ``function(key, value)`` gives, as by ``select_key``;
+        ``key`` is their type, where it is written somewhere and cannot be derived.
 
         - Nulls: a tombstone becomes a record whose value is None.
         - Key, timestamp, headers: those of the record that changed the row.
@@ -219,20 +190,37 @@ class KTable(Generic[K, V]):
 
         above = self._node
         name = above.builder.processor("KTABLE-TOSTREAM-", (above.name,), lambda _: ToStream())
-        return KStream(StreamNode(above.builder, name, uses=(above.use,)), self._key, self._value)
+        node = StreamNode(above.builder, name, uses=(above.use,))
+        stream: KStream[K, V] = KStream(node, self._key, self._value)
+        return stream if function is None else stream.select_key(function, key=key)
 
-    def _filtered(self, call: str, predicate: Callable[[K, V], object], keep: bool) -> KTable[K, V]:
+    def _filtered(
+        self, call: str, predicate: Callable[[K, V], object], store: StoreLike, keep: bool
+    ) -> KTable[K, V]:
         check_takes(call, predicate, "key", "value")
-        above = self._node
-        # Without the previous value every row that does not pass sends a tombstone.
-        above.use.wish_olds()
-        above.use.shown = True
-        name = above.builder.processor(
-            "KTABLE-FILTER-", (above.name,), lambda _: TableFilter(predicate, keep)
+        versioned = self._node.history_ms is not None
+        how = Derivation(
+            call,
+            "KTABLE-FILTER-",
+            lambda _: TableFilter(predicate, keep, versioned),
+            filter_view(predicate, keep),
+            silent=not versioned,
         )
-        views = (*above.views, filter_view(predicate, keep))
-        use = TableUse(parent=above.use)
-        return KTable(attrs.evolve(above, name=name, use=use, views=views), self._key, self._value)
+        node = derived(self._node, how, store, self._key, self._value)
+        return KTable(node, self._key, self._value)
+
+    def _mapped(self, call: str, function: Any, value: Any, store: StoreLike) -> KTable[K, Any]:
+        """The table of ``map_values`` or ``transform_values``, which sees tombstones."""
+        count, all_ = takes(call, function, "key", "value"), call == "transform_values()"
+        how = Derivation(
+            call,
+            "KTABLE-TRANSFORMVALUES-" if all_ else "KTABLE-MAPVALUES-",
+            lambda use: TableMapValues(function, count, use, all_),
+            map_values_view(function, count, all_),
+        )
+        inferred = result_type(function, *(self._key.of, self._value.of)[-count:])
+        kind = Kind.of_result(value, inferred, call, "value")
+        return KTable(derived(self._node, how, store, self._key, kind), self._key, kind)
 
     def _joined(self) -> TableNode:
         """The row store and notes that a stream needs to join this table."""

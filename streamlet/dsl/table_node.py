@@ -15,8 +15,10 @@ from streamlet.topology.nodes import StoreSpec
 class TableNode:
     """The origin of a table: its node, the notes on its readers, its rows.
 
-    ``views`` lead from the rows of ``store`` to those of the table. ``windows`` are those of its
-    keys, if they close and the table has their updates.
+    ``views`` lead from the rows of ``store`` to those of the table; of a versioned store the first
+    one leads to the newest value. ``windows`` are those of its keys, if they close and the table
+    has their updates. ``history_ms`` is how far back the table can be asked; None: it is not
+    versioned.
     """
 
     builder: Builder
@@ -25,6 +27,7 @@ class TableNode:
     store: StoreSpec
     views: tuple[TableView, ...] = ()
     windows: ClosingWindows | None = None
+    history_ms: int | None = None
 
     @property
     def stores(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from streamlet.dsl.builder import same_app
+from streamlet.dsl.builder import Make, same_app
 from streamlet.dsl.functions import takes
 from streamlet.dsl.inference import result_type
 from streamlet.dsl.joins import TableView
@@ -18,6 +18,7 @@ from streamlet.dsl.table_joins import JoinedRow, TableRows, TableTableJoin
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.tables import TableSource
 from streamlet.dsl.uses import TableUse
+from streamlet.dsl.versioned_tables import for_newest
 from streamlet.errors import TopologyError
 from streamlet.topology.operator import Operator, TaskContext
 
@@ -48,10 +49,11 @@ def joined_tables(
     count = takes(call, joiner, "key", "left", "right")
     one, other = left._node, right._node
     same_app(call, one.builder, other.builder)
-    if one.store.key.name != other.store.key.name:
+    keys = one.store.record_key.name, other.store.record_key.name
+    if keys[0] != keys[1]:
         raise TopologyError(
-            f"{call}: the keys of table {one.store.name} are {one.store.key.name}, those of table "
-            f"{other.store.name} {other.store.key.name}; they must be alike"
+            f"{call}: the keys of table {one.store.name} are {keys[0]}, those of table "
+            f"{other.store.name} {keys[1]}; they must be alike"
         )
     for use in (one.use, other.use):
         use.want_olds()
@@ -78,14 +80,17 @@ def _nodes(
     builder, use = one.builder, TableUse(kept=True)
     sides = []
     for prefix, mine, theirs in (("THIS", one, other), ("OTHER", other, one)):
-        make = _side(theirs, makes, prefix == "THIS", use)
-        name = builder.processor(f"KTABLE-JOIN{prefix}-", (mine.name,), make, reads=theirs.stores)
+        make: Make = _side(theirs, makes, prefix == "THIS", use)
+        name = builder.graph.new_name(f"KTABLE-JOIN{prefix}-")
+        make = for_newest(name, make, mine.history_ms is not None)
+        builder.named_processor(name, (mine.name,), make, reads=theirs.stores)
         sides.append(name)
     parents = sides[0], sides[1]
     if store is None:
         name = builder.processor("KTABLE-MERGE-", parents, lambda _: PassOn())
         view = _view(other, makes)
-        return attrs.evolve(one, name=name, use=use, views=(*one.views, view), windows=None)
+        views = (*one.views, view)
+        return attrs.evolve(one, name=name, use=use, views=views, windows=None, history_ms=None)
     spec = builder.store(
         store, "KTABLE-MERGE-", key.needed(call, "key", takes=False), result.needed(call, "value")
     )

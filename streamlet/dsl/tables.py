@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import not_, truth
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -52,14 +52,29 @@ class TableSource:
         else:
             cache.update(zip(ckeys, kept, strict=True))
         note_times(self.store, ckeys, batch.timestamps)
-        return finished(batch.with_values(values, olds), error)
+        done = batch.with_values(values, olds)
+        # Its rows have no versions, whatever the table above is.
+        return finished(done if done.behind is None else attrs.evolve(done, behind=None), error)
+
+
+class PuttingSource(Protocol):
+    """Puts changes into the store of a table, whose values have a serde."""
+
+    @property
+    def value(self) -> Serde[Any]:
+        """Serde of the values."""
+        ...
+
+    def process(self, batch: Batch) -> Batch:
+        """The changes, as the table tells them."""
+        ...
 
 
 @attrs.frozen
 class ToTable:
     """Puts a stream's records into a table's store, if that can keep their values."""
 
-    source: TableSource
+    source: PuttingSource
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` for a key or a value that the store's serdes refuse."""
@@ -67,7 +82,8 @@ class ToTable:
         if serde.accepts:
             good, error = collect(map(accepting(serde), batch.values), len(batch))
             if error is not None:
-                return finished(self.source.process(_first(batch, len(good))), error)
+                done = self.source.process(_first(batch, len(good)))
+                raise OperatorFailed(len(good), done) from error
         return self.source.process(batch)
 
 
@@ -75,28 +91,29 @@ class ToTable:
 class TableFilter:
     """Keeps rows for which ``function(key, value)`` is true (``keep``) or false.
 
-    A row that passes no more becomes a tombstone; one that neither passed nor passes is left out.
+    A row that passes no more becomes a tombstone; one that neither passed nor passes is left out,
+    but of a ``versioned`` table, as in Kafka Streams.
     """
 
     function: Function
     keep: bool
+    versioned: bool = False
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function, or the truth of its answer, fails."""
-        out, error = self._passing(batch.keys, batch.values)
+        out, error = self.rows(batch.keys, batch.values)
         if batch.olds is None:
             return finished(_first(batch, len(out)).with_values(out), error)
-        olds, old_error = self._passing(batch.keys[: len(out)], batch.olds[: len(out)])
+        olds, old_error = self.rows(batch.keys[: len(out)], batch.olds[: len(out)])
         done = _first(batch, len(olds)).with_values(out[: len(olds)], olds)
         seen = [v is not None or old is not None for v, old in zip(done.values, olds, strict=True)]
-        result = done if all(seen) else done.select(seen)
+        result = done if self.versioned or all(seen) else done.select(seen)
         if old_error is not None or error is not None:
             raise OperatorFailed(len(olds), result) from (old_error or error)
         return result
 
-    def _passing(
-        self, keys: list[Any], values: list[Any]
-    ) -> tuple[list[Any], BaseException | None]:
+    def rows(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], BaseException | None]:
+        """The values that pass, None for the others, up to the one that the function fails on."""
         test = truth if self.keep else not_
         function = self.function
         if has_null(values):
@@ -111,23 +128,28 @@ class TableFilter:
 
 @attrs.frozen
 class TableMapValues:
-    """Replaces values by ``function(value)`` or ``function(key, value)``; tombstones stay."""
+    """Replaces values by ``function(value)`` or ``function(key, value)``.
+
+    Tombstones stay, unless the function sees them too (``tombstones``).
+    """
 
     function: Function
     takes: int
     use: TableUse
+    tombstones: bool = False
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails."""
-        out, error = self._mapped(batch.keys, batch.values)
+        out, error = self.rows(batch.keys, batch.values)
         if batch.olds is None or not self.use.olds:
             return finished(_first(batch, len(out)).with_values(out), error)
-        olds, old_error = self._mapped(batch.keys[: len(out)], batch.olds[: len(out)])
+        olds, old_error = self.rows(batch.keys[: len(out)], batch.olds[: len(out)])
         done = _first(batch, len(olds)).with_values(out[: len(olds)], olds)
         return finished(done, old_error or error)
 
-    def _mapped(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], BaseException | None]:
-        if not has_null(values):
+    def rows(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], BaseException | None]:
+        """The new values, up to the one that the function fails on."""
+        if self.tombstones or not has_null(values):
             return collect(over_values(self.function, self.takes, keys, values), len(values))
         one = self.function if self.takes == 2 else _without_key(self.function)
         pairs = zip(keys, values, strict=True)
@@ -141,6 +163,8 @@ class ToStream:
 
     def process(self, batch: Batch) -> Batch:
         """The batch without previous values."""
+        if batch.behind is not None:
+            return attrs.evolve(batch, olds=None, behind=None)
         return batch if batch.olds is None else batch.with_values(batch.values)
 
 

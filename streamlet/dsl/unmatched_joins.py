@@ -26,6 +26,7 @@ from streamlet.errors import StateError
 from streamlet.serdes import Serde
 from streamlet.state.join_store import JoinStore, Kept
 from streamlet.state.unmatched_store import LEFT, RIGHT, UnmatchedStore
+from streamlet.topology.operator import TaskContext
 
 
 @attrs.define
@@ -61,6 +62,33 @@ class Joined:
 
 
 @attrs.frozen
+class Looks:
+    """The times at which a join looks for results that have come due.
+
+    Args:
+        context: tells the time.
+        interval_ms: of the looks, by the clock; 0: one with each record.
+    """
+
+    context: TaskContext
+    interval_ms: int
+
+    def begin(self, unmatched: UnmatchedStore) -> None:
+        """Begin the first interval, with the first records of either side."""
+        if unmatched.look_ms is None:
+            unmatched.look_ms = self.context.now_ms + self.interval_ms
+
+    def is_time(self, unmatched: UnmatchedStore) -> bool:
+        """True once an interval, for both sides of a join together."""
+        if self.interval_ms:
+            now = self.context.now_ms
+            if now < (unmatched.look_ms or 0):
+                return False
+            unmatched.look_ms = now + self.interval_ms
+        return True
+
+
+@attrs.frozen
 class MatchOrWait:
     """Joins the records of one side, and keeps those without a match if they are to be sent.
 
@@ -74,6 +102,7 @@ class MatchOrWait:
         copies: make values that share nothing with those of this and of the other side; None:
             they cannot change.
         dropped: counts records that are left out.
+        looks: when results are looked for that have come due.
     """
 
     side: Side
@@ -84,9 +113,11 @@ class MatchOrWait:
     key: Serde[Any]
     copies: tuple[Function | None, Function | None]
     dropped: Callable[[int], None]
+    looks: Looks
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` when the joiner fails, or a serde refuses a key."""
+        self.looks.begin(self.unmatched)
         for start in range(0, len(batch), RECORDS):
             part = batch.slice(start, start + RECORDS)
             try:
@@ -104,7 +135,11 @@ class MatchOrWait:
             ):
                 stream = max(stream, time)
                 if row is not None:
-                    if time == stream and self._is_due(stream):
+                    if (
+                        time == stream
+                        and self._is_due(stream)
+                        and self.looks.is_time(self.unmatched)
+                    ):
                         yield from self._send_closed(at, stream, out, batch)
                     self._join(at, (key, value, time), row, stream, out)
                 elif self.waits and key is None and value is not None:

@@ -32,8 +32,12 @@ class TableUse:
 
     def wish_olds(self) -> None:
         """Note that a reader needs the previous values where Kafka Streams would know them."""
+        if self.knows_olds():
+            self.want_olds()
+
+    def knows_olds(self) -> bool:
+        """True if Kafka Streams would know the previous values without being asked for them."""
         origin = self
         while origin.parent is not None and not origin.kept:
             origin = origin.parent
-        if not origin.unnamed:
-            self.want_olds()
+        return not origin.unnamed

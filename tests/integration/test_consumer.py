@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 
 from examples.consumer_canary import canary
 from examples.consumer_lag_based import broker_lags, lag_based
-from streamlet.consumer import Consumer, ConsumerMember, Record, sticky
+from streamlet.consumer import Consumer, ConsumerMember, ConsumerRecord, sticky
 from streamlet.errors import MissingTopicError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
@@ -51,8 +51,8 @@ class Scene:
         admin.close()
         self._producer = Producer({"bootstrap.servers": servers, "log_level": 0})
         self.partitions = [TopicPartition(self.topic, n) for n in range(partitions)]
-        self.read: dict[Consumer, list[Record]] = {}
-        self.ended: list[Record] = []  # read by those that have ended
+        self.read: dict[Consumer, list[ConsumerRecord]] = {}
+        self.ended: list[ConsumerRecord] = []  # read by those that have ended
         self.revoked: dict[Consumer, list[TopicPartition]] = {}
 
     def consumer(self, config: Mapping[str, Any] = COOPERATIVE, **options: Any) -> Consumer:

@@ -75,10 +75,24 @@ assert_type(delays, KTable[str, Delay])
 
 assert_type(delays.filter(lambda k, d: d.total > 0), KTable[str, Delay])
 assert_type(delays.map_values(lambda d: d.total), KTable[str, float])
+assert_type(delays.map_values(lambda d: d.total, store="totals"), KTable[str, float])
+assert_type(
+    delays.transform_values(lambda k, d: k if d is None else d.total), KTable[str, str | float]
+)
 assert_type(delays.to_stream(), KStream[str, Delay])
+assert_type(delays.to_stream(lambda k, d: len(k)), KStream[int, Delay])
 assert_type(
     delays.to_stream().join(airlines, lambda d, a: (d.total, a["name"])),
     KStream[str, tuple[float, str]],
+)
+assert_type(
+    delays.join(airlines, lambda d, a: (d.total, a["name"]), foreign_key=lambda d: "x"),
+    KTable[str, tuple[float, str]],
+)
+by_number = app.table("numbers", key=int, value=str)
+assert_type(
+    delays.left_join(by_number, lambda k, f, d, s: (f, s), foreign_key=lambda k, d: len(k)),
+    KTable[str, tuple[int | None, str | None]],
 )
 within = sl.join_windows("5m", after="1h", grace="10s")
 assert_type(

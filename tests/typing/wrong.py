@@ -24,4 +24,6 @@ words.windowed_by(60)  # error
 print(words.groupByKey)  # error
 words.group_by_key().cogroup()  # error
 counts.join(words, lambda a, b: a)  # error
+counts.join(app.table("by", key=int, value=str), lambda a, b: a)  # error
+counts.join(counts, lambda a, b: a, foreign_key=float)  # error
 app.agent("words")  # error

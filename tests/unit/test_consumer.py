@@ -12,7 +12,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.clock import SystemClock
-from streamlet.consumer import Consumer, ConsumerMember, Parts, Record, sticky
+from streamlet.consumer import Consumer, ConsumerMember, ConsumerRecord, Parts, sticky
 from streamlet.errors import (
     BrokerError,
     ConfigError,
@@ -48,7 +48,7 @@ class Scene:
         self.log = MemoryLog(CLOCK)
         self.log.create("t", 4)
         self.consumers: list[Consumer] = []
-        self.read: dict[Consumer, list[Record]] = {}
+        self.read: dict[Consumer, list[ConsumerRecord]] = {}
 
     def write(self, partition: int, *values: str) -> None:
         self.log.append(tp(partition), [None] * len(values), [v.encode() for v in values])
@@ -115,7 +115,9 @@ def test_a_record_has_all_that_was_written(scene: Scene) -> None:
     scene.log.append(tp(2), [b"k"], [b"v"], [17], [[("h", b"1"), ("h", None)]])
     consumer = scene.consumer()
     scene.poll_until(lambda: bool(scene.read[consumer]))
-    assert scene.read[consumer] == [Record("t", 2, 0, b"k", b"v", 17, [("h", b"1"), ("h", None)])]
+    assert scene.read[consumer] == [
+        ConsumerRecord("t", 2, 0, b"k", b"v", 17, [("h", b"1"), ("h", None)])
+    ]
 
 
 def test_iterating_gives_the_records_of_each_partition_in_order(scene: Scene) -> None:
@@ -496,7 +498,7 @@ def test_with_members_that_come_and_go_every_record_is_read_once(
 ) -> None:
     """Nobody crashes, so all that is given up was committed before: not even a repetition."""
     chance = random.Random(seed)
-    reads: list[Record] = []
+    reads: list[ConsumerRecord] = []
     scene.consumer(chance.choice(protocols))
     for number in range(25):
         for partition in range(4):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 import streamlet as sl
-from streamlet.consumer import Record
+from streamlet.consumer import ConsumerRecord
 from streamlet.errors import MissingTopicError, RecordRefusedError, TopologyError
 from streamlet.kafka.ports import Headers
 from streamlet.origins import ORIGIN_HEADER, Origin, RepeatFilter, without_repeats
@@ -44,7 +44,7 @@ class Topic:
     """One partition of the output topic."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.records: list[ConsumerRecord] = []
 
     def write(self, written: Output, lost: Sequence[int] = ()) -> None:
         """Append records, but for those of these places, whose delivery fails."""
@@ -55,10 +55,10 @@ class Topic:
                 self.append(value, headers or ())
 
     def append(self, value: bytes | None, headers: Headers = ()) -> None:
-        self.records.append(Record("out", 0, len(self.records), None, value, 0, headers))
+        self.records.append(ConsumerRecord("out", 0, len(self.records), None, value, 0, headers))
 
 
-def values(records: Sequence[Record]) -> list[bytes | None]:
+def values(records: Sequence[ConsumerRecord]) -> list[bytes | None]:
     return [record.value for record in without_repeats(records)]
 
 

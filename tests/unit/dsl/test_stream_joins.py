@@ -75,9 +75,9 @@ def test_a_join_of_streams_needs_windows_and_a_join_with_a_table_takes_none() ->
     table = app.table("t", key=str, value=str)
     with pytest.raises(TopologyError, match="pass within="):
         left.join(right, pair)  # type: ignore[call-overload]
-    with pytest.raises(TopologyError, match="within= and store= are for joins of two streams"):
+    with pytest.raises(TopologyError, match="within= is for joins of two streams"):
         left.join(table, pair, within=WITHIN)  # type: ignore[call-overload]
-    with pytest.raises(TopologyError, match="within= and store= are for joins of two streams"):
+    with pytest.raises(TopologyError, match="within= is for joins of two streams"):
         left.outer_join(table, pair, within=WITHIN)  # type: ignore[call-overload]
 
 
@@ -311,3 +311,30 @@ def test_stores_whose_numbers_moved_are_not_taken_for_new_ones() -> None:
     with pytest.raises(TopologyError, match=r"JOINTHIS-0000000004-store-changelog became .*000005"):
         check_moved(topology(peeked=True), "a", part.changelog_topics)
     check_moved(topology(peeked=False), "a", part.changelog_topics)
+
+
+def test_unmatched_results_are_looked_for_once_an_interval() -> None:
+    """By the clock, for both sides together; the first interval begins with the first record."""
+    app = App("a")
+    left, right = sides(app)
+    within = sl.join_windows(10, emit_interval="1s")
+    left.outer_join(right, pair, within=within, value=str).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("left", "a", "l", 100)
+        driver.pipe_input("right", "b", "r", 200)
+        driver.advance_wall_clock(999)
+        driver.pipe_input("left", "c", "l", 300)
+        assert results(driver) == []
+        driver.advance_wall_clock(1)
+        assert results(driver) == []
+        driver.pipe_input("left", "d", "l", 400)
+        assert [key for key, _, _ in results(driver)] == ["a", "b", "c"]
+        driver.advance_wall_clock(999)
+        driver.pipe_input("right", "e", "r", 500)
+        assert results(driver) == []
+
+
+def test_an_interval_is_for_joins_that_send_unmatched_results() -> None:
+    left, right = sides(App("a"))
+    with pytest.raises(TopologyError, match="is for unmatched results"):
+        left.join(right, pair, within=sl.join_windows(10, emit_interval="1s"), value=str)

@@ -23,6 +23,7 @@ from streamlet.dsl.windows import (
     unlimited,
 )
 from streamlet.serdes.windowed import NO_END
+from tests.unit.dsl.sliding_model import SlidingModel
 from tests.unit.dsl.window_tasks import Record, Update, WindowTask
 
 #: Mostly rising times, some far back, some far ahead.
@@ -203,6 +204,20 @@ def test_sliding_windows_hold_what_lies_in_them(windows: SlidingWindows, history
             if count:
                 wanted[key, start, start + size] = count
     assert last == wanted
+
+
+@pytest.mark.parametrize("windows", [sliding(15), sliding(15, grace=10), sliding(40, grace=30)])
+@settings(max_examples=60, deadline=None)
+@given(history=histories)
+def test_counts_of_sliding_windows_are_those_of_the_model(
+    windows: SlidingWindows, history: History
+) -> None:
+    model = SlidingModel(windows)
+    with tempfile.TemporaryDirectory() as folder:
+        task = WindowTask(windows, Path(folder))
+        updates = run(task, history)
+    assert updates == modelled(model, history)
+    assert task.late == model.late
 
 
 @settings(max_examples=40, deadline=None)

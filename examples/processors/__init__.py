@@ -1,0 +1,1 @@
+"""Applications with processors of their own."""

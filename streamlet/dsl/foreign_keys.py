@@ -1,0 +1,338 @@
+"""The operators of a join by foreign keys (KIP-213).
+
+    left table ─ Subscribe ──▶ subscriptions ──▶ KeepSubscriptions ─ AnswerSubscriptions ─┐
+                                                        store                             ▼
+    right table ───────────────────────────────────────── scan ── AnswerChange ──▶ answers
+                                                                                     │
+    result ◀──────────────────── JoinAnswers, which looks up the left row ◀──────────┘
+
+A row of the left table subscribes to the row of the right one that its foreign key names, in the
+task that has it. It is answered at once, and when the right row changes. An answer bears a digest
+of the left row as it was when it subscribed: if that has changed meanwhile, another answer is on
+its way, and this one is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl import foreign_wire as wire
+from streamlet.dsl.aggregations import keyed, note_times
+from streamlet.dsl.columns import collect
+from streamlet.dsl.table_joins import TableRows
+from streamlet.dsl.window_updates import taken
+from streamlet.errors import StateError
+from streamlet.serdes import ColumnError, Serde
+from streamlet.topology.operator import TaskContext
+
+Function = Callable[..., Any]
+
+#: Answers that are sent before other tasks may go on.
+PART = 10_000
+
+
+@attrs.frozen
+class ForeignKey:
+    """The foreign key of a row: ``function(value)`` or ``function(key, value)``."""
+
+    function: Function
+    takes: int
+
+    def of(self, key: Any, value: Any) -> Any:
+        """The foreign key; None of no row, or if it has none."""
+        if value is None:
+            return None
+        return self.function(value) if self.takes == 1 else self.function(key, value)
+
+
+@attrs.frozen
+class Subscribe:
+    """Turns changes of the left table into subscriptions, under their foreign keys.
+
+    Args:
+        name: of the node.
+        context: of the task; its partition is where answers go.
+        foreign: the foreign key of a row.
+        serdes: of foreign keys, and of the left table's keys.
+        digest: tells the left table's values apart (``foreign_wire.digests``).
+        left: whether rows without a match are joined too.
+    """
+
+    name: str
+    context: TaskContext
+    foreign: ForeignKey
+    serdes: tuple[Serde[Any], Serde[Any]]
+    digest: Function
+    left: bool
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails, or gives no key of the right table."""
+        assert batch.olds is not None, "a table that is joined sends its old values"
+        of_foreign, of_key = self.serdes
+        news, error = self._foreign_keys(batch.keys, batch.values, of_foreign, None)
+        befores, error = self._foreign_keys(batch.keys, batch.olds[: len(news)], of_foreign, error)
+        found, failure = collect(map(self.digest, batch.values[: len(befores)]), len(befores))
+        keys, error = _encoded(of_key, batch.keys[: len(found)], failure or error)
+        records: list[int] = []
+        foreign: list[bytes | None] = []
+        packed: list[bytes] = []
+        partition, dropped = self.context.task.partition if keys else 0, 0
+        for index, (key, digest, new, old) in enumerate(
+            zip(keys, found, news, befores, strict=False)
+        ):
+            there, was = digest is not None, batch.olds[index] is not None
+            for to, what in self._instructions(there, was, new, old):
+                records.append(index)
+                foreign.append(to)
+                packed.append(wire.RowSubscription(what, digest, key, partition).packed())
+            dropped += not self.left and there and new is None
+        if dropped:
+            self.context.dropped(self.name, dropped)
+        out = attrs.evolve(taken(batch, records), keys=foreign, values=packed, olds=None)
+        if error is not None:
+            raise OperatorFailed(len(keys), out) from error
+        return out
+
+    def _instructions(
+        self, there: bool, was: bool, new: bytes | None, old: bytes | None
+    ) -> list[tuple[bytes | None, int]]:
+        """Foreign keys with what is asked of them, by Kafka Streams' rules.
+
+        ``there`` and ``was`` tell whether there is a row now, and was one before.
+        """
+        moved = old is not None and old != new
+        if self.left:
+            away = [(old, wire.UNSUBSCRIBE)] if moved else []
+            return [*away, (new, wire.SUBSCRIBE)] if there or was else []
+        if new is None:
+            return [(old, wire.UNSUBSCRIBE_AND_ANSWER)] if moved else []
+        if moved:
+            return [(old, wire.UNSUBSCRIBE), (new, wire.SUBSCRIBE)]
+        return [(new, wire.SUBSCRIBE_IF_THERE)]
+
+    def _foreign_keys(
+        self, keys: list[Any], values: list[Any], serde: Serde[Any], error: BaseException | None
+    ) -> tuple[list[bytes | None], BaseException | None]:
+        found, failure = collect(map(self.foreign.of, keys, values), len(values))
+        return _encoded(serde, found, failure or error)
+
+
+@attrs.frozen
+class KeepSubscriptions:
+    """Puts subscriptions into their store and hands them on; some take one out.
+
+    Args:
+        store: of subscriptions.
+        foreign: serde of foreign keys.
+    """
+
+    store: Any
+    foreign: Serde[Any]
+
+    def process(self, batch: Batch) -> Batch:
+        """The subscriptions, unpacked."""
+        cache = self.store.cache
+        found = list(map(wire.RowSubscription.unpacked, batch.values))
+        ckeys: list[bytes] = []
+        times: list[int] = []
+        for foreign, one, time in zip(
+            self.foreign.encode_column(batch.keys), found, batch.timestamps, strict=True
+        ):
+            if foreign is None:
+                continue
+            stays = one.instruction in (wire.SUBSCRIBE, wire.SUBSCRIBE_IF_THERE)
+            ckeys.append(ckey := wire.row_key(foreign, one.key))
+            cache[ckey] = (
+                wire.row_of(one.digest, one.partition) if stays and one.digest is not None else None
+            )
+            times.append(time)
+        note_times(self.store, ckeys, times)
+        return batch.with_values(found)
+
+
+@attrs.frozen
+class AnswerSubscriptions:
+    """Answers subscriptions with the right row, as it is now.
+
+    Args:
+        rows: of the right table.
+        value: serde of its values.
+    """
+
+    rows: TableRows
+    value: Serde[Any]
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when a view of the right table fails."""
+        self.rows.load(self.rows.store.ckeys([key for key in batch.keys if key is not None]))
+        out = _Answers()
+        error: BaseException | None = None
+        done = 0
+        try:
+            columns = batch.keys, batch.values, batch.timestamps
+            for foreign, one, time in zip(*columns, strict=True):
+                self._answer(out, done, foreign, one, time)
+                done += 1
+        except (StateError, KeyboardInterrupt):
+            raise
+        except BaseException as failure:  # an exit is an error like any other
+            error = failure
+        if error is not None:
+            raise OperatorFailed(done, out.batch(batch)) from error
+        return out.batch(batch)
+
+    def _answer(
+        self, out: _Answers, index: int, foreign: Any, one: wire.RowSubscription, time: int
+    ) -> None:
+        if one.instruction == wire.UNSUBSCRIBE:
+            return
+        row, row_time = None, -1
+        if foreign is not None:
+            row, row_time = self.rows.of_key(foreign)
+        if row is None and one.instruction == wire.SUBSCRIBE_IF_THERE:
+            return
+        sent = None
+        if row is not None and one.instruction != wire.UNSUBSCRIBE_AND_ANSWER:
+            sent = self.value.encode(row)
+        at = time if row is None else max(time, row_time)
+        out.add(index, one.key, wire.answer(one.partition, one.digest, sent), at)
+
+
+@attrs.frozen
+class AnswerChange:
+    """Tells all rows that have subscribed to a right row what it is now.
+
+    Args:
+        store: of subscriptions.
+        foreign: serde of foreign keys.
+        value: serde of the right table's values.
+    """
+
+    store: Any
+    foreign: Serde[Any]
+    value: Serde[Any]
+
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
+        """Raises ``OperatorFailed`` when a value cannot be encoded."""
+        out = _Answers()
+        columns = self.foreign.encode_column(batch.keys), batch.values, batch.timestamps
+        for index, (foreign, value, time) in enumerate(zip(*columns, strict=True)):
+            start = wire.row_key(foreign or b"")
+            sent: bytes | None = None
+            for number, (key, row) in enumerate(self.store.prefix(start)):
+                if value is not None and number == 0:
+                    try:
+                        sent = self.value.encode(value)
+                    except KeyboardInterrupt:
+                        raise
+                    except BaseException as failure:  # a serde of the user's
+                        raise OperatorFailed(index, out.batch(batch)) from failure
+                digest, partition = wire.parts_of_row(row)
+                out.add(index, key[len(start) :], wire.answer(partition, digest, sent), time)
+                if len(out.keys) >= PART:
+                    yield out.batch(batch)
+                    out = _Answers()
+        yield out.batch(batch)
+
+
+@attrs.frozen
+class JoinAnswers:
+    """Joins answers with the left rows that asked, and drops those that come too late.
+
+    Args:
+        name: of the node.
+        context: counts what is dropped.
+        rows: of the left table.
+        digest: tells its values apart, as that of ``Subscribe``.
+        value: serde of the right table's values.
+        joiner: ``(left, right)``, with the key before them, or with both keys.
+        takes: how many of these it takes.
+        foreign: the foreign key of a row.
+        left: whether rows without a match are joined too.
+    """
+
+    name: str
+    context: TaskContext
+    rows: TableRows
+    digest: Function
+    value: Serde[Any]
+    joiner: Function
+    takes: int
+    foreign: ForeignKey
+    left: bool
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the joiner or a view of the left table fails."""
+        batch, ckeys, error = keyed(self.rows.store, batch)
+        self.rows.load(ckeys)
+        kept: list[bool] = []
+        out: list[Any] = []
+        try:
+            for key, ckey, raw in zip(batch.keys, ckeys, batch.values, strict=True):
+                digest, sent = wire.answered(raw)
+                row, _ = self.rows.row(key, ckey)
+                fresh = digest == self.digest(row)
+                if fresh:
+                    out.append(self._joined(key, row, sent))
+                kept.append(fresh)
+        except (StateError, KeyboardInterrupt):
+            raise
+        except BaseException as failure:  # an exit is an error like any other
+            error = failure
+        part = batch if all(kept) and len(kept) == len(batch) else batch.select(kept)
+        done = part.with_values(out)
+        if len(out) < len(kept):
+            self.context.dropped(self.name, len(kept) - len(out))
+        if error is not None:
+            raise OperatorFailed(len(kept), done) from error
+        return done
+
+    def _joined(self, key: Any, row: Any, sent: bytes | None) -> Any:
+        if row is None or (sent is None and not self.left):
+            return None
+        other = None if sent is None else self.value.decode(sent)
+        if self.takes == 2:
+            return self.joiner(row, other)
+        if self.takes == 3:
+            return self.joiner(key, row, other)
+        return self.joiner(key, self.foreign.of(key, row), row, other)
+
+
+@attrs.frozen
+class _Answers:
+    """Answers, each with the index of the record that caused it."""
+
+    records: list[int] = attrs.field(factory=list)
+    keys: list[bytes] = attrs.field(factory=list)
+    values: list[bytes] = attrs.field(factory=list)
+    times: list[int] = attrs.field(factory=list)
+
+    def add(self, index: int, key: bytes, value: bytes, time: int) -> None:
+        self.records.append(index)
+        self.keys.append(key)
+        self.values.append(value)
+        self.times.append(time)
+
+    def batch(self, cause: Batch) -> Batch:
+        """They as a batch, with the places and headers of the records that caused them."""
+        return attrs.evolve(
+            taken(cause, self.records),
+            keys=self.keys,
+            values=self.values,
+            timestamps=self.times,
+            olds=None,
+        )
+
+
+def _encoded(
+    serde: Serde[Any], column: list[Any], error: BaseException | None
+) -> tuple[list[Any], BaseException | None]:
+    """The bytes of a column as far as it can be encoded, and what failed first."""
+    try:
+        return serde.encode_column(column), error
+    except ColumnError as failed:
+        return failed.done, failed.cause

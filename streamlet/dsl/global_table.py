@@ -1,0 +1,143 @@
+"""``GlobalKTable``: a table that each process has whole, whatever tasks it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import attrs
+
+from streamlet.batch import Batch
+from streamlet.dsl.aggregations import accepting
+from streamlet.dsl.builder import Builder, StreamNode, same_app
+from streamlet.dsl.columns import collect
+from streamlet.dsl.functions import check_takes, takes
+from streamlet.dsl.inference import result_type
+from streamlet.dsl.joins import StreamTableJoin
+from streamlet.dsl.kinds import Kind
+from streamlet.dsl.materialized import Materialized, StoreLike
+from streamlet.dsl.tables import TableSource
+from streamlet.dsl.uses import TableUse
+from streamlet.errors import TopologyError
+from streamlet.serdes import Serde
+from streamlet.topology.nodes import GlobalTableSpec, SourceNode, StoreSpec
+from streamlet.topology.operator import TaskContext
+
+if TYPE_CHECKING:
+    from streamlet.dsl.stream import KStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class GlobalKTable(Generic[K, V]):
+    """A table that each process reads whole, so that streams of any key can join with it.
+
+    Made by ``App.global_table``.
+    """
+
+    def __init__(self, builder: Builder, spec: GlobalTableSpec, key: Kind, value: Kind) -> None:
+        self._builder = builder
+        self._spec = spec
+        self._key = key
+        self._value = value
+
+    @property
+    def store(self) -> str:
+        """Name of its store."""
+        return self._spec.store.name
+
+
+def global_table_of(
+    builder: Builder,
+    call: str,
+    topic: str,
+    kinds: tuple[Kind, Kind],
+    store: StoreLike,
+    timestamp: tuple[Callable[..., int] | None, bool],
+) -> GlobalKTable[Any, Any]:
+    """Add a global table of a topic, whose node and store have Kafka Streams' names.
+
+    Raises:
+        TopologyError: the topic is read otherwise already, or the store cannot be had.
+    """
+    how = Materialized.of(store)
+    if how.history is not None or how.retention is not None:
+        raise TopologyError(f"{call}: a global table has neither a history nor a retention")
+    if not how.logged:
+        raise TopologyError(f"{call}: its topic is its changelog, so it is always logged")
+    key, value = kinds[0].needed(call, "key"), kinds[1].needed(call, "value")
+    new = builder.graph.new_name
+    name = how.name if how.name is not None else new(f"{topic}-STATE-STORE-")
+    source = SourceNode(
+        new("KSTREAM-SOURCE-"), (topic,), key, value, timestamp[0], None, timestamp[1]
+    )
+    named = how.name is not None
+    spec = StoreSpec(name, key, value, how.persistent, named=named, source_topic=topic)
+    table = GlobalTableSpec(
+        source, new("KTABLE-SOURCE-"), spec, lambda kept: TableSource(kept, value, TableUse())
+    )
+    builder.graph.add_global(table)
+    return GlobalKTable(builder, table, *kinds)
+
+
+def joined_globally(
+    call: str,
+    stream: KStream[Any, Any],
+    table: GlobalKTable[Any, Any],
+    joiner: Any,
+    on: Any,
+    value: Any,
+) -> tuple[StreamNode, Kind, Kind]:
+    """The node, the keys and the values of a stream joined with a global table.
+
+    Raises:
+        TopologyError: there is no function for the keys of rows.
+    """
+    if on is None:
+        raise TopologyError(
+            f"{call}: with a global table it needs on=, a function (key, value) that gives the key "
+            "of the row"
+        )
+    check_takes(f"{call}, on=", on, "key", "value")
+    count = takes(call, joiner, "key", "value", "row")
+    builder, left = stream._node.builder, call == "left_join()"
+    same_app(call, builder, table._builder)
+    stream._show()
+    spec = table._spec.store
+
+    def make(context: TaskContext) -> GlobalJoin:
+        return GlobalJoin(context.store(spec.name), (), joiner, count, left, on, spec.key)
+
+    name = builder.graph.new_name("KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
+    builder.named_processor(
+        name, (stream._node.name,), make, skip_nulls="value", globals_=(spec.name,)
+    )
+    inferred = result_type(joiner, *(stream._key.of, stream._value.of, table._value.of)[-count:])
+    node = attrs.evolve(stream._node, name=name, uses=())
+    return node, stream._key, Kind.of_result(value, inferred, call, "value")
+
+
+@attrs.frozen
+class GlobalJoin(StreamTableJoin):
+    """Joins each record with the row of the key that ``on(key, value)`` gives.
+
+    Args:
+        on: the function.
+        key: serde of the table's keys.
+    """
+
+    on: Callable[[Any, Any], Any]
+    key: Serde[Any]
+
+    def _looked_up(self, batch: Batch) -> tuple[list[Any], BaseException | None]:
+        check = accepting(self.key)
+
+        def chosen(key: Any, value: Any) -> Any:
+            found = self.on(key, value)
+            check(found)
+            return found
+
+        keys, failure = collect(map(chosen, batch.keys, batch.values), len(batch))
+        rows, error = super()._looked_up(batch.slice(0, len(keys)).with_keys(keys))
+        return rows, failure if error is None else error

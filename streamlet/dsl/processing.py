@@ -1,0 +1,188 @@
+"""Adds users' processors and their stores to a topology."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from streamlet.dsl.builder import Builder, StreamNode
+from streamlet.dsl.forwarded import forwarding_of
+from streamlet.dsl.kinds import Kind
+from streamlet.dsl.process import Process
+from streamlet.dsl.processor import ProcessorContext
+from streamlet.dsl.processor_functions import (
+    FunctionProcessor,
+    as_record,
+    as_value,
+    function_types,
+    made,
+    result_types,
+    schedules,
+    supplier_of,
+)
+from streamlet.dsl.record_context import is_marked
+from streamlet.dsl.state_functions import (
+    StateOptions,
+    repartitioned,
+    state_spec,
+    takes_state,
+    varies,
+)
+from streamlet.dsl.state_stores import MakeView, StoreBuilder, Stores, reader_of
+from streamlet.errors import TopologyError
+from streamlet.topology.nodes import ProcessorNode, StoreSpec
+from streamlet.topology.operator import OperatorInParts, TaskContext
+
+
+@attrs.frozen(eq=False)
+class ProcessorSpec:
+    """A processor of a topology: what makes it, what it is connected with.
+
+    ``views`` show its stores; ``written`` are those that it may write, ``children`` those that
+    records may be forwarded to, which are added later.
+    """
+
+    name: str
+    supplier: Callable[[], Any]
+    fixed_key: bool
+    schedules: bool
+    views: Mapping[str, MakeView]
+    written: tuple[str, ...]
+    children: set[str] = attrs.field(factory=set)
+
+    def operator(self, context: TaskContext) -> OperatorInParts:
+        """The operator of one task."""
+        forwarding = forwarding_of(self.name, context, self.children, self.fixed_key)
+        stores = {
+            name: (lambda own, view=view: view(context, lambda: own.stream_time))
+            for name, view in self.views.items()
+        }
+        own = ProcessorContext[Any, Any](self.name, context, forwarding, stores, self.schedules)
+        result = as_value if self.fixed_key else as_record
+        return Process(self.name, context, self.supplier(), own, forwarding, result)
+
+    def node(self, parent: str, deterministic: bool) -> ProcessorNode:
+        """The node of the topology."""
+        return ProcessorNode(
+            self.name,
+            (parent,),
+            self.operator,
+            tuple(dict.fromkeys((*self.views, *self.written))),
+            tuple(name for name in self.views if name not in self.written),
+            deterministic=deterministic,
+            timed="with punctuators" if self.schedules else "",
+        )
+
+
+@attrs.frozen(eq=False)
+class AddedProcessor:
+    """A processor that was added: its node, its children, the types of what it forwards."""
+
+    name: str
+    children: set[str]
+    key: Any
+    value: Any
+
+
+@attrs.frozen
+class Processing:
+    """Adds processors to a topology.
+
+    Args:
+        call: for messages.
+        stream: the node above.
+        kinds: of the keys and values there.
+        stores: that the processor is given.
+        name: of its node, if the user gave one.
+    """
+
+    call: str
+    stream: StreamNode
+    kinds: tuple[Kind, Kind]
+    stores: Stores
+    name: str | None
+
+    def added(
+        self, given: Any, options: StateOptions, scheduled: bool | None, fixed_key: bool
+    ) -> AddedProcessor:
+        """Add a processor, or state functions.
+
+        Raises:
+            TopologyError: it is neither, or a store is not there.
+        """
+        for use in self.stream.uses:
+            use.shown = True
+        if takes_state(given):
+            return self._with_state(given, options, fixed_key)
+        options.check_unused(self.call)
+        supplier = supplier_of(self.call, given)
+        one = made(self.call, supplier)
+        graph = self.stream.builder.graph
+        spec = ProcessorSpec(
+            self.name or graph.new_name("KSTREAM-PROCESSOR-"),
+            supplier,
+            fixed_key,
+            schedules(one) if scheduled is None else scheduled,
+            *self._views(self.stream.builder),
+        )
+        function = one.function if isinstance(one, FunctionProcessor) else given
+        graph.add_processor(spec.node(self.stream.name, not is_marked(function)))
+        if isinstance(one, FunctionProcessor):
+            return AddedProcessor(spec.name, spec.children, *function_types(function, fixed_key))
+        return AddedProcessor(spec.name, spec.children, *result_types(one))
+
+    def _with_state(self, given: Any, options: StateOptions, fixed_key: bool) -> AddedProcessor:
+        builder = self.stream.builder
+        parent = repartitioned(self.call, self.stream, *self.kinds, self.name)
+        spec = state_spec(
+            self.call,
+            builder,
+            given,
+            self.kinds[0],
+            self.name,
+            options,
+            fixed_key,
+            self._views(builder),
+        )
+        builder.graph.add_processor(spec.node(parent, not varies(given, options)))
+        return AddedProcessor(spec.name, spec.children, *function_types(given, fixed_key))
+
+    def _views(self, builder: Builder) -> tuple[dict[str, MakeView], tuple[str, ...]]:
+        stores = [self.stores] if isinstance(self.stores, str | StoreBuilder) else self.stores
+        views: dict[str, MakeView] = {}
+        written: list[str] = []
+        for given in stores:
+            spec, by = self._store(builder, given)
+            if spec.name in views:
+                raise TopologyError(f"{self.call}: store {spec.name!r} is in stores= twice")
+            views[spec.name] = reader_of(spec) if by is None else by.view
+            if by is not None:
+                written += by.names
+        return views, tuple(written)
+
+    def _store(self, builder: Builder, given: Any) -> tuple[StoreSpec, StoreBuilder | None]:
+        """A store, and what made it; None for one that an operator keeps."""
+        known = builder.processor_stores
+        if isinstance(given, StoreBuilder):
+            if given.name not in known:
+                known[given.name] = given, given.added(builder)
+            one, spec = known[given.name]
+            if one is not given:
+                raise TopologyError(
+                    f"{self.call}: there are two stores named {given.name!r}; processors share "
+                    "one that is made once"
+                )
+            return spec, given
+        if not isinstance(given, str):
+            raise TopologyError(
+                f"{self.call}: stores= takes stores such as key_value_store(name, key=…, value=…) "
+                f"and names of stores, not {given!r}"
+            )
+        if given in known:
+            return known[given][1], known[given][0]
+        found = builder.graph.store(given)
+        if found is None:
+            raise TopologyError(f"{self.call}: there is no store {given!r}")
+        return found, None

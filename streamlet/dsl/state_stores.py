@@ -1,0 +1,256 @@
+"""The stores that processors keep: what ``stores=`` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import attrs
+
+from streamlet.dsl.builder import Builder
+from streamlet.dsl.kinds import Kind
+from streamlet.dsl.materialized import Materialized
+from streamlet.dsl.store_expiry import StoreExpiry
+from streamlet.dsl.store_views import (
+    KeyValueStore,
+    StoreView,
+    TimestampedStore,
+    VersionedKeyValueStore,
+)
+from streamlet.dsl.versioned_stores import table_store
+from streamlet.dsl.window_views import SessionStore, WindowedStore
+from streamlet.dsl.windows import Duration, milliseconds
+from streamlet.errors import TopologyError
+from streamlet.serdes import Serde, SerdeLike
+from streamlet.state.bucket_store import bucket_rows
+from streamlet.state.timer_store import timer_rows
+from streamlet.state.window_rows import row_keys
+from streamlet.topology.nodes import StoreSpec, WindowSpec
+from streamlet.topology.operator import TaskContext
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+#: Kinds of stores, by how processors see them.
+StoreType: TypeAlias = Literal["key-value", "timestamped", "versioned", "window", "session"]
+#: Makes the view of a task's store, given the services of the task and its stream time.
+MakeView: TypeAlias = Callable[[TaskContext, Callable[[], int]], StoreView]
+
+#: So many rows hold the windows of one key, about: each look-up of a range reads that many at most.
+_BUCKETS = 8
+
+
+@attrs.frozen(eq=False)
+class StoreBuilder:
+    """A store that processors keep, as Kafka Streams' ``StoreBuilder``.
+
+    Made by ``key_value_store`` and its like. Processors that name the same one share it; their
+    records are processed by one task then. ``retention_ms`` and ``size_ms`` are those of windows;
+    entries expire ``ttl_ms`` after their times, None: never.
+    """
+
+    type: StoreType
+    how: Materialized
+    key: Serde[Any]
+    value: Serde[Any]
+    retention_ms: int = 0
+    size_ms: int | None = None
+    ttl_ms: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        assert self.how.name is not None
+        return self.how.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its name, and that of the store of timers beside it, if entries expire."""
+        return (self.name,) if self.ttl_ms is None else (self.name, f"{self.name}-ttl")
+
+    def added(self, builder: Builder) -> StoreSpec:
+        """Add it to a topology."""
+        for name in self.names[1:]:
+            how = attrs.evolve(self.how, name=name)
+            builder.store(how, "", self.key, timer_rows(), timers=True)
+        if self.type not in ("window", "session"):
+            call = f"{self.type} store {self.name!r}"
+            return table_store(builder, call, self.how, "", (self.key, self.value))
+        text = f"{self.type} store"
+        bucket_ms = max(1, self.retention_ms // _BUCKETS)
+        window = WindowSpec(self.key, text, self.retention_ms, self.size_ms, 0, bucket_ms)
+        key = attrs.evolve(row_keys(self.key), name=f"{text} of {self.key.name}")
+        return builder.store(self.how, "", key, bucket_rows(self.value), window=window)
+
+    def view(self, task: TaskContext, stream_time: Callable[[], int]) -> StoreView:
+        """The store of a task as processors see it."""
+        store, value = task.store(self.name), self.value
+        if self.type == "window":
+            return WindowedStore[Any, Any](store, value)
+        if self.type == "session":
+            return SessionStore[Any, Any](store, value)
+        if self.type == "versioned":
+            return VersionedKeyValueStore[Any, Any](store, value, writable=True)
+        expiry = None
+        if self.ttl_ms is not None:
+            timers = task.store(self.names[1])
+            expiry = StoreExpiry(store, timers, self.key, self.ttl_ms, stream_time)
+        if self.type == "timestamped":
+            return TimestampedStore[Any, Any](store, value, True, expiry)
+        return KeyValueStore[Any, Any](store, value, True, expiry)
+
+
+def reader_of(spec: StoreSpec) -> MakeView:
+    """A function that shows processors a store that an operator keeps.
+
+    Raises:
+        TopologyError: it is no store of keys and values.
+    """
+    if spec.buffer is not None or spec.join or spec.timers or spec.window is not None:
+        raise TopologyError(f"store {spec.name!r} is not one of keys and values, to be read here")
+
+    def view(task: TaskContext, stream_time: Callable[[], int]) -> StoreView:
+        store = task.store(spec.name)
+        if spec.versions is not None:
+            return VersionedKeyValueStore[Any, Any](store, spec.versions.value, writable=False)
+        return TimestampedStore[Any, Any](store, spec.value, writable=False)
+
+    return view
+
+
+#: What ``stores=`` takes: stores, or names of those that the topology has already.
+Stores: TypeAlias = Sequence[StoreBuilder | str]
+
+
+def key_value_store(
+    name: str,
+    *,
+    key: SerdeLike[K],
+    value: SerdeLike[V],
+    persistent: bool = True,
+    logged: bool = True,
+    ttl: Duration | None = None,
+) -> StoreBuilder:
+    """A store of values by key: ``KeyValueStore``.
+
+    ``persistent`` and ``logged`` as of ``Materialized``. With ``ttl`` an entry is not shown any
+    more once stream time is so far past that at which it was put, and deleted later; then there is
+    a second store, ``NAME-ttl``.
+
+    Raises:
+        TopologyError: there is no serde for the types.
+    """
+    how = Materialized(name, persistent, logged)
+    return _expiring(_built("key_value_store", "key-value", how, key, value), ttl)
+
+
+def timestamped_store(
+    name: str,
+    *,
+    key: SerdeLike[K],
+    value: SerdeLike[V],
+    persistent: bool = True,
+    logged: bool = True,
+    ttl: Duration | None = None,
+) -> StoreBuilder:
+    """A store of values with timestamps by key: ``TimestampedStore``.
+
+    ``persistent`` and ``logged`` as of ``Materialized``. With ``ttl`` an entry is not shown any
+    more once stream time is so far past its timestamp, and deleted later; then there is a second
+    store, ``NAME-ttl``.
+
+    Raises:
+        TopologyError: there is no serde for the types.
+    """
+    how = Materialized(name, persistent, logged)
+    return _expiring(_built("timestamped_store", "timestamped", how, key, value), ttl)
+
+
+def versioned_store(
+    name: str,
+    *,
+    key: SerdeLike[K],
+    value: SerdeLike[V],
+    history: Duration,
+    persistent: bool = True,
+    logged: bool = True,
+) -> StoreBuilder:
+    """A store of the values that a key had, each from a time on: ``VersionedKeyValueStore``.
+
+    ``history`` is how far back from the latest timestamp it can be asked, as of ``tumbling``.
+    ``persistent`` and ``logged`` as of ``Materialized``.
+
+    Raises:
+        TopologyError: there is no serde for the types, or the history is no duration.
+    """
+    history_ms = milliseconds(f"versioned_store({name!r}): history", history)
+    how = Materialized(name, persistent, logged, history=history_ms)
+    return _built("versioned_store", "versioned", how, key, value)
+
+
+def window_store(
+    name: str,
+    *,
+    key: SerdeLike[K],
+    value: SerdeLike[V],
+    size: Duration,
+    retention: Duration,
+    persistent: bool = True,
+    logged: bool = True,
+) -> StoreBuilder:
+    """A store of values by key and start of a window: ``WindowedStore``.
+
+    ``size`` is that of the windows, for the ends in their keys. Windows are kept until one begins
+    that is ``retention`` later. ``persistent`` and ``logged`` as of ``Materialized``.
+
+    Raises:
+        TopologyError: there is no serde for the types, or the retention is shorter than the size.
+    """
+    call = f"window_store({name!r})"
+    size_ms = milliseconds(f"{call}: size", size, 1)
+    retention_ms = milliseconds(f"{call}: retention", retention, 1)
+    if retention_ms < size_ms:
+        raise TopologyError(f"{call}: a retention shorter than the size of {size_ms} ms")
+    how = Materialized(name, persistent, logged)
+    built = _built("window_store", "window", how, key, value)
+    return attrs.evolve(built, retention_ms=retention_ms, size_ms=size_ms)
+
+
+def session_store(
+    name: str,
+    *,
+    key: SerdeLike[K],
+    value: SerdeLike[V],
+    retention: Duration,
+    persistent: bool = True,
+    logged: bool = True,
+) -> StoreBuilder:
+    """A store of values by key, start and end of a session: ``SessionStore``.
+
+    Sessions are kept until one ends that is ``retention`` later. ``persistent`` and ``logged`` as
+    of ``Materialized``.
+
+    Raises:
+        TopologyError: there is no serde for the types, or the retention is no duration.
+    """
+    retention_ms = milliseconds(f"session_store({name!r}): retention", retention, 1)
+    how = Materialized(name, persistent, logged)
+    built = _built("session_store", "session", how, key, value)
+    return attrs.evolve(built, retention_ms=retention_ms)
+
+
+def _expiring(built: StoreBuilder, ttl: Duration | None) -> StoreBuilder:
+    if ttl is None:
+        return built
+    return attrs.evolve(built, ttl_ms=milliseconds(f"store {built.name!r}: ttl", ttl, 1))
+
+
+def _built(call: str, of: StoreType, how: Materialized, key: Any, value: Any) -> StoreBuilder:
+    call = f"{call}({how.name!r})"
+    if not isinstance(how.name, str) or not how.name:
+        raise TopologyError(f"{call}: a store needs a name")
+    serdes = [
+        Kind.given(given, call, role).needed(call, role)
+        for given, role in ((key, "key"), (value, "value"))
+    ]
+    return StoreBuilder(of, how, serdes[0], serdes[1])

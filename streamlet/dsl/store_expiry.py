@@ -1,0 +1,77 @@
+"""The time after which entries of a processor's store expire (``ttl=``).
+
+An entry that has expired is not shown from then on. It is deleted a little later, with entries
+that are put: a store of timers beside the store has one timer for each key, which looks at the
+entry when it is due, so a key that is put often does not write it each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamlet.serdes import Serde
+from streamlet.state.rows import NO_TIME
+from streamlet.state.store import CachedStore
+from streamlet.state.timer_store import TimerStore
+
+#: Timers that a put looks at, at most: more than it sets, so that none is left behind.
+LOOKS = 4
+
+
+class StoreExpiry:
+    """The expiry of one store.
+
+    Args:
+        store: of the entries.
+        timers: beside it.
+        key: serde of the keys.
+        ttl_ms: the time, by stream time, since an entry's own time.
+        stream_time: the task's stream time, ms.
+    """
+
+    def __init__(
+        self,
+        store: CachedStore,
+        timers: TimerStore,
+        key: Serde[Any],
+        ttl_ms: int,
+        stream_time: Callable[[], int],
+    ) -> None:
+        self._store, self._timers, self._key = store, timers, key
+        self._ttl_ms, self._stream_time = ttl_ms, stream_time
+
+    def now(self) -> int:
+        """Stream time as of the present record, ms; it never goes back, not over a restart."""
+        timers, now = self._timers, self._stream_time()
+        if now > timers.progress.observed:
+            timers.advance(now)
+        return timers.progress.observed
+
+    def shows(self, key: Any) -> bool:
+        """True if the entry of a key has not expired, or has no time."""
+        time, now = self._store.timestamp(key), self.now()
+        return time is None or time + self._ttl_ms > now
+
+    def put(self, key: Any, time: int) -> None:
+        """Note that an entry was put with this time, and delete some that have expired."""
+        raw = self._key.encode(key)
+        if self._timers.time(raw) is None:
+            self._timers.set(raw, max(0, time) + self._ttl_ms)
+        now = self.now()
+        for _ in range(LOOKS):
+            taken = self._timers.take(now)
+            if taken is None:
+                return
+            self._look(taken[1], now)
+
+    def _look(self, raw: bytes, now: int) -> None:
+        """Delete an entry that has expired, or look again when it does."""
+        key = self._key.decode(raw)
+        time = self._store.timestamp(key)
+        if time is None:
+            return
+        if time + self._ttl_ms > now:
+            self._timers.set(raw, time + self._ttl_ms)
+        else:
+            self._store.put(key, None, NO_TIME)

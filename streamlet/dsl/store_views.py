@@ -1,0 +1,248 @@
+"""The stores as processors see them: Python keys and values, checked when they are put.
+
+A value that can change in place is copied when it is put and when it is read, so a processor may
+change what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from streamlet.dsl.aggregations import accepting, copier
+from streamlet.dsl.store_expiry import StoreExpiry
+from streamlet.errors import TopologyError
+from streamlet.serdes import Serde
+from streamlet.state.rows import NO_TIME
+from streamlet.state.store import CachedStore
+from streamlet.state.version_rows import VersionedRecord
+from streamlet.state.versioned_store import NOT_PUT, VersionedStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ValueAndTimestamp(NamedTuple, Generic[V]):
+    """A value with its timestamp, ms since the epoch."""
+
+    value: V
+    timestamp: int
+
+
+class StoreView:
+    """The part that the views of all stores share.
+
+    Args:
+        store: of the task.
+        value: serde of its values.
+        writable: False for a store that an operator keeps.
+        expiry: of its entries; None: they never expire.
+    """
+
+    def __init__(
+        self,
+        store: CachedStore,
+        value: Serde[Any],
+        writable: bool,
+        expiry: StoreExpiry | None = None,
+    ) -> None:
+        self._store, self._writable, self._expiry = store, writable, expiry
+        self._check, self._copy = accepting(value), copier(value)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._store.name
+
+    def _key(self, key: Any) -> Any:
+        if key is None:
+            raise TypeError(f"store {self.name}: a key cannot be None")
+        return key
+
+    def _stored(self, value: Any) -> Any:
+        """A value to store: checked, and a copy if it can change.
+
+        Raises:
+            SerdeError: the serde refuses it.
+            TopologyError: an operator keeps the store.
+        """
+        if not self._writable:
+            raise TopologyError(f"store {self.name}: an operator keeps it, so it can only be read")
+        self._check(value)
+        return value if self._copy is None else self._copy(value)
+
+    def _get(self, key: Any) -> Any:
+        """The stored value of a key, unless it has expired."""
+        value = self._store.get(self._key(key))
+        return None if self._expired(key) else value
+
+    def _put(self, key: Any, value: Any, time: int) -> None:
+        value = self._stored(value)
+        self._store.put(self._key(key), value, NO_TIME if value is None else time)
+        if self._expiry is not None and value is not None:
+            self._expiry.put(key, time)
+
+    def _shown(self, found: Iterable[tuple[Any, Any]]) -> Iterable[tuple[Any, Any]]:
+        """The entries that have not expired."""
+        if self._expiry is None:
+            return found
+        self._expiry.now()  # noted also where there is no entry
+        return ((key, value) for key, value in found if not self._expired(key))
+
+    def _expired(self, key: Any) -> bool:
+        return self._expiry is not None and not self._expiry.shows(key)
+
+    def _read(self, value: Any) -> Any:
+        return value if self._copy is None else self._copy(value)
+
+
+class KeyValueStore(StoreView, Generic[K, V]):
+    """A store of values by key."""
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, or None."""
+        found: V | None = self._read(self._get(key))
+        return found
+
+    def put(self, key: K, value: V | None) -> None:
+        """Set the value of a key, or delete it with None."""
+        time = NO_TIME if self._expiry is None else self._expiry.now()
+        self._put(key, value, time)
+
+    def put_if_absent(self, key: K, value: V) -> V | None:
+        """Set the value of a key that has none; the value that it had, or None."""
+        there = self.get(key)
+        if there is None:
+            self.put(key, value)
+        return there
+
+    def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
+        """``put`` for each pair."""
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: K) -> V | None:
+        """Delete a key; the value that it had, or None."""
+        there = self.get(key)
+        self.put(key, None)
+        return there
+
+    def range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
+        """Keys and values from ``low`` to ``high``, both inclusive, in the order of key bytes.
+
+        None is an open end. Entries that are put or deleted meanwhile may be seen or not.
+        """
+        return self._entries(self._shown(self._store.range(low, high)))
+
+    def reverse_range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
+        """The entries of ``range``, the last one first. They are all read at once."""
+        return self._entries(reversed(list(self._shown(self._store.range(low, high)))))
+
+    def all(self) -> Iterator[tuple[K, V]]:
+        """All keys and values, in the order of key bytes."""
+        return self.range()
+
+    def reverse_all(self) -> Iterator[tuple[K, V]]:
+        """All keys and values, the last one first. They are all read at once."""
+        return self.reverse_range()
+
+    def prefix_scan(self, prefix: K) -> Iterator[tuple[K, V]]:
+        """Keys and values whose key bytes begin with the bytes of ``prefix``, in their order."""
+        return self._entries(self._shown(self._store.prefix(self._key(prefix))))
+
+    def approximate_num_entries(self) -> int:
+        """Number of entries. They are all read to count them."""
+        return sum(1 for _ in self._shown(self._store.range()))
+
+    def _entries(self, found: Iterable[tuple[Any, Any]]) -> Iterator[tuple[K, V]]:
+        return ((key, self._read(value)) for key, value in found)
+
+
+class TimestampedStore(StoreView, Generic[K, V]):
+    """A store of values with their timestamps by key."""
+
+    def get(self, key: K) -> ValueAndTimestamp[V] | None:
+        """The value of a key and its time, or None."""
+        return self._timed(key, self._get(key))
+
+    def put(self, key: K, value: V | None, timestamp: int) -> None:
+        """Set the value of a key and its time (ms since the epoch), or delete it with None."""
+        if type(timestamp) is not int or timestamp < 0:
+            raise TypeError(f"store {self.name}: expected a timestamp in ms, got {timestamp!r}")
+        self._put(key, value, timestamp)
+
+    def delete(self, key: K) -> ValueAndTimestamp[V] | None:
+        """Delete a key; the value that it had with its time, or None."""
+        there = self.get(key)
+        self._put(key, None, NO_TIME)
+        return there
+
+    def range(
+        self, low: K | None = None, high: K | None = None
+    ) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
+        """Keys with values and times from ``low`` to ``high``, as of ``KeyValueStore.range``."""
+        return self._entries(self._shown(self._store.range(low, high)))
+
+    def reverse_range(
+        self, low: K | None = None, high: K | None = None
+    ) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
+        """The entries of ``range``, the last one first. They are all read at once."""
+        return self._entries(reversed(list(self._shown(self._store.range(low, high)))))
+
+    def all(self) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
+        """All keys with values and times, in the order of key bytes."""
+        return self.range()
+
+    def prefix_scan(self, prefix: K) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
+        """Entries whose key bytes begin with the bytes of ``prefix``, in their order."""
+        return self._entries(self._shown(self._store.prefix(self._key(prefix))))
+
+    def _timed(self, key: Any, value: Any) -> ValueAndTimestamp[V] | None:
+        if value is None:
+            return None
+        time = self._store.timestamp(key)
+        return ValueAndTimestamp(self._read(value), NO_TIME if time is None else time)
+
+    def _entries(
+        self, found: Iterable[tuple[Any, Any]]
+    ) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
+        for key, value in found:
+            timed = self._timed(key, value)
+            if timed is not None:
+                yield key, timed
+
+
+class VersionedKeyValueStore(StoreView, Generic[K, V]):
+    """A store of the values that a key had, each with the time from which on it was valid.
+
+    As far back from the latest time that was put as its history goes; what a key has newest stays.
+    """
+
+    def get(self, key: K, as_of: int | None = None) -> VersionedRecord | None:
+        """The newest value of a key, or the one that it had at a time, ms since the epoch.
+
+        None if there was none, or the time is out of the history and the newest one came later.
+        """
+        found: VersionedRecord | None = self._versions().get(self._key(key), as_of)
+        return None if found is None else found._replace(value=self._read(found.value))
+
+    def put(self, key: K, value: V | None, timestamp: int) -> bool:
+        """Set the value that a key has from a time on, until the next one begins.
+
+        None deletes it from then on. False: the time is out of the history, and nothing was put.
+        """
+        if type(timestamp) is not int or timestamp < 0:
+            raise TypeError(f"store {self.name}: expected a timestamp in ms, got {timestamp!r}")
+        (head,) = self._store.ckeys([self._key(key)])
+        return self._versions().put_version(head, self._stored(value), timestamp) != NOT_PUT
+
+    def delete(self, key: K, timestamp: int) -> VersionedRecord | None:
+        """Delete a key from a time on; the value that it had then, or None."""
+        there = self.get(key, timestamp)
+        self.put(key, None, timestamp)
+        return there
+
+    def _versions(self) -> VersionedStore:
+        store = self._store
+        assert isinstance(store, VersionedStore), store
+        return store

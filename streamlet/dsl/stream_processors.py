@@ -1,0 +1,219 @@
+"""The part of ``KStream`` that runs users' processors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import attrs
+
+from streamlet.dsl.builder import StreamNode
+from streamlet.dsl.deduplication import Deduplicate, deduplication_store
+from streamlet.dsl.kinds import Kind
+from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.processing import Processing
+from streamlet.dsl.processor import Processor
+from streamlet.dsl.punctuators import PunctuationType
+from streamlet.dsl.record_context import applied
+from streamlet.dsl.state_functions import StateOptions, repartitioned, takes_state
+from streamlet.dsl.state_stores import Stores
+from streamlet.dsl.stateless import Foreach, PassOn
+from streamlet.dsl.windows import Duration, milliseconds
+from streamlet.errors import TopologyError
+from streamlet.serdes import SerdeLike
+from streamlet.topology.operator import TaskContext
+
+if TYPE_CHECKING:
+    from streamlet.dsl.stream import KStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+
+
+class StreamProcessors(Generic[K, V]):
+    """The part of ``KStream`` that runs users' processors."""
+
+    _node: StreamNode
+    _key: Kind
+    _value: Kind
+
+    def process(
+        self,
+        processor: Callable[[], Processor[K, V, K2, V2]] | Callable[..., Any],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+        state: SerdeLike[Any] = None,
+        on_timer: Callable[..., Any] | None = None,
+        timers: PunctuationType = "stream_time",
+        ttl: Duration | None = None,
+    ) -> KStream[K2, V2]:
+        """Each record given to a processor of the user's, which forwards any records.
+
+        ``processor`` is a class such as ``streamlet.Processor``, with ``process(record)`` and
+        perhaps ``init(context)`` and ``close()``; or a function that returns such an object; or a
+        function ``(record)`` or ``(record, context)`` that returns or yields what is forwarded: a
+        ``Record``, or a pair ``(key, value)`` with the time and headers of the record. Each task
+        makes one of its own.
+
+        ``stores`` are the stores that the context gives it: ``streamlet.key_value_store()`` and its
+        like, or names of stores that are there already; those that operators keep can be read only.
+        ``key`` and ``value`` are the types of the results, where they are written somewhere and
+        cannot be derived. ``schedules`` says whether it calls ``ProcessorContext.schedule``, where
+        that is not seen in its code. What groups or joins by the new key goes through a repartition
+        topic; the processor itself is given what its task has.
+
+        A function ``(record, state)``, or ``(record, state, context)``, has a dict for each key,
+        its ``State``: what it changes there is kept, in a store with a changelog that moves with
+        the task. ``state.timer(at=…)`` has ``on_timer(timer, state)`` called at a time, which may
+        return or yield the same; timers are kept like the dict. ``timers`` says by which time they
+        go. ``state`` is a type for the dict in place of ``dict``, such as a ``TypedDict``; with
+        ``ttl`` the dict of a key is dropped so long after it was last changed, by the time of the
+        timers. Where the key may have changed, records go through a repartition topic before such a
+        function. With a ``name`` the stores are ``NAME-state`` and ``NAME-timers``.
+
+        - Nulls: the processor gets them as None; before a state function a record without a key is
+          left out and counted as dropped.
+        - Key, timestamp, headers: those of what it forwards; of a timer's pair its time.
+
+        Raises:
+            TopologyError: it is no processor, or a store is not there or there twice.
+        """
+        kinds, options = (self._key, self._value), StateOptions(state, on_timer, timers, ttl)
+        processing = Processing("process()", self._node, kinds, stores, name)
+        added = processing.added(processor, options, schedules, False)
+        node = StreamNode(self._node.builder, added.name, rekeyed=True, children=added.children)
+        made: KStream[K2, V2] = self._made(
+            node,
+            Kind.of_result(key, added.key, "process()", "key"),
+            Kind.of_result(value, added.value, "process()", "value"),
+        )
+        return made
+
+    def process_values(
+        self,
+        processor: Callable[[], Processor[K, V, K, V2]] | Callable[..., Any],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+        state: SerdeLike[Any] = None,
+        on_timer: Callable[..., Any] | None = None,
+        timers: PunctuationType = "stream_time",
+        ttl: Duration | None = None,
+    ) -> KStream[K, V2]:
+        """Like ``process``, with the key of each record kept, and so its partition.
+
+        A function returns or yields values, each with the key, time and headers of the record; or
+        records with this key. None that is returned forwards nothing; a null value is
+        ``record.with_value(None)``. Punctuators cannot forward, since there is no record; timers
+        of state functions can.
+
+        - Nulls: the processor gets them as None; before a state function as of ``process``.
+        - Key: kept.
+        - Timestamp, headers: those of what it forwards.
+
+        Raises:
+            TopologyError: as ``process``.
+        """
+        call, above = "process_values()", self._node
+        kinds, options = (self._key, self._value), StateOptions(state, on_timer, timers, ttl)
+        processing = Processing(call, above, kinds, stores, name)
+        added = processing.added(processor, options, schedules, True)
+        rekeyed = above.rekeyed and not takes_state(processor)
+        node = StreamNode(above.builder, added.name, rekeyed, children=added.children)
+        kind = Kind.of_result(value, added.value, call, "value")
+        made: KStream[K, V2] = self._made(node, self._key, kind)
+        return made
+
+    def child(self, name: str) -> KStream[K, V]:
+        """The records that the processor above forwards to this name, or to all.
+
+        ``ProcessorContext.forward(record, name)`` sends one here. The stream of the processor
+        itself then only has those that are forwarded to all.
+
+        - Nulls: kept.
+        - Key, timestamp, headers: kept.
+
+        Raises:
+            TopologyError: the stream does not come from ``process`` or ``process_values``.
+        """
+        above = self._node
+        if above.children is None:
+            raise TopologyError(f"child({name!r}): the stream is not that of a processor")
+        node = f"{above.name}-{name}"
+        if name not in above.children:
+            above.children.add(name)
+            above.builder.named_processor(node, (above.name,), lambda _: PassOn(), child=name)
+        below = attrs.evolve(above, name=node, children=None)
+        made: KStream[K, V] = self._made(below, self._key, self._value)
+        return made
+
+    def deduplicate(
+        self,
+        within: Duration,
+        *,
+        grace: Duration | None = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, V]:
+        """The records that repeat none of their key within a time.
+
+        A record goes on unless one of its key did whose timestamp is at most ``within`` before or
+        after its own. So of records that come out of order the one that comes first goes on. Times
+        are kept until stream time, the highest timestamp, is ``within`` and ``grace`` past them; a
+        record that is older than ``grace`` by stream time cannot be compared any more, so it is
+        left out and counted as late. Without ``grace`` that is ``within``. ``store`` is the name of
+        the store, or a ``Materialized``; ``name`` that of the repartition topic, if there is one.
+
+        - Nulls: a record without a key is left out and counted as dropped; values are kept.
+        - Key, timestamp, headers: kept.
+
+        Raises:
+            TopologyError: a time is no duration, or the type of the keys is not known.
+        """
+        call, above = "deduplicate()", self._node
+        within_ms = milliseconds(f"{call}: within", within)
+        grace_ms = within_ms if grace is None else milliseconds(f"{call}: grace", grace)
+        parent = repartitioned(call, above, self._key, self._value, name)
+        key = self._key.needed(call, "key", takes=False)
+        spec = deduplication_store(above.builder, store, key, within_ms, grace_ms)
+        own = above.builder.graph.new_name("KSTREAM-DEDUPLICATE-")
+
+        def make(context: TaskContext) -> Deduplicate:
+            return Deduplicate(own, context, context.store(spec.name), within_ms, grace_ms)
+
+        above.builder.named_processor(own, (parent,), make, writes=spec.name, skip_nulls="key")
+        uses = () if above.rekeyed else above.uses
+        made: KStream[K, V] = self._made(
+            StreamNode(above.builder, own, uses=uses), self._key, self._value
+        )
+        return made
+
+    def print(self, label: str | None = None) -> None:
+        """Prints each record to standard output: ``[label]: key, value``.
+
+        ``label`` is the name of the node without one, as in Kafka Streams.
+
+        - Nulls: printed as None.
+        - Key, timestamp, headers: nothing comes after it.
+        """
+        builder = self._node.builder
+        for use in self._node.uses:
+            use.shown = True
+        name = builder.graph.new_name("KSTREAM-PRINTER-")
+        shown = self._node.name if label is None else label
+
+        def show(key: Any, value: Any) -> None:
+            print(f"[{shown}]: {key}, {value}", flush=True)
+
+        builder.named_processor(name, (self._node.name,), applied(show, Foreach))
+
+    def _made(self, node: StreamNode, key: Kind, value: Kind) -> Any:
+        return type(self)(node, key, value)  # type: ignore[call-arg]

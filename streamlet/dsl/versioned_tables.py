@@ -1,0 +1,163 @@
+"""Operators of versioned tables: each row keeps what it was, for a while.
+
+As in Kafka Streams, a versioned table takes changes out of order. Those that are not of the newest
+version of their row go on, marked (``Batch.behind``): filters and streams show them, aggregations
+and joins of tables leave them out. A stream joins with the row as of the time of its record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.aggregations import copier, keyed
+from streamlet.dsl.builder import Builder, Make
+from streamlet.dsl.joins import StreamTableJoin, TableView
+from streamlet.dsl.nulls import Skip, SkipNulls, SkipNullsInParts
+from streamlet.dsl.table_node import TableNode
+from streamlet.dsl.tables import PuttingSource, TableSource
+from streamlet.dsl.uses import TableUse
+from streamlet.errors import StateError
+from streamlet.serdes import Serde
+from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
+from streamlet.topology.nodes import StoreSpec
+from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
+
+
+@attrs.frozen
+class VersionedSource:
+    """Puts records into the store of a versioned table, each as a version from its time on.
+
+    One that is older than the history is left out and counted as dropped.
+    """
+
+    store: VersionedStore
+    value: Serde[Any]
+    use: TableUse
+    dropped: Callable[[int], None]
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` for a key that the store's serde refuses."""
+        batch, heads, error = keyed(self.store, batch)
+        store, copy = self.store, copier(self.value)
+        # The records' own objects go on to other readers of the topic: the store keeps copies.
+        kept = list(map(copy, batch.values)) if copy else batch.values
+        store.load_many(heads)
+        ends: list[int] = []
+        olds: list[Any] = []
+        try:
+            for head, value, time in zip(heads, kept, batch.timestamps, strict=True):
+                old = store.newest(head)
+                ends.append(store.put_version(head, value, time))
+                olds.append(old)
+        except (StateError, KeyboardInterrupt):
+            raise
+        except BaseException as failure:  # a cache that takes no large rows
+            error = failure
+        done = self._output(batch.slice(0, len(ends)), ends, olds)
+        if error is not None:
+            raise OperatorFailed(len(ends), done) from error
+        return done
+
+    def _output(self, batch: Batch, ends: list[int], olds: list[Any]) -> Batch:
+        """The changes that are in the store, with what is told of them."""
+        behind = [end != NEWEST for end in ends]
+        batch = batch.with_values(batch.values, olds if self.use.olds else None)
+        batch = attrs.evolve(batch, behind=behind if any(behind) else None)
+        late = ends.count(NOT_PUT)
+        if late:
+            self.dropped(late)
+            batch = batch.select([end != NOT_PUT for end in ends])
+        return batch
+
+
+@attrs.frozen
+class AsOfJoin(StreamTableJoin):
+    """Joins each record with the row as of its time."""
+
+    def _stored(self, batch: Batch, ckeys: list[Any]) -> list[Any]:
+        store = self.store
+        assert isinstance(store, VersionedStore), store
+        store.load_many(ckeys)
+        found = map(store.as_of, ckeys, batch.timestamps)
+        return [None if one is None else one.value for one in found]
+
+
+class _SkipBehind(Skip):
+    """The changes that are not of the newest version of their row."""
+
+    def mask(self, batch: Batch) -> list[Any] | None:
+        """Mask of the others; None: all."""
+        return None if batch.behind is None else [not one for one in batch.behind]
+
+
+@attrs.frozen
+class _InOrder:
+    """Gives ``inner`` changes without the column of those that came out of order."""
+
+    inner: Operator
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` as ``inner`` does."""
+        return self.inner.process(attrs.evolve(batch, behind=None))
+
+
+@attrs.frozen
+class _InOrderInParts:
+    """Like ``_InOrder``; its output comes in parts."""
+
+    inner: OperatorInParts
+
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
+        """Raises ``OperatorFailed`` as ``inner`` does."""
+        return self.inner.process_in_parts(attrs.evolve(batch, behind=None))
+
+
+def newest_only(
+    name: str, context: TaskContext, inner: Operator | OperatorInParts
+) -> Operator | OperatorInParts:
+    """The operator ``inner`` for changes of the newest versions; others are counted as dropped."""
+    skip = _SkipBehind(name, context, values=False, keys=False)
+    if isinstance(inner, OperatorInParts):
+        return SkipNullsInParts(skip, _InOrderInParts(inner))
+    return SkipNulls(skip, _InOrder(inner))
+
+
+def newest_view() -> TableView:
+    """The newest value, of a row of a versioned store (``state.version_rows``)."""
+    return TableView(lambda _: lambda _key, row: None if row is None else row[1][-1][1])
+
+
+def source_node(
+    builder: Builder,
+    prefix: str,
+    parent: str,
+    spec: StoreSpec,
+    value: Serde[Any],
+    around: Callable[[PuttingSource], Operator] = lambda source: source,
+) -> TableNode:
+    """Add the operator that puts records into the store of a table, inside of another one."""
+    use, name = TableUse(unnamed=not spec.named), builder.graph.new_name(prefix)
+
+    def make(context: TaskContext) -> Operator:
+        kept = context.store(spec.name)
+        if spec.versions is None:
+            return around(TableSource(kept, value, use))
+        dropped = lambda count: context.dropped(name, count)  # noqa: E731
+        return around(VersionedSource(kept, value, use, dropped))
+
+    builder.named_processor(name, (parent,), make, writes=spec.name, skip_nulls="key")
+    if spec.versions is None:
+        return TableNode(builder, name, use, spec)
+    history_ms = spec.versions.history_ms
+    return TableNode(builder, name, use, spec, (newest_view(),), history_ms=history_ms)
+
+
+def for_newest(name: str, make: Make, versioned: bool) -> Make:
+    """The maker of an operator that leaves out changes that came out of order, if there are any."""
+    if not versioned:
+        return make
+    return lambda context: newest_only(name, context, make(context))

@@ -1,0 +1,110 @@
+"""A task over state on disk that tests feed with batches, crash, restart and restore elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from streamlet.app import App
+from streamlet.dsl.stream import KStream
+from streamlet.kafka.ports import PartitionBatch
+from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.task import Task
+from streamlet.serdes import serde
+from streamlet.state.backing import Columns
+from streamlet.state.task_state import TaskState
+from streamlet.types import StateNumber, TaskId, TopicPartition
+
+#: Key, value and time.
+Fed = tuple[str | None, str | None, int]
+
+INPUT = TopicPartition("in", 0)
+
+
+class FedTask:
+    """The task of one stream, ``in`` to ``out``, with keys and values str.
+
+    ``cold`` restores its stores from what was drained, as from changelogs.
+    """
+
+    def __init__(
+        self, build: Callable[[KStream[str, str]], KStream[Any, Any]], folder: Path
+    ) -> None:
+        app = App("a")
+        build(app.stream("in", key=str, value=str)).to("out")
+        (self.part,) = app.topology().subtopologies
+        self.folder, self.hosts, self.commits = folder, 0, 0
+        self.offset = self.committed = 0
+        self.now_ms = 0
+        self.changelog: list[Columns] = []
+        self.open()
+
+    def open(self) -> None:
+        folder = self.folder / str(self.hosts)
+        folder.mkdir(exist_ok=True)
+        self.state = TaskState.open(folder, self.part.stores, 1)
+        self.offset = self.committed
+        self.task = Task(
+            TaskId(0, 0),
+            self.part,
+            self.state,
+            {INPUT: self.offset},
+            policy=ErrorPolicy.of("skip"),
+            in_parts=True,
+            wall_ms=lambda: self.now_ms,
+        )
+
+    def crash(self) -> None:
+        """Lose what was not committed, and begin again on the same host."""
+        self.task.close()
+        self.state.close()
+        self.open()
+
+    def cold(self) -> None:
+        """Go on at another host, which has the changelogs only."""
+        self.task.close()
+        self.state.close()
+        self.hosts += 1
+        folder = self.folder / str(self.hosts)
+        folder.mkdir()
+        state = TaskState.open(folder, self.part.stores, 1)
+        for columns in self.changelog:
+            state.load(columns, TopicPartition(columns.store, 0), 0, 0)
+        state.close()
+        self.open()
+
+    def send(self, records: Sequence[Fed]) -> list[Fed]:
+        """Process a batch; what it sends."""
+        keys = serde(str).encode_column([key for key, _, _ in records])
+        values = serde(str).encode_column([value for _, value, _ in records])
+        offsets = range(self.offset, self.offset + len(records))
+        times = [time for _, _, time in records]
+        self.offset += len(records)
+        outputs = self.task.process(PartitionBatch("in", 0, offsets, keys, values, times, None))
+        return self._all(outputs)
+
+    def wait(self, ms: int) -> list[Fed]:
+        """Let time pass; what comes by the clock."""
+        self.now_ms += ms
+        return self._all(self.task.resume(self.now_ms))
+
+    def commit(self) -> None:
+        self.task.settle()
+        self.commits += 1
+        drained = self.state.drain()
+        self.changelog += drained.columns.values()
+        self.state.write(drained, StateNumber(1, self.commits), {})
+        self.committed = self.offset
+
+    def _all(self, outputs: list[Any]) -> list[Fed]:
+        while self.task.under_way:
+            outputs += self.task.resume(self.now_ms)
+        for store in self.state.stores.values():
+            store.check_invariants()
+        (sink,) = self.part.sinks
+        return [
+            (sink.key.decode(key), None if value is None else sink.value.decode(value), time)
+            for output in outputs
+            for key, value, time in zip(output.keys, output.values, output.timestamps, strict=True)
+        ]

@@ -1,0 +1,201 @@
+"""Joins with versioned tables against a naive model: any records, in any batches, with restarts."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streamlet as sl
+from streamlet.app import App
+from streamlet.dsl import join_grace
+from streamlet.kafka.ports import PartitionBatch
+from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.task import Task
+from streamlet.serdes import serde
+from streamlet.state import buffer_store, versioned_store
+from streamlet.state.task_state import TaskState
+from streamlet.types import StateNumber, TaskId, TopicPartition
+
+#: Key, value, time, headers of a result.
+Result = tuple[str | None, str, int, Any]
+Record = tuple[str | None, str | None, int]
+HISTORY = 100
+
+
+def pair(left: str, right: str | None) -> str:
+    if left.startswith("!"):
+        raise ValueError(left)
+    return f"{left}|{right}"
+
+
+class JoinTask:
+    """One task with a join of the stream ``left`` with the versioned table ``right``."""
+
+    def __init__(self, kind: str, grace: int | None, folder: Path | None) -> None:
+        app = App("a")
+        table = app.table(
+            "right", key=str, value=str, store=sl.Materialized("t", history=HISTORY)
+        ).filter(lambda key, value: not value.startswith("n"))
+        left = app.stream("left", key=str, value=str)
+        getattr(left, kind)(table, pair, grace=grace, value=str).to("out")
+        (self.part,) = app.topology().subtopologies
+        self.folder, self.offsets = folder, {topic: 0 for topic in self.part.input_topics}
+        self.commits = 0
+        self.open()
+
+    def open(self) -> None:
+        self.state = TaskState.open(self.folder, self.part.stores, 1)
+        begin = {TopicPartition(topic, 0): at for topic, at in self.offsets.items()}
+        policy = ErrorPolicy.of("skip")
+        self.task = Task(TaskId(0, 0), self.part, self.state, begin, policy=policy)
+
+    def restart(self) -> None:
+        self.state.close()
+        self.open()
+
+    def commit(self) -> None:
+        self.task.settle()
+        self.commits += 1
+        self.state.write(self.state.drain(), StateNumber(1, self.commits), {})
+
+    def send(self, topic: str, records: Sequence[Record]) -> list[Result]:
+        encode = serde(str).encode
+        keys = [None if key is None else encode(key) for key, _, _ in records]
+        values = [None if value is None else encode(value) for _, value, _ in records]
+        headers = [None if value is None else [("h", encode(value))] for _, value, _ in records]
+        offsets = range(self.offsets[topic], self.offsets[topic] + len(records))
+        self.offsets[topic] += len(records)
+        columns = keys, values, [time for _, _, time in records], headers
+        outputs = self.task.process(PartitionBatch(topic, 0, offsets, *columns))
+        while self.task.under_way:
+            outputs += self.task.resume(0)
+        for store in self.state.stores.values():
+            store.check_invariants()
+        return [
+            (None if key is None else key.decode(), (value or b"").decode(), time, headers[0][1])
+            for output in outputs
+            for key, value, time, headers in zip(
+                output.keys, output.values, output.timestamps, output.headers or [], strict=True
+            )
+        ]
+
+
+@attrs.define
+class Model:
+    """The rules of Kafka Streams, one record after another, over plain lists."""
+
+    left_join: bool
+    grace: int | None
+    versions: dict[str, dict[int, str | None]] = attrs.field(factory=dict)
+    table_time: int = -1
+    stream_time: int = -1
+    waits: list[tuple[int, str, int, str]] = attrs.field(factory=list)
+    count: int = 0
+
+    def put(self, key: str | None, value: str | None, time: int) -> None:
+        if key is not None:
+            self.table_time = max(self.table_time, time)
+            if time >= self.table_time - HISTORY:
+                self.versions.setdefault(key, {})[time] = value
+
+    def add(self, key: str | None, value: str | None, time: int) -> list[Result]:
+        self.stream_time = max(self.stream_time, time)
+        if value is None or (key is None and not self.left_join):
+            return []
+        if self.grace is None or key is None:
+            return self.joined(key, value, time)[0]
+        limit, out = self.stream_time - self.grace, []
+        if time < limit:
+            out, good = self.joined(key, value, time)
+            if not good:
+                return out
+        else:
+            self.count += 1
+            self.waits.append((time, key, self.count, value))
+        while (first := min(self.waits, default=None)) is not None and first[0] <= limit:
+            self.waits.remove(first)
+            some, good = self.joined(first[1], first[3], first[0])
+            out += some
+            if not good:  # the record that sends it has failed; what is left comes with the next
+                break
+        return out
+
+    def joined(self, key: str | None, value: str, time: int) -> tuple[list[Result], bool]:
+        row = self.row(key, time)
+        if row is None and not self.left_join:
+            return [], True
+        if value.startswith("!"):
+            return [], False
+        return [(key, f"{value}|{row}", time, value.encode())], True
+
+    def row(self, key: str | None, time: int) -> str | None:
+        versions = self.versions.get(key or "", {})
+        began = max((one for one in versions if one <= time), default=None)
+        expired = time < self.table_time - HISTORY and began != max(versions, default=None)
+        value = None if began is None or expired else versions[began]
+        return None if value is None or value.startswith("n") else value
+
+
+RECORDS = st.tuples(
+    st.sampled_from(["a", "a", "b", "ab", None]),
+    st.sampled_from(["x", "y", "x", "!", "n", None]),
+    st.sampled_from([0, 0, 0, 1, 2, 5, 20, 39, 40, 41, 130, -1, -3, -20, -40, -41, -99, -101]),
+)
+BATCHES = st.tuples(
+    st.sampled_from(["left", "left", "right"]),
+    st.lists(RECORDS, min_size=1, max_size=12),
+    st.sampled_from(["", "", "commit", "restart"]),
+)
+
+
+@pytest.mark.parametrize("kind", ["join", "left_join"])
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from([None, 0, 3, 40]),
+    st.lists(BATCHES, max_size=8),
+    st.sampled_from([1, 2, 5, 1_000]),
+    st.sampled_from([2, 4_096]),
+    st.booleans(),
+)
+def test_a_join_does_what_kafka_streams_does(
+    kind: str, grace: int | None, history: list[Any], part: int, front: int, bounded: bool
+) -> None:
+    """For batches, parts and orders in memory of any length, and where a joiner fails."""
+    model, now, number = Model(kind == "left_join", grace), 0, 0
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.object(join_grace, "PART", part),
+        patch.object(buffer_store, "FRONT", front),
+        patch.object(versioned_store, "ROW_VERSIONS", 2),
+    ):
+        restarts = any(then == "restart" for _, _, then in history)
+        task = JoinTask(kind, grace, Path(folder) if restarts else None)
+        if bounded:
+            for store in task.state.stores.values():
+                store.bound(10_000)
+        for topic, steps, then in history:
+            batch: list[Record] = []
+            for key, value, step in steps:
+                time, number = max(0, now + step), number + 1
+                now = max(now, time)
+                batch.append((key, None if value is None else f"{value}{number}", time))
+            wanted: list[Result] = []
+            for record in batch:
+                if topic == "right":
+                    model.put(*record)
+                else:
+                    wanted += model.add(*record)
+            assert task.send(topic, batch) == wanted
+            if then:
+                task.commit()
+            if then == "restart":
+                task.restart()
+        task.state.close()
