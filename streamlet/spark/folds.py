@@ -181,8 +181,8 @@ def _sinks(part: Subtopology, node: ProcessorNode, key: Serde[Any]) -> tuple[Sin
 
 
 def _fit_sink(part: Subtopology, sink: SinkNode, key: Serde[Any]) -> SinkNode:
-    if sink.partitioner is not None:
-        raise Unfit(f"{sink.name} has a partitioner")
+    if sink.chooses_partitions:
+        raise Unfit(f"{sink.name} chooses partitions")
     alike = bool(key.accepts) and (sink.key.name, sink.key.accepts) == (key.name, key.accepts)
     if sink.key is not key and not alike:
         raise Unfit(f"{sink.name} writes keys as {sink.key.name}, and they are kept as {key.name}")

@@ -105,7 +105,9 @@ def prepare(
     topology, chosen = found.topology(), where.settings or found.settings
     _check_settings(chosen)
     _check_functions(topology)
+    _check_partitioners(topology)
     _check_timed(topology)
+    _check_globals(topology)
     _tell_of_origins(topology)
     folds, reason = _folds(found, wish)
     client = {"bootstrap.servers": where.bootstrap_servers or chosen.bootstrap_servers}
@@ -235,17 +237,41 @@ def _check_functions(topology: Topology) -> None:
         )
 
 
+def _check_globals(topology: Topology) -> None:
+    topics = [table.topic for table in topology.global_tables]
+    if topics:
+        raise TopologyError(
+            f"global tables ({', '.join(topics)}) do not run on Spark, whose tasks live for a "
+            "batch and read its records only; --engine native can, or a table() with the same key"
+        )
+
+
+def _check_partitioners(topology: Topology) -> None:
+    """Refuse partitioners of repartition topics: Spark shuffles rows by their keys instead."""
+    inside = set(topology.repartition_topics)
+    sinks = (sink for part in topology.subtopologies for sink in part.sinks)
+    found = sorted({sink.topic for sink in sinks if sink.partitioner and sink.topic in inside})
+    if found:
+        raise TopologyError(
+            f"repartition() with a partitioner ({', '.join(found)}) does not run on Spark, which "
+            "shuffles rows by their keys; --engine native can"
+        )
+
+
 def _check_timed(topology: Topology) -> None:
-    timed = [
-        node.name
-        for part in topology.subtopologies
-        for node in part.processors
-        if node.timed == "by the clock"
-    ]
+    processors = [node for part in topology.subtopologies for node in part.processors]
+    punctuated = [node.name for node in processors if node.timed == "with punctuators"]
+    if punctuated:
+        raise TopologyError(
+            f"processors with punctuators ({', '.join(punctuated)}) do not run on Spark, whose "
+            "batches have no clock and begin processors again; --engine native can"
+        )
+    timed = [node.name for node in processors if node.timed == "by the clock"]
     if timed:
         raise TopologyError(
-            f"windows that close by the clock ({', '.join(timed)}: close_idle_after or "
-            "emit_interval) do not run on Spark, whose batches have no clock; --engine native can"
+            f"results that come by the clock ({', '.join(timed)}: close_idle_after, emit_interval "
+            "or timers='wall_clock') do not run on Spark, whose batches have no clock; "
+            "--engine native can"
         )
 
 

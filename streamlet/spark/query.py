@@ -166,12 +166,12 @@ def _sunk(ready: Prepared) -> tuple[str, ...] | None:
     """The columns that Java's sink needs of each record: every column costs time for every record.
 
     None for our own sink, which takes rows packed. Headers only dead letters have, partitions only
-    what a partitioner of the user's writes.
+    what a partitioner chooses for.
     """
     if ready.clients is not None:
         return None
     chosen = any(
-        sink.partitioner is not None for part in ready.topology.subtopologies for sink in part.sinks
+        sink.chooses_partitions for part in ready.topology.subtopologies for sink in part.sinks
     )
     partition = ("partition",) if chosen else ()
     return ("key", "value", "topic", *partition, *(("headers",) if ready.letters else ()))

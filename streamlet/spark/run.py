@@ -17,6 +17,7 @@ from typing import Protocol
 import attrs
 import msgspec
 
+from streamlet.clock import SystemClock
 from streamlet.errors import StateError
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.task import Task
@@ -142,6 +143,8 @@ class Runner:
             positions,
             policy=self._app.policy,
             partition_counts=self._plan.out_counts,
+            wall_ms=SystemClock().wall_ms,
+            has_headers=False,
         )
         task.stream_time = head.stream_time
         return task
@@ -156,7 +159,9 @@ class Runner:
     def _forget(self, batch: int) -> None:
         """Drop tasks that went to other workers: their marks will not come back."""
         for which in [w for w, warm in self._warm.items() if batch - warm.batch > _BATCHES_KEPT]:
-            self._warm.pop(which).task.state.close()
+            task = self._warm.pop(which).task
+            task.close()
+            task.state.close()
 
 
 #: A task that had nothing to do in so many batches is built again when it has.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from streamlet.clock import SystemClock
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.task import Task
@@ -159,4 +160,6 @@ class _StatelessTasks:
             {where: first},  # its only input: nothing waits for another partition
             policy=self._app.policy,
             partition_counts=self._plan.out_counts,
+            wall_ms=SystemClock().wall_ms,
+            has_headers=False,
         )

@@ -120,7 +120,7 @@ UNFIT = [
     (lambda s: s.group_by_key().aggregate(sl.sum_(DELAY), value=float), "its int as float"),
     (lambda s: counted(s).map_values(str).to("out"), "MAPVALUES-.* sees every update"),
     (lambda s: counted(s).filter(lambda k, n: n > 1).to("out"), "FILTER-.* sees every update"),
-    (lambda s: counted(s).to("out", partitioner=lambda k, v, n: 0), "has a partitioner"),
+    (lambda s: counted(s).to("out", partitioner=lambda k, v, n: 0), "chooses partitions"),
     (lambda s: counted(s).to("out", key=(str.encode, bytes.decode)), "writes keys as custom"),
     (lambda s: s.group_by_key().aggregate({"raw": sl.max_(sl.col("raw"))}), "bytes in a dict"),
     (twice, "out is written more than once"),

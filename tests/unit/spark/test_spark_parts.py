@@ -64,7 +64,7 @@ def test_windows_that_close_by_the_clock_are_refused() -> None:
     app = sl.App("a")
     grouped = app.stream("in", key=str, value=str).group_by_key()
     grouped.windowed_by(sl.tumbling(20), emit="final", close_idle_after="1m").count(store="n")
-    with pytest.raises(TopologyError, match=r"close by the clock .* do not run on Spark"):
+    with pytest.raises(TopologyError, match=r"come by the clock .* do not run on Spark"):
         _check_timed(app.topology())
 
 

@@ -83,13 +83,13 @@ def planned(app: sl.App, **counts: int) -> SparkPlan:
     return plan(HERE + name, app.topology(), counts)
 
 
-def text(topic: str, first: int, *records: tuple[str | None, str, int]) -> PartitionBatch:
+def text(topic: str, first: int, *records: tuple[str | None, str | None, int]) -> PartitionBatch:
     return PartitionBatch(
         topic,
         0,
         range(first, first + len(records)),
         [None if key is None else key.encode() for key, _, _ in records],
-        [value.encode() for _, value, _ in records],
+        [None if value is None else value.encode() for _, value, _ in records],
         [time for _, _, time in records],
     )
 
