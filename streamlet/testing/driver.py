@@ -21,6 +21,7 @@ from streamlet.errors import NotFoundError
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.runtime.edges.records import edge_of
 from streamlet.runtime.edges.writer import EdgeWriter
+from streamlet.runtime.global_state import GlobalState
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.task import Task
 from streamlet.serdes import SerdeLike
@@ -80,6 +81,10 @@ class TopologyTestDriver:
         self._reader: dict[TopicPartition, _Part] = {}
         self._sources: dict[str, SourceNode] = {}
         self._topics = DriverTopics(self._topology, self._policy.topic, partitions or {})
+        tables = self._topology.global_tables
+        stores = TaskState.open(None, [table.store for table in tables], CACHE_BYTES)
+        self._globals = GlobalState(tables, stores, self._policy)
+        self._sources |= {table.topic: table.source for table in tables}
         for part in self._topology.subtopologies:
             for number in range(self._topics.counts[part.input_topics[0]]):
                 self._open(part, number)
@@ -193,6 +198,7 @@ class TopologyTestDriver:
         self._wall.advance(_ms(by))
         for part in self._parts:
             self._process(deque(self._taken(part, part.task.resume(self._wall.now_ms()))))
+            self._commit(part)
 
     # Results.
 
@@ -246,8 +252,12 @@ class TopologyTestDriver:
             for part in self._parts
             if name in part.state.stores
         }
+        if name in self._globals.stores:
+            return self._globals.stores[name]
         if not found:
-            known = {name for part in self._parts for name in part.state.stores}
+            known = {name for part in self._parts for name in part.state.stores} | {
+                *self._globals.stores
+            }
             raise NotFoundError(
                 f"no store {name!r}; there are: {', '.join(sorted(known)) or 'none'}"
             )
@@ -274,7 +284,9 @@ class TopologyTestDriver:
     def close(self) -> None:
         """Close the stores; what they held is gone."""
         for part in self._parts:
+            part.task.close()
             part.state.close()
+        self._globals.state.close()
 
     # Inside.
 
@@ -294,6 +306,8 @@ class TopologyTestDriver:
             dict.fromkeys(inputs, 0),
             policy=self._policy,
             partition_counts={topic: counts.get(topic, 1) for topic in part.output_topics},
+            wall_ms=self._wall.wall_ms,
+            global_stores=self._globals.stores,
         )
         headed = {
             topic: counts.get(topic, 1)
@@ -336,6 +350,9 @@ class TopologyTestDriver:
         """Process batches and what comes of them in topics that are read, in order; commit."""
         while batches:
             batch = batches.popleft()
+            if batch.topic in self._globals.topics:
+                self._globals.apply(batch)
+                continue
             part = self._reader[TopicPartition(batch.topic, batch.partition)]
             batches.extend(self._taken(part, part.task.process(batch, self._wall.now_ms())))
             batches.extend(self._taken(part, part.task.settle()))

@@ -56,7 +56,9 @@ class DriverTopics:
         #: Repartition topics.
         self.ours = frozenset(topology.repartition_topics)
         #: Topics that are read, repartition topics included.
-        self.read = frozenset(topic for part in parts for topic in part.input_topics)
+        self.read = frozenset(topic for part in parts for topic in part.input_topics) | {
+            table.topic for table in topology.global_tables
+        }
         written = {topic for part in parts for topic in part.output_topics} - self.ours
         #: Topics that are written, dead letters included, repartition topics not.
         self.written = written if dead_letters is None else written | {dead_letters}
@@ -81,7 +83,8 @@ class DriverTopics:
         sources = {topic: given.get(topic, 1) for topic in self._topology.source_topics}
         if not sources.keys() & given.keys():  # a task of each subtopology will do
             return {**dict.fromkeys(self.read, 1), **given}
-        return {**given, **self._topology.partition_counts(sources)}
+        counted = self._topology.partition_counts(sources)
+        return {**dict.fromkeys(self.read, 1), **given, **counted}
 
     # Input.
 

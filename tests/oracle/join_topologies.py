@@ -70,7 +70,9 @@ def stream_stream_outer_asymmetric(app: sl.App) -> None:
 
 
 def stream_stream_outer_emit_interval(app: sl.App) -> None:
-    stream_stream_outer_grace(app)
+    left, right = _sides(app)
+    within = sl.join_windows("50ms", grace="30ms", emit_interval="1s")
+    out(left.outer_join(right, pair, within=within, value=str))
 
 
 def self_join(app: sl.App) -> None:

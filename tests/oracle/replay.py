@@ -61,6 +61,7 @@ def _outputs(driver: TopologyTestDriver, step: int) -> list[dict[str, Any]]:
 
 def _stores(app: sl.App, driver: TopologyTestDriver) -> dict[str, list[dict[str, Any]]]:
     specs = [spec for part in app.topology().subtopologies for spec in part.stores if spec.named]
+    specs += [table.store for table in app.topology().global_tables if table.store.named]
     return {spec.name: _entries(driver.store(spec.name)) for spec in specs}
 
 

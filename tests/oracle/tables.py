@@ -12,8 +12,13 @@ from types import ModuleType
 
 import attrs
 
-import streamlet as sl
-from tests.oracle import join_topologies, topologies, window_topologies
+from tests.oracle import (
+    join_topologies,
+    lookup_topologies,
+    processor_topologies,
+    topologies,
+    window_topologies,
+)
 from tests.oracle.replay import Build
 
 
@@ -28,7 +33,9 @@ def of_modules(*modules: ModuleType) -> dict[str, Build]:
 
 
 #: Topology -> the function that adds it to an application.
-TOPOLOGIES: Mapping[str, Build] = of_modules(topologies, window_topologies, join_topologies)
+TOPOLOGIES: Mapping[str, Build] = of_modules(
+    topologies, window_topologies, join_topologies, lookup_topologies, processor_topologies
+)
 
 
 @attrs.frozen
@@ -39,49 +46,8 @@ class Need:
     is_there: Callable[[], bool]
 
 
-def method(kind: type, name: str) -> Need:
-    return Need(f"`{kind.__name__}.{name}`", lambda: hasattr(kind, name))
-
-
-def argument(kind: type, name: str, of: str) -> Need:
-    """An argument of a method."""
-
-    def is_there() -> bool:
-        return of in inspect.signature(getattr(kind, name)).parameters
-
-    return Need(f"`{of}=` of `{kind.__name__}.{name}`", is_there)
-
-
-FOREIGN_KEY = argument(sl.KTable, "join", "foreign_key")
-GLOBAL_TABLE = method(sl.App, "global_table")
-PROCESS = method(sl.KStream, "process")
-TRANSFORM_VALUES = method(sl.KTable, "transform_values")
-VERSIONED = Need("versioned tables", lambda: hasattr(sl, "versioned"))
-
-_MISSING: Mapping[Need, str] = {
-    FOREIGN_KEY: "foreign-key-inner foreign-key-left",
-    VERSIONED: """
-        table-versioned-filter table-versioned-group-by stream-table-versioned
-        stream-table-versioned-grace stream-table-versioned-grace-left
-    """,
-    GLOBAL_TABLE: "global-table-inner global-table-left",
-    PROCESS: """
-        processor-named-children fixed-key-processor processor-range-scan punctuate-stream-time
-        punctuate-wall-clock punctuate-cancel ttl-by-punctuator dedupe-window-store
-        versioned-get-as-of forward-timestamp
-    """,
-    TRANSFORM_VALUES: "table-transform-values",
-    argument(sl.KTable, "filter", "store"): "table-filter-materialized",
-    argument(sl.KTable, "map_values", "store"): "table-map-values-materialized",
-}
-
 #: Topology -> what has to be there before it can be written.
-MISSING: Mapping[str, Need] = {
-    name: need for need, names in _MISSING.items() for name in names.split()
-}
+MISSING: Mapping[str, Need] = {}
 
 #: Topology -> why its runs are not equal yet.
-DIFFERENT: Mapping[str, str] = {
-    "stream-stream-outer-emit-interval": "results without a match are looked for with each record, "
-    "not once in a second of wall-clock time",
-}
+DIFFERENT: Mapping[str, str] = {}

@@ -195,7 +195,7 @@ def table_to_stream(app: sl.App) -> None:
 
 
 def table_to_stream_key_mapper(app: sl.App) -> None:
-    out(table(app).to_stream().select_key(lambda k, v: pair(k, first(v)), key=str))
+    out(table(app).to_stream(lambda k, v: pair(k, first(v)), key=str))
 
 
 def table_filter(app: sl.App) -> None:
@@ -211,8 +211,25 @@ def table_filter_no_store(app: sl.App) -> None:
     out(app.table("in", key=str, value=str).filter(lambda k, v: starts(v, "a")))
 
 
+def table_filter_materialized(app: sl.App) -> None:
+    out(table(app).filter(lambda k, v: starts(v, "a"), store="filtered"))
+
+
 def table_map_values(app: sl.App) -> None:
     out(table(app).map_values(lambda v: None if v.startswith("b") else f"{v}!", value=str))
+
+
+def table_map_values_materialized(app: sl.App) -> None:
+    out(table(app).map_values(pair, value=str, store="mapped"))
+
+
+def table_transform_values(app: sl.App) -> None:
+    """The function is called for tombstones too and may turn them into values."""
+
+    def transformed(k: str, v: str | None) -> str | None:
+        return f"gone {k}" if v is None else None if v.startswith("b") else f"{v}!"
+
+    out(table(app).transform_values(transformed, store="transformed"))
 
 
 def _added(table: sl.KGroupedTable[str, str]) -> sl.KTable[str, str]:
@@ -315,6 +332,20 @@ def stream_table_rekeyed(app: sl.App) -> None:
     left = stream(app, "left").select_key(lambda k, v: first(v), key=str)
     right = table(app, "right")
     out(left.left_join(right, lambda k, v, row: f"{s(k)}:{pair(v, row)}", value=str))
+
+
+def _foreign_key(v: str) -> str | None:
+    return None if v.startswith("|") else v[0]
+
+
+def foreign_key_inner(app: sl.App) -> None:
+    left, right = table(app, "left"), table(app, "right")
+    out(left.join(right, pair, foreign_key=_foreign_key, value=str, store="joined"))
+
+
+def foreign_key_left(app: sl.App) -> None:
+    left, right = table(app, "left"), table(app, "right")
+    out(left.left_join(right, pair, foreign_key=_foreign_key, value=str, store="joined"))
 
 
 # Chains.
