@@ -40,6 +40,39 @@ def test_json_is_one_document_and_mermaid_a_flowchart() -> None:
     assert drawn.stdout.startswith("flowchart TD\n")
 
 
+def printed(*options: str) -> str:
+    result = CliRunner().invoke(build(), ["describe", f"{MODULE}:app", *options])
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def test_a_format_is_chosen_by_name() -> None:
+    assert printed("--format", "text") == printed()
+    assert printed("--format", "mermaid") == printed("--mermaid")
+    assert json.loads(printed("--format", "json")) == json.loads(printed("--json"))
+
+
+def test_java_names_the_extractor_of_topics() -> None:
+    Path(f"{MODULE}.py").write_text(
+        "from streamlet.app import App\n"
+        "app = App('words')\n"
+        "app.stream('in', key=str, value=str).to(lambda key, value: value)\n"
+    )
+    assert "Sink: KSTREAM-SINK-0000000001 (topic: one for each record)\n" in printed()
+    sys.modules.pop(MODULE)
+    java = printed("--format", "java")
+    assert "Sink: KSTREAM-SINK-0000000001 (extractor class: streamlet)\n" in java
+
+
+@pytest.mark.parametrize(
+    "options", [("--format", "xml"), ("--mermaid", "--format", "java")], ids=["unknown", "two"]
+)
+def test_a_format_that_cannot_be_is_refused(options: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(build(), ["describe", f"{MODULE}:app", *options])
+    assert result.exit_code == 2
+    assert "--format" in result.stderr
+
+
 def test_an_application_that_is_not_there_ends_with_its_exit_code() -> None:
     result = CliRunner().invoke(build(), ["describe", f"{MODULE}:other"])
     assert result.exit_code == 3
