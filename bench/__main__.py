@@ -95,7 +95,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         case "latency":
             return latency.run(
                 seconds=options.seconds,
-                rates=[options.rate] if options.rate else latency.RATES,
+                rates=options.rates,
                 apps=options.apps,
             )
         case "spark":
@@ -109,14 +109,9 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
                 seconds=options.seconds,
             )
         case "window":
-            return windows.run(
-                records=options.records,
-                keys=options.keys,
-                runs=options.runs,
-                peers=options.peers,
-            )
+            return _windows(options)
         case "closing":
-            return closing.run(windows=options.records, runs=options.runs)
+            return closing.run(windows=options.windows, runs=options.runs)
         case "restore-share":
             return restore_share.run(records=options.records, keys=options.keys, runs=options.runs)
         case "restore":
@@ -132,6 +127,19 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
             )
 
 
+def _windows(options: argparse.Namespace) -> dict[str, Any]:
+    """The workload of windows with those of ``emit="on_commit"`` and of windows that close."""
+    load = {name: getattr(options, name) for name in ("records", "keys", "runs", "peers")}
+    result = windows.run(**load)
+    on_commit = streams.run("on-commit", workers=1, **load)
+    closed = closing.run(windows=options.windows, runs=options.runs)
+    longest = max(closed[shape]["call_ms"] for shape in closing.SHAPES)
+    result["on_commit"] = on_commit
+    result["closing"] = {**closed, "longest_silence_ms": longest}
+    result["right"] = result["right"] and on_commit["right"] and closed["right"]
+    return result
+
+
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
@@ -139,7 +147,7 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("workload", choices=_WORKLOADS)
     parser.add_argument(
-        "--records", type=_count, default=1_000_000, help="records; keys of restore; windows"
+        "--records", type=_count, default=1_000_000, help="records; keys of restore"
     )
     parser.add_argument(
         "--keys",
@@ -147,6 +155,9 @@ def _parse() -> argparse.Namespace:
         help="different keys; 10,000, where tasks are handed over 200,000 if not given",
     )
     parser.add_argument("--runs", type=_count, default=3, help="rounds")
+    parser.add_argument(
+        "--windows", type=_count, default=200_000, help="windows that close at once"
+    )
     parser.add_argument("--workers", type=_count, default=1, help="workers of streamlet")
     parser.add_argument(
         "--peers", type=lambda text: _chosen(text, _PEERS), default=list(_PEERS), help="what runs"
@@ -156,8 +167,7 @@ def _parse() -> argparse.Namespace:
         "--rate",
         type=_count,
         help=f"records per second; of handover {handover.RATE:,}, of scale-down "
-        f"{scale_down.RATE:,}, of crash {crash.RATE:,}, of latency one run each at "
-        f"{', '.join(f'{rate:,}' for rate in latency.RATES)} if not given",
+        f"{scale_down.RATE:,}, of crash {crash.RATE:,} if not given",
     )
     parser.add_argument(
         "--kills", type=_kills, default=4, help="of workers, in each round of crash"
@@ -200,8 +210,15 @@ def _add_latency(parser: argparse.ArgumentParser) -> None:
         help="how long latency is measured, and that of spark; 0: not that of spark",
     )
     parser.add_argument(
+        "--rates",
+        type=lambda text: [_count(rate) for rate in text.split(",")],
+        default=list(latency.RATES),
+        help="records per second of latency, by commas; "
+        f"{', '.join(f'{rate:,}' for rate in latency.RATES)} if not given",
+    )
+    parser.add_argument(
         "--apps",
-        type=lambda text: _chosen(text, latency.APPS),
+        type=lambda text: _chosen(text, tuple(latency.APPS)),
         default=list(latency.APPS),
         help=f"what latency measures, by commas: {', '.join(latency.APPS)}",
     )

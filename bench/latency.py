@@ -1,9 +1,9 @@
 """``python -m bench latency``: from a record's sending to the append of what came of it.
 
 One worker of each application under a steady load of records of 1 kB. Both topics bear the broker's
-own time; each output has the header of its record, which says when that was sent. ``input_ms`` is
-the part until the broker has the record, ``total_ms`` that until it has the output, both in ms. The
-broker counts whole ms, so a figure may be 1 ms too low. The first seconds of a run are left out.
+own time; each output has the header of its record, which says when that was sent. The percentiles
+are of the ms until the broker has the output, those of ``input`` of the ms until it has the record.
+The broker counts whole ms, so a figure may be 1 ms too low. The first seconds are left out.
 """
 
 from __future__ import annotations
@@ -25,9 +25,17 @@ from bench.processes import MeasurementError
 from bench.rounds import tell
 
 RATES = (1_000, 10_000)
-APPS = ("passthrough", "wordcount", "regroup")
+#: What is measured, and the application of ``bench.ours`` that it is.
+APPS = {
+    "passthrough": "passthrough",
+    "count": "wordcount",
+    "window": "window",
+    "repartition": "regroup",
+}
 KEYS = 10_000
 WARM_S = 5
+#: Of the windows, ms.
+_SIZE, _GRACE = 10_000, 1_000
 
 _NEVER = 1 << 60
 _PARTS = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
@@ -40,7 +48,7 @@ def run(*, seconds: int, rates: Sequence[int], apps: Sequence[str]) -> dict[str,
         for rate in rates:
             for app in apps:
                 found = _measured(bootstrap, app, rate, seconds)
-                tell(f"{rate:>7,} records/s  {app:<12} total {found['total_ms']} ms")
+                tell(f"{rate:>7,} records/s  {app:<12} {found}")
                 result.setdefault(str(rate), {})[app] = found
     result["right"] = all(
         one["records"] == one["sent"] for rate in rates for one in result[str(rate)].values()
@@ -65,10 +73,10 @@ def _measured(bootstrap: str, app: str, rate: int, seconds: int) -> dict[str, An
             wait_until(lambda: topics.count(name) >= sent, f"{sent} outputs")
         arrived = _delays(bootstrap, name)
         return {
+            **_percentiles(arrived),
+            "input": _percentiles(_delays(bootstrap, source)),
             "sent": sent,
             "records": len(arrived),
-            "input_ms": _percentiles(_delays(bootstrap, source)),
-            "total_ms": _percentiles(arrived),
         }
     finally:
         topics.delete(lambda topic: topic.startswith(name))
@@ -78,9 +86,18 @@ def _measured(bootstrap: str, app: str, rate: int, seconds: int) -> dict[str, An
 def _running(bootstrap: str, app: str, source: str, output: str) -> Iterator[None]:
     """The application in a worker of its own."""
     with tempfile.TemporaryDirectory() as state:
-        command = [sys.executable, "-m", "bench.ours", app, "--bootstrap", bootstrap, "--exact"]
+        command = [
+            sys.executable,
+            "-m",
+            "bench.ours",
+            APPS[app],
+            "--bootstrap",
+            bootstrap,
+            "--exact",
+        ]
         command += ["--source", source, "--output", output, "--state", state]
         command += ["--total", str(_NEVER), "--number", "0", "--members", "1"]
+        command += ["--size", str(_SIZE), "--grace", str(_GRACE)]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
         )

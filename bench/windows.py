@@ -80,6 +80,9 @@ def run(*, records: int, keys: int, runs: int, peers: list[str]) -> dict[str, An
             variants |= {"streamlet": one.streamlet, "many_open": many.streamlet}
         outcomes = rounds.play(variants, runs)
     result = rounds.summary("window", outcomes)
-    result["open"] = [keys, MANY * keys]
+    rates = {keys: "streamlet", MANY * keys: "many_open"}
+    result["open_windows"] = {
+        str(count): result[name]["rate"] for count, name in rates.items() if name in result
+    }
     result["open_ratio"] = rounds.ratio(outcomes, "many_open", "streamlet")
     return result
