@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import streamlet as sl
-from streamlet.consumer import Record
+from streamlet.consumer import ConsumerRecord
 from streamlet.tools.main import build
 from tests.integration.chaos.support import Cluster, wait_for
 from tests.integration.chaos.topics import Load, read_all
@@ -38,7 +38,7 @@ def test_what_a_killed_worker_wrote_again_is_read_once(
 
     topic = cluster.topic("counts")
     raw = [
-        Record(topic, r.partition, r.offset, r.key, r.value, r.at_ms, r.headers)
+        ConsumerRecord(topic, r.partition, r.offset, r.key, r.value, r.at_ms, r.headers)
         for r in read_all(cluster.servers, topic, range(cluster.partition_count))
     ]
     assert len(raw) > true.total(), "no record was written again"
@@ -53,7 +53,7 @@ def written(cluster: Cluster) -> int:
     return sum(ends.values())
 
 
-def assert_each_once(records: list[Record], true: Counter[str]) -> None:
+def assert_each_once(records: list[ConsumerRecord], true: Counter[str]) -> None:
     """Each key was counted from 1 up, without a gap or a repetition."""
     counts: defaultdict[str, list[int]] = defaultdict(list)
     for record in records:
@@ -63,7 +63,7 @@ def assert_each_once(records: list[Record], true: Counter[str]) -> None:
     assert counts == {key: list(range(1, count + 1)) for key, count in true.items()}
 
 
-def consumed(cluster: Cluster, topic: str, count: int) -> list[Record]:
+def consumed(cluster: Cluster, topic: str, count: int) -> list[ConsumerRecord]:
     """The records that a consumer reads, through a filter."""
     new, repeats = [], sl.RepeatFilter()
     config = {"auto.offset.reset": "earliest"}

@@ -19,6 +19,9 @@ from streamlet import (
     KStream,
     KTable,
     Materialized,
+    Record,
+    State,
+    Timer,
     join_windows,
     local,
     session,
@@ -41,6 +44,8 @@ SMALL_STATE = "CHAOS_SMALL_STATE"
 SESSION_GAP_MS = 100
 MET_MS = 50
 FINALS_GRACE_MS = 500
+ONCE_MS = 300
+SILENT_MS = 400
 
 
 def by_last_digit(events: KStream[str, int]) -> KTable[str, int]:
@@ -91,6 +96,43 @@ def joined(name: str) -> App:
     met = events.join(names, lambda number, row: number, value=int)
     met.group_by_key().count(store="counts").to_stream().to(f"{name}-counts")
     return app
+
+
+def referring(name: str) -> App:
+    """Each key's last number with the row that the number's last digit names."""
+    app = App(name)
+    events = app.table(f"{name}-in", key=str, value=int, store="events")
+    names = app.table(f"{name}-names", key=str, value=int, store="names")
+    found = events.left_join(
+        names,
+        lambda key, digit, number, row: f"{digit} {number} {row}",
+        foreign_key=lambda number: f"k{number % 10}",
+        value=str,
+        store="found",
+        name="names-of-events",
+    )
+    found.to_stream().to(f"{name}-found")
+    return app
+
+
+def remembering(name: str) -> App:
+    """Once each key in a while, and each key that was silent for a while, by a timer."""
+    app = App(name)
+    events = app.stream(f"{name}-in", key=str, value=int)
+    events.deduplicate(ONCE_MS, store="seen").to(f"{name}-once")
+    silent = events.process(_remember, on_timer=_forget, key=str, value=int, name="remember")
+    silent.to(f"{name}-silent")
+    return app
+
+
+def _remember(record: Record[str, int], state: State[str]) -> None:
+    state["numbers"] = [*state.get("numbers", ())[-2:], record.value]
+    state.timer(after=SILENT_MS)
+
+
+def _forget(timer: Timer[str], state: State[str]) -> tuple[str, int]:
+    numbers = state.pop("numbers")
+    return timer.key, sum(numbers)
 
 
 def exiting(name: str) -> App:
@@ -268,6 +310,8 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "exiting": exiting,
     "joined": joined,
     "matched": matched,
+    "referring": referring,
+    "remembering": remembering,
     "retyped": retyped,
     "dropping": dropping,
     "regrouped": regrouped,
