@@ -133,13 +133,17 @@ class Instance:
         os.kill(pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """SIGKILL to all of it, as if the machine had failed."""
-        workers = self.workers()
+        """SIGKILL to all of it, as if the machine had failed.
+
+        The supervisor cannot start another worker meanwhile, as it is stopped first; and no worker
+        can see that it is gone, which would have it leave the group.
+        """
         assert self.process is not None
-        self.process.kill()
-        for pid in workers:
+        self.process.send_signal(signal.SIGSTOP)
+        for pid in self._children():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
         self._await_gone()
 
