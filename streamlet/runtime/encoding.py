@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import cached_property
 
 import attrs
 
@@ -33,8 +34,12 @@ class SinkEncoder:
     ) -> None:
         self._node, self._count, self._by_record = node, count, by_record
         self._dropped = dropped
-        self._by_key = KeyPartitioner(max(count, 1))
         self._by_base = node.by_base and count > 1
+
+    @cached_property
+    def _by_key(self) -> KeyPartitioner:
+        """Kafka's own choice of partitions, for the sinks that ask for it."""
+        return KeyPartitioner(max(self._count, 1))
 
     def encode(self, batch: Batch) -> Output:
         """The records as the sink writes them.
