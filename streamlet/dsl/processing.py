@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 
 from streamlet.dsl.builder import Builder, StreamNode
-from streamlet.dsl.forwarded import forwarding_of
+from streamlet.dsl.connected import Connected, Connections
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.process import Process
-from streamlet.dsl.processor import ProcessorContext
 from streamlet.dsl.processor_functions import (
     FunctionProcessor,
-    as_record,
-    as_value,
     function_types,
     made,
     result_types,
@@ -36,32 +33,17 @@ from streamlet.topology.nodes import ProcessorNode, StoreSpec
 from streamlet.topology.operator import OperatorInParts, TaskContext
 
 
-@attrs.frozen(eq=False)
-class ProcessorSpec:
-    """A processor of a topology: what makes it, what it is connected with.
+@attrs.frozen(eq=False, kw_only=True)
+class ProcessorSpec(Connected):
+    """A processor of a topology: what makes it, what it is connected with."""
 
-    ``views`` show its stores; ``written`` are those that it may write, ``children`` those that
-    records may be forwarded to, which are added later.
-    """
-
-    name: str
     supplier: Callable[[], Any]
-    fixed_key: bool
     schedules: bool
-    views: Mapping[str, MakeView]
-    written: tuple[str, ...]
-    children: set[str] = attrs.field(factory=set)
 
     def operator(self, context: TaskContext) -> OperatorInParts:
         """The operator of one task."""
-        forwarding = forwarding_of(self.name, context, self.children, self.fixed_key)
-        stores = {
-            name: (lambda own, view=view: view(context, lambda: own.stream_time))
-            for name, view in self.views.items()
-        }
-        own = ProcessorContext[Any, Any](self.name, context, forwarding, stores, self.schedules)
-        result = as_value if self.fixed_key else as_record
-        return Process(self.name, context, self.supplier(), own, forwarding, result)
+        own, forwarding = self.opened(context, self.schedules)
+        return Process(self.name, context, self.supplier(), own, forwarding, self.result)
 
     def node(self, parent: str, deterministic: bool) -> ProcessorNode:
         """The node of the topology."""
@@ -70,7 +52,7 @@ class ProcessorSpec:
             (parent,),
             self.operator,
             tuple(dict.fromkeys((*self.views, *self.written))),
-            tuple(name for name in self.views if name not in self.written),
+            self.reads,
             deterministic=deterministic,
             timed="with punctuators" if self.schedules else "",
         )
@@ -121,11 +103,11 @@ class Processing:
         one = made(self.call, supplier)
         graph = self.stream.builder.graph
         spec = ProcessorSpec(
-            self.name or graph.new_name("KSTREAM-PROCESSOR-"),
-            supplier,
-            fixed_key,
-            schedules(one) if scheduled is None else scheduled,
-            *self._views(self.stream.builder),
+            name=self.name or graph.new_name("KSTREAM-PROCESSOR-"),
+            supplier=supplier,
+            fixed_key=fixed_key,
+            schedules=schedules(one) if scheduled is None else scheduled,
+            **self._connections(self.stream.builder),
         )
         function = one.function if isinstance(one, FunctionProcessor) else given
         graph.add_processor(spec.node(self.stream.name, not is_marked(function)))
@@ -144,12 +126,12 @@ class Processing:
             self.name,
             options,
             fixed_key,
-            self._views(builder),
+            self._connections(builder),
         )
         builder.graph.add_processor(spec.node(parent, not varies(given, options)))
         return AddedProcessor(spec.name, spec.children, *function_types(given, fixed_key))
 
-    def _views(self, builder: Builder) -> tuple[dict[str, MakeView], tuple[str, ...]]:
+    def _connections(self, builder: Builder) -> Connections:
         stores = [self.stores] if isinstance(self.stores, str | StoreBuilder) else self.stores
         views: dict[str, MakeView] = {}
         written: list[str] = []
@@ -160,7 +142,7 @@ class Processing:
             views[spec.name] = reader_of(spec) if by is None else by.view
             if by is not None:
                 written += by.names
-        return views, tuple(written)
+        return {"views": views, "written": tuple(written)}
 
     def _store(self, builder: Builder, given: Any) -> tuple[StoreSpec, StoreBuilder | None]:
         """A store, and what made it; None for one that an operator keeps."""

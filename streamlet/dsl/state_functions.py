@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 
 from streamlet.dsl.builder import Builder, Repartition, StreamNode
-from streamlet.dsl.forwarded import forwarding_of
+from streamlet.dsl.connected import Connected, Connections
 from streamlet.dsl.functions import is_async
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized
-from streamlet.dsl.processor import ProcessorContext
-from streamlet.dsl.processor_functions import as_record, as_value, parameters
+from streamlet.dsl.processor_functions import parameters
 from streamlet.dsl.punctuators import PunctuationType
 from streamlet.dsl.record_context import is_marked
 from streamlet.dsl.state_process import StateFunctions, StateProcess
-from streamlet.dsl.state_stores import MakeView
 from streamlet.dsl.windows import Duration, milliseconds
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
@@ -54,43 +52,33 @@ def takes_state(given: Any) -> bool:
     return any(name != "context" for name in parameters(given)[1:])
 
 
-@attrs.frozen(eq=False)
-class StateSpec:
+@attrs.frozen(eq=False, kw_only=True)
+class StateSpec(Connected):
     """State functions of a topology, with their stores."""
 
-    name: str
     rules: StateFunctions
     store: StoreSpec
     timers: StoreSpec | None
-    fixed_key: bool
-    views: Mapping[str, MakeView]
-    written: tuple[str, ...]
-    children: set[str] = attrs.field(factory=set)
 
     def operator(self, context: TaskContext) -> OperatorInParts:
         """The operator of one task."""
-        forwarding = forwarding_of(self.name, context, self.children, self.fixed_key)
-        stores = {
-            name: (lambda own, view=view: view(context, lambda: own.stream_time))
-            for name, view in self.views.items()
-        }
-        own = ProcessorContext[Any, Any](self.name, context, forwarding, stores, False)
+        own, forwarding = self.opened(context, False)
         timers = None if self.timers is None else context.store(self.timers.name)
-        result = as_value if self.fixed_key else as_record
         store = context.store(self.store.name)
-        return StateProcess(self.name, context, self.rules, store, timers, own, forwarding, result)
+        return StateProcess(
+            self.name, context, self.rules, store, timers, own, forwarding, self.result
+        )
 
     def node(self, parent: str, deterministic: bool) -> ProcessorNode:
         """The node of the topology."""
         own = (self.store.name, *(() if self.timers is None else (self.timers.name,)))
-        reads = tuple(name for name in self.views if name not in self.written)
         timed = self.timers is not None and self.rules.by_clock
         return ProcessorNode(
             self.name,
             (parent,),
             self.operator,
             tuple(dict.fromkeys((*own, *self.views, *self.written))),
-            reads,
+            self.reads,
             deterministic=deterministic,
             timed="by the clock" if timed else "",
         )
@@ -104,7 +92,7 @@ def state_spec(
     name: str | None,
     options: StateOptions,
     fixed_key: bool,
-    views: tuple[Mapping[str, MakeView], tuple[str, ...]],
+    connections: Connections,
 ) -> StateSpec:
     """State functions with the stores that they need.
 
@@ -133,7 +121,9 @@ def state_spec(
     if on_timer is not None or ttl_ms is not None:
         timers = _store(builder, name, "timers", keys, timer_rows(), timers=True)
     own = name or builder.graph.new_name("KSTREAM-PROCESSOR-")
-    return StateSpec(own, rules, store, timers, fixed_key, *views)
+    return StateSpec(
+        name=own, rules=rules, store=store, timers=timers, fixed_key=fixed_key, **connections
+    )
 
 
 def varies(function: Callable[..., Any], options: StateOptions) -> bool:

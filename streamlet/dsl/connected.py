@@ -1,0 +1,58 @@
+"""Stores, children and context, as processors and state functions have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict
+
+import attrs
+
+from streamlet.dsl.forwarded import Forwarding, forwarding_of
+from streamlet.dsl.processor import ProcessorContext
+from streamlet.dsl.processor_functions import as_record, as_value
+from streamlet.dsl.state_stores import MakeView
+from streamlet.topology.operator import TaskContext
+
+
+class Connections(TypedDict):
+    """Stores of a node, and the names of those that it may write."""
+
+    views: Mapping[str, MakeView]
+    written: tuple[str, ...]
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Connected:
+    """A node of users' code with the stores and children that it is connected with.
+
+    ``views`` show its stores; ``written`` are those that it may write, ``children`` those that
+    records may be forwarded to, which are added later.
+    """
+
+    name: str
+    fixed_key: bool
+    views: Mapping[str, MakeView]
+    written: tuple[str, ...]
+    children: set[str] = attrs.field(factory=set)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Stores that it may not write."""
+        return tuple(name for name in self.views if name not in self.written)
+
+    @property
+    def result(self) -> Callable[..., Any]:
+        """The function that makes a record of what users' code returns."""
+        return as_value if self.fixed_key else as_record
+
+    def opened(
+        self, context: TaskContext, schedules: bool
+    ) -> tuple[ProcessorContext[Any, Any], Forwarding]:
+        """The context of users' code in one task, and where it takes forwarded records."""
+        forwarding = forwarding_of(self.name, context, self.children, self.fixed_key)
+        stores = {
+            name: (lambda own, view=view: view(context, lambda: own.stream_time))
+            for name, view in self.views.items()
+        }
+        own = ProcessorContext[Any, Any](self.name, context, forwarding, stores, schedules)
+        return own, forwarding
