@@ -72,6 +72,15 @@ def modelled(model: Any, history: History) -> list[Update]:
     return [u for key, time in records if key is not None for u in model.add(key, time)]
 
 
+def check(windows: Any, model: Any, history: History) -> None:
+    """The updates are the model's, and as many records are late."""
+    with tempfile.TemporaryDirectory() as folder:
+        task = WindowTask(windows, Path(folder))
+        updates = run(task, history)
+    assert updates == modelled(model, history)
+    assert task.late == model.late
+
+
 class TimeModel:
     """Counts of tumbling or hopping windows."""
 
@@ -154,23 +163,14 @@ class SessionModel:
 def test_counts_of_time_windows_are_those_of_the_model(
     windows: TimeWindows, history: History
 ) -> None:
-    model: Any = TimeModel(windows)
-    with tempfile.TemporaryDirectory() as folder:
-        task = WindowTask(windows, Path(folder))
-        updates = run(task, history)
-    assert updates == modelled(model, history)
-    assert task.late == model.late
+    check(windows, TimeModel(windows), history)
 
 
 @pytest.mark.parametrize("start", [0, 150])
 @settings(max_examples=40, deadline=None)
 @given(history=histories)
 def test_counts_of_an_unlimited_window_are_those_of_the_model(start: int, history: History) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        task = WindowTask(unlimited(start), Path(folder))
-        updates = run(task, history)
-    assert updates == modelled(UnlimitedModel(start), history)
-    assert task.late == 0
+    check(unlimited(start), UnlimitedModel(start), history)
 
 
 @pytest.mark.parametrize("windows", [session(10), session(10, grace=25)])
@@ -179,12 +179,7 @@ def test_counts_of_an_unlimited_window_are_those_of_the_model(start: int, histor
 def test_counts_of_sessions_are_those_of_the_model(
     windows: SessionWindows, history: History
 ) -> None:
-    model = SessionModel(windows)
-    with tempfile.TemporaryDirectory() as folder:
-        task = WindowTask(windows, Path(folder))
-        updates = run(task, history)
-    assert updates == modelled(model, history)
-    assert task.late == model.late
+    check(windows, SessionModel(windows), history)
 
 
 @pytest.mark.parametrize("windows", [sliding(15, grace=100_000), sliding(40, grace=100_000)])
@@ -212,12 +207,7 @@ def test_sliding_windows_hold_what_lies_in_them(windows: SlidingWindows, history
 def test_counts_of_sliding_windows_are_those_of_the_model(
     windows: SlidingWindows, history: History
 ) -> None:
-    model = SlidingModel(windows)
-    with tempfile.TemporaryDirectory() as folder:
-        task = WindowTask(windows, Path(folder))
-        updates = run(task, history)
-    assert updates == modelled(model, history)
-    assert task.late == model.late
+    check(windows, SlidingModel(windows), history)
 
 
 @settings(max_examples=40, deadline=None)
