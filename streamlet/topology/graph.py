@@ -223,29 +223,29 @@ def _check_origins(part: Subtopology) -> None:
 
     Those that come at times of their own, and those of two streams that meet.
     """
-    for sink in part.sinks:
-        timed = timed_before(part, sink.topic) if sink.origin else None
+    for sink in (sink for sink in part.sinks if sink.origin):
+        timed = timed_before(part, sink.topic)
         if timed is not None:
             raise TopologyError(
                 f"topic {sink.topic!r} is written with origins, and results of {timed.name} come "
                 f"{timed.timed}, not each with a record: to(origin=True) cannot tell which of them "
                 "are repeated"
             )
-        answers = answers_before(part, sink.topic) if sink.origin else None
+        answers = answers_before(part, sink.topic)
         if answers is not None:
             raise TopologyError(
                 f"topic {sink.topic!r} is written with origins, and its records come from a join "
                 f"by foreign keys ({answers}): after a crash the same row is asked for and "
                 "answered again, so to(origin=True) cannot tell which results are repeated"
             )
-        looking = global_before(part, sink.topic) if sink.origin else None
+        looking = global_before(part, sink.topic)
         if looking is not None:
             raise TopologyError(
                 f"topic {sink.topic!r} is written with origins, and {looking.name} looks into a "
                 f"global table ({', '.join(looking.globals)}): read again after a crash, the same "
                 "records may meet newer rows, so to(origin=True) cannot tell which are repeated"
             )
-        met = joined_before(part, sink.topic) if sink.origin else None
+        met = joined_before(part, sink.topic)
         if met is not None:
             raise TopologyError(
                 f"topic {sink.topic!r} is written with origins, and {met.name} joins records of "
