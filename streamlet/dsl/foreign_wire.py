@@ -45,7 +45,7 @@ def opaque(text: str) -> Serde[bytes]:
 
 
 def digests(value: Serde[Any]) -> Callable[[Any], bytes | None]:
-    """A function that gives some bytes by which values of rows are told apart; None of None.
+    """A function that returns a digest of a row's value, bytes; None of None.
 
     They are the same before a value is written and after it was read again, in whatever process: an
     int where a float is declared returns as a float, and a set in another order. So a value is
@@ -68,7 +68,7 @@ def digests(value: Serde[Any]) -> Callable[[Any], bytes | None]:
 
 
 class RowSubscription(NamedTuple):
-    """The wish of a left row to be told of the right row that it names.
+    """The message of a left row to the partition of the right row that it names.
 
     ``digest`` is of the left row, None if it was deleted. ``key`` is its key, and ``partition`` the
     one of the task that has it.

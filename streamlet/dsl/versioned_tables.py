@@ -63,7 +63,7 @@ class VersionedSource:
         return done
 
     def _output(self, batch: Batch, ends: list[int], olds: list[Any]) -> Batch:
-        """The changes that are in the store, with what is told of them."""
+        """The changes that are in the store, with old values and which came out of order."""
         behind = [end != NEWEST for end in ends]
         batch = batch.with_values(batch.values, olds if self.use.olds else None)
         batch = attrs.evolve(batch, behind=behind if any(behind) else None)

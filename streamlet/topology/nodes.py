@@ -182,7 +182,7 @@ class SinkNode:
 
     @property
     def chooses_partitions(self) -> bool:
-        """True if the producer is told the partition of each record."""
+        """True if the sink, not the producer, chooses the partition of each record."""
         return self.partitioner is not None or self.by_base
 
     @property
