@@ -36,6 +36,8 @@ _LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
+    # Only here: on a cluster streamlet may come with the job, and a daemon starts without that.
+    "spark.python.daemon.module": "streamlet.spark.daemon",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +20,12 @@ pytestmark = pytest.mark.spark
 
 LINES = ["The quick fox", "", "jumps; over the fox", "fox, fox"]
 ROWS = "key binary, value binary, topic string, partition int, offset bigint, timestamp bigint"
+
+
+def test_workers_start_with_modules_loaded(spark: SparkSession) -> None:
+    """A worker is forked from a process that has loaded them; without it PySpark loads none."""
+    loaded = spark.sparkContext.parallelize([0], 1).map(lambda _: sorted(sys.modules)).collect()
+    assert {"pandas", "pyarrow", "streamlet.spark.processor"} <= set(loaded[0])
 
 
 def test_word_counts_stateless_part_runs_in_map_in_arrow(spark: SparkSession) -> None:

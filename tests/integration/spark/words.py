@@ -230,6 +230,7 @@ def main(
         "spark.executor.extraJavaOptions": SHORT_LIVED,
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
+        "spark.python.daemon.module": "streamlet.spark.daemon",
         "spark.cores.max": "2",
         "spark.executor.cores": "1",
     }

@@ -1,0 +1,36 @@
+"""The process from which a local Spark session forks its Python workers.
+
+It is PySpark's own, but has loaded before the first fork what every worker of ours loads: pandas,
+pyarrow, the topology and the tasks, most of a second's work for each. PySpark imports nothing
+before a fork, so as not to fork threads; the only ones here are those of numpy's OpenBLAS, which
+ends them before a fork, as for all users of ``multiprocessing``.
+"""
+
+from __future__ import annotations
+
+import gc
+from importlib import import_module
+
+#: Modules that every worker needs.
+LOADED = (
+    "pandas",
+    "pyarrow",
+    "pyspark.worker",
+    "streamlet.app",
+    "streamlet.spark.processor",
+    "streamlet.spark.tasks",
+)
+
+
+def main() -> None:
+    """Load the modules, then fork workers until Spark ends this process."""
+    from pyspark.daemon import manager
+
+    for module in LOADED:
+        import_module(module)
+    gc.freeze()  # a collection in a worker would copy all these pages
+    manager()
+
+
+if __name__ == "__main__":
+    main()
