@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamlet import spark
+    from streamlet import serdes, spark
     from streamlet.app import App, load_app
     from streamlet.consumer import Consumer
     from streamlet.dsl.aggregates import (
@@ -142,6 +142,7 @@ __all__ = [
     "min_",
     "non_deterministic",
     "serde",
+    "serdes",
     "session",
     "session_windowed",
     "sliding",
@@ -237,8 +238,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
-    if name == "spark":  # a room, not a name of one
-        return import_module("streamlet.spark")
+    if name in ("serdes", "spark"):  # a room, not a name of one
+        return import_module(f"streamlet.{name}")
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(home), name)

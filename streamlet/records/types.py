@@ -12,9 +12,16 @@ import attrs
 
 from streamlet.errors import ConfigError, SerdeError
 from streamlet.records import TYPE_NAMES
-from streamlet.serdes import Serde, avro, json, serde
+from streamlet.serdes import Serde, avro, float32, int16, int32, json, serde
 
-_PLAIN: dict[str, type] = {"str": str, "int": int, "float": float, "bytes": bytes}
+_WHOLE_NUMBERS = {"int": serde(int), "int32": int32(), "int16": int16()}
+_NUMBERS = {"float": serde(float), "float32": float32()}
+_PLAIN: dict[str, Serde[Any]] = {
+    "str": serde(str),
+    "bytes": serde(bytes),
+    **_WHOLE_NUMBERS,
+    **_NUMBERS,
+}
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DOCUMENT = json()
 
@@ -36,7 +43,7 @@ class DataType:
         kind, colon, file = name.partition(":")
         try:
             if name in _PLAIN:
-                return cls(name, serde(_PLAIN[name]))
+                return cls(name, _PLAIN[name])
             if name == "json":
                 return cls(name, _DOCUMENT)
             if kind == "avro" and file:
@@ -61,15 +68,15 @@ class DataType:
             return text.encode("utf-8", "surrogateescape")
         if self.name == "str":
             return self.serde.encode(text)
-        if self.name == "int":
+        if self.name in _WHOLE_NUMBERS:
             if not _WHOLE.fullmatch(text):
-                raise SerdeError(f"int: expected a whole number, got {text!r}")
+                raise SerdeError(f"{self.name}: expected a whole number, got {text!r}")
             return self.serde.encode(int(text))
-        if self.name == "float":
+        if self.name in _NUMBERS:
             try:
                 return self.serde.encode(float(text))
             except ValueError as error:
-                raise SerdeError(f"float: expected a number, got {text!r}") from error
+                raise SerdeError(f"{self.name}: expected a number, got {text!r}") from error
         value = _DOCUMENT.decode(text.encode("utf-8", "surrogateescape"))
         return None if value is None else self.serde.encode(value)
 

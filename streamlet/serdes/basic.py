@@ -16,8 +16,6 @@ import msgspec
 from streamlet.errors import SerdeError
 from streamlet.serdes.serde import Serde, build
 
-_LONG = struct.Struct(">q")
-_DOUBLE = struct.Struct(">d")
 _UUID_CHARACTERS = 36
 
 
@@ -50,20 +48,23 @@ def integer() -> Serde[int]:
     one. It is kept because Java reads and writes the same topics; a scan over negative keys
     needs two scans. Numbers beyond 64 bits are an error.
     """
+    return _whole("int", "q")
 
-    def decode_all(column: list[bytes]) -> list[int]:
-        return list(_unpacked(column, "q"))
 
-    return build(
-        "int",
-        _LONG.pack,
-        lambda raw: int(_LONG.unpack(raw)[0]),
-        accepts=frozenset({int}),
-        exact=int,
-        immutable=True,
-        decode_all=decode_all,
-        shortest=bytes(8),
-    )
+def int32() -> Serde[int]:
+    """Whole numbers of four bytes, big-endian, two's complement. Kafka: IntegerSerde.
+
+    A number beyond 32 bits is a ``SerdeError``.
+    """
+    return _whole("int32", "i")
+
+
+def int16() -> Serde[int]:
+    """Whole numbers of two bytes, big-endian, two's complement. Kafka: ShortSerde.
+
+    A number beyond 16 bits is a ``SerdeError``.
+    """
+    return _whole("int16", "h")
 
 
 def number() -> Serde[float]:
@@ -71,30 +72,55 @@ def number() -> Serde[float]:
 
     An int is taken as well, as Python's type checkers allow it for a float, and returns as a float.
     """
+    return _floating("float", "d")
 
-    def decode_all(column: list[bytes]) -> list[float]:
-        return list(_unpacked(column, "d"))
 
+def float32() -> Serde[float]:
+    """Floats of four bytes, IEEE 754 single, big-endian. Kafka: FloatSerde.
+
+    A float is rounded to the nearest one of 24 binary digits when it is written: 0.1 returns as
+    0.10000000149011612. So keep results that add up as ``float``, and write them with this one. A
+    number that is too large is a ``SerdeError``.
+    """
+    return _floating("float32", "f")
+
+
+def _whole(name: str, code: str) -> Serde[int]:
+    one = struct.Struct(f">{code}")
     return build(
-        "float",
-        _DOUBLE.pack,
-        lambda raw: float(_DOUBLE.unpack(raw)[0]),
-        accepts=frozenset({float, int}),
+        name,
+        one.pack,
+        lambda raw: int(one.unpack(raw)[0]),
+        accepts=frozenset({int}),
+        exact=int,
         immutable=True,
-        decode_all=decode_all,
-        shortest=bytes(8),
+        decode_all=lambda column: _unpacked(column, code, one.size),
+        shortest=bytes(one.size),
     )
 
 
-def _unpacked(column: list[bytes], code: str) -> tuple[Any, ...]:
+def _floating(name: str, code: str) -> Serde[float]:
+    one = struct.Struct(f">{code}")
+    return build(
+        name,
+        one.pack,
+        lambda raw: float(one.unpack(raw)[0]),
+        accepts=frozenset({float, int}),
+        immutable=True,
+        decode_all=lambda column: _unpacked(column, code, one.size),
+        shortest=bytes(one.size),
+    )
+
+
+def _unpacked(column: list[bytes], code: str, size: int) -> list[Any]:
     # The lengths must be asked one by one: a 7 and a 9 would unpack as well, into wrong numbers.
-    if set(map(len, column)) - {8}:
-        raise SerdeError("an entry is not 8 bytes long")
-    return struct.unpack(f">{len(column)}{code}", b"".join(column))
+    if set(map(len, column)) - {size}:
+        raise SerdeError(f"an entry is not {size} bytes long")
+    return list(struct.unpack(f">{len(column)}{code}", b"".join(column)))
 
 
 def binary() -> Serde[bytes]:
-    """The bytes themselves."""
+    """The bytes themselves. Kafka: ByteArraySerde, BytesSerde, ByteBufferSerde."""
     return build(
         "bytes",
         _same,

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import attrs
 
-from streamlet.serdes import Serde, avro, json, serde
+from streamlet.serdes import Serde, avro, float32, int32, json, list_of, serde
 
 
 @attrs.frozen
@@ -33,6 +33,10 @@ assert_type(serde((encode_order, decode_order)), Serde[Order])
 assert_type(serde(json(Order)), Serde[Order])
 assert_type(json(), Serde[Any])
 assert_type(avro("long"), Serde[Any])
+assert_type(int32(), Serde[int])
+assert_type(float32(), Serde[float])
+assert_type(list_of(Order), Serde[list[Order | None]])
+assert_type(list_of(int32()), Serde[list[int | None]])
 assert_type(serde(Order).decode(b""), Order)
 assert_type(serde(Order).decode_column([b"", None]), list[Order | None])
 assert_type(serde(int).encode_column([1, None]), list[bytes | None])

@@ -35,6 +35,9 @@ def avro(tmp_path: Path) -> DataType:
         ("str", "ä b", "ä b".encode(), "ä b"),
         ("str", "", b"", ""),
         ("int", "-7", (-7).to_bytes(8, signed=True), -7),
+        ("int32", "-7", (-7).to_bytes(4, signed=True), -7),
+        ("int16", "7", b"\x00\x07", 7),
+        ("float32", "1.5", struct.pack(">f", 1.5), 1.5),
         ("float", "1e3", struct.pack(">d", 1000.0), 1000.0),
         ("json", '{"a": [1, null]}', b'{"a":[1,null]}', {"a": [1, None]}),
         ("json", "null", None, None),
@@ -64,6 +67,8 @@ def test_avro_is_json_on_the_command_line(avro: DataType) -> None:
     [
         ("int", "1_000", "expected a whole number, got '1_000'"),
         ("int", str(2**63), "cannot encode"),
+        ("int32", "1.0", "int32: expected a whole number, got '1.0'"),
+        ("int16", "40000", "int16: cannot encode"),
         ("float", "much", "expected a number, got 'much'"),
         ("json", "{", "json: cannot decode"),
         ("str", "a\udcff", "str: cannot encode"),
@@ -98,7 +103,7 @@ def test_bytes_that_are_of_another_type_are_shown_in_base64_with_the_reason() ->
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("long", "--value long: expected str, int, float, bytes, json or avro:FILE"),
+        ("long", "--value long: expected str, int, int32, int16, float, float32, bytes, json or"),
         ("avro", "--value avro: expected str, int"),
         ("avro:nowhere.avsc", "--value avro:nowhere.avsc: avro: cannot read the schema"),
         ("windowed:str", "--value windowed:str: windowed keys are not supported yet"),

@@ -118,6 +118,7 @@ UNFIT = [
     (lambda s: s.group_by_key().aggregate(sl.max_(sl.col("distance"))), "a max of float"),
     (lambda s: s.group_by_key().aggregate(sl.sum_(DELAY / 2)), "a sum of float"),
     (lambda s: s.group_by_key().aggregate(sl.sum_(DELAY), value=float), "its int as float"),
+    (lambda s: s.group_by_key().aggregate(sl.sum_(DELAY), value=sl.serdes.int32()), "int as int32"),
     (lambda s: counted(s).map_values(str).to("out"), "MAPVALUES-.* sees every update"),
     (lambda s: counted(s).filter(lambda k, n: n > 1).to("out"), "FILTER-.* sees every update"),
     (lambda s: counted(s).to("out", partitioner=lambda k, v, n: 0), "chooses partitions"),
