@@ -34,11 +34,12 @@ class Output:
             self.timestamps = list(self.timestamps)
             self.partitions = None if self.partitions is None else list(self.partitions)
             self.headers = None if self.headers is None else list(self.headers)
+            self.origins = list(self.origins)
             self.owned = True
         self.keys += more.keys
         self.values += more.values
         self.timestamps += more.timestamps
-        self.origins = self.origins + more.origins
+        self.origins += more.origins
         if self.partitions is not None and more.partitions is not None:
             self.partitions += more.partitions
         if self.headers is not None and more.headers is not None:

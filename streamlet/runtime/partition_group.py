@@ -29,18 +29,31 @@ KnownEnd = Callable[[TopicPartition], int | None]
 class _Input:
     """One partition: batches that wait, and the offset behind the last record received.
 
-    ``deadline_ms`` is the end of the wait for more; None while it holds records, or has some on the
-    broker.
+    ``begun`` records of the first batch were taken. ``deadline_ms`` is the end of the wait for
+    more; None while it holds records, or has some on the broker.
     """
 
     partition: TopicPartition
     received: int
     waiting: deque[Batch] = attrs.field(factory=deque)
+    begun: int = 0
     records: int = 0
     deadline_ms: int | None = None
 
     def head(self) -> int:
-        return self.waiting[0].timestamps[0]
+        return self.waiting[0].timestamps[self.begun]
+
+    def take(self, limit: int | None) -> Batch:
+        """The longest run of the first batch that is not younger than ``limit``, and not empty."""
+        batch, start = self.waiting[0], self.begun
+        stop = len(batch) if limit is None else _behind(batch.timestamps, start, limit)
+        if stop == len(batch):
+            self.waiting.popleft()
+            self.begun = 0
+        else:
+            self.begun = stop
+        self.records -= stop - start
+        return batch if stop - start == len(batch) else batch.slice(start, stop)
 
 
 class PartitionGroup:
@@ -91,7 +104,7 @@ class PartitionGroup:
             first = min(filled, key=_Input.head)  # of equal heads the first in order
             before = filled.index(first)
             limits = [one.head() - (i < before) for i, one in enumerate(filled) if one is not first]
-            yield self._take(first, min(limits) if limits else None)
+            yield first.take(min(limits) if limits else None)
 
     def _may_go(self, now_ms: int, known_end: KnownEnd) -> bool:
         empty = [one for one in self._inputs.values() if not one.waiting]
@@ -111,19 +124,10 @@ class PartitionGroup:
             one.deadline_ms = now_ms + self._idle_ms
         return now_ms >= one.deadline_ms
 
-    def _take(self, one: _Input, limit: int | None) -> Batch:
-        """The longest run of the input's first batch that is not younger than ``limit``."""
-        batch = one.waiting.popleft()
-        count = len(batch) if limit is None else _not_after(batch.timestamps, limit)
-        if count < len(batch):
-            one.waiting.appendleft(batch.slice(count, len(batch)))
-            batch = batch.slice(0, count)
-        one.records -= len(batch)
-        return batch
 
-
-def _not_after(timestamps: Sequence[int], limit: int) -> int:
-    """The number of leading timestamps that are ≤ limit; at least one."""
-    if max(timestamps) <= limit:
-        return len(timestamps)
-    return max(1, next(i for i, time in enumerate(timestamps) if time > limit))
+def _behind(timestamps: Sequence[int], start: int, limit: int) -> int:
+    """The end of the run from ``start`` on whose times are ≤ limit; it has a record at least."""
+    for at in range(start + 1, len(timestamps)):
+        if timestamps[at] > limit:
+            return at
+    return len(timestamps)

@@ -164,3 +164,25 @@ def test_the_setting_takes_minus_one_and_no_other_negative_number() -> None:
     assert Settings.load({"max.task.idle.ms": "-1"}).max_task_idle_ms == NO_WAIT
     with pytest.raises(ConfigError, match="expected at least 0 ms"):
         Settings.load({"max.task.idle.ms": -2})
+
+
+def test_batches_that_alternate_are_copied_once_and_not_for_each_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copied: list[int] = []
+    whole = Batch.slice
+
+    def counting(batch: Batch, start: int, stop: int) -> Batch:
+        copied.append(stop - start)
+        return whole(batch, start, stop)
+
+    monkeypatch.setattr(Batch, "slice", counting)
+    buffers = inputs()
+    buffers.add(records(LEFT, list(range(0, 2_000, 2))), 1_000)
+    buffers.add(records(RIGHT, list(range(1, 2_000, 2))), 1_000)
+    assert buffers.buffered() == {LEFT: 1_000, RIGHT: 1_000}
+    found = taken(buffers, ends={LEFT: 1_000, RIGHT: 1_000}).split()
+    assert [int(one[1:]) for one in found] == list(range(2_000))
+    assert sum(copied) == 2_000
+    assert buffers.drained() == {LEFT: 1_000, RIGHT: 1_000}
+    assert buffers.buffered() == {LEFT: 0, RIGHT: 0}
