@@ -9,32 +9,25 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from streamlet.config import Settings
 from streamlet.dsl.absent import no_operator
-from streamlet.dsl.builder import Builder, StreamNode
+from streamlet.dsl.builder import Builder
 from streamlet.dsl.functions import is_async
-from streamlet.dsl.global_table import GlobalKTable, global_table_of
 from streamlet.dsl.kinds import Kind
-from streamlet.dsl.materialized import Materialized, StoreLike
-from streamlet.dsl.partition_time import extractor
-from streamlet.dsl.stream import KStream
-from streamlet.dsl.table import KTable
-from streamlet.dsl.versioned_stores import table_store
-from streamlet.dsl.versioned_tables import source_node
+from streamlet.dsl.sources import Sources
 from streamlet.errors import (
     AppNotFoundError,
     ConfigError,
     NotFoundError,
     StreamletError,
-    TopologyError,
     error_text,
 )
 from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreListener
@@ -52,14 +45,11 @@ if TYPE_CHECKING:
     from streamlet.scaling.replace import ReplaceResult
     from streamlet.scaling.scale_down import ScaleDownResult
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 #: Internal topics begin with the application's name and Kafka allows a topic 249 characters.
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
 
 
-class App:
+class App(Sources):
     """An application: a name, settings and a topology.
 
     Args:
@@ -72,8 +62,14 @@ class App:
         on_error: what becomes of a record that a serde or a user function fails on, or calls
             ``sys.exit`` on: ``"fail"``, ``"skip"`` or ``("dead_letter", topic)``.
 
+        key: type or serde of keys that have no type: of sources without ``key=``, and of results
+            whose type is not known where they are written. As ``default.key.serde`` in Kafka
+            Streams.
+        value: the same of values, as ``default.value.serde``.
+
     Raises:
         ConfigError: everything that is wrong with the settings, at once.
+        TopologyError: there is no serde for ``key`` or ``value``.
     """
 
     def __init__(
@@ -84,6 +80,8 @@ class App:
         config: Mapping[str, object] | None = None,
         assignor: Assignor | None = None,
         on_error: ErrorPolicy | Literal["fail", "skip"] | tuple[str, str] = "fail",
+        key: SerdeLike[Any] = None,
+        value: SerdeLike[Any] = None,
     ) -> None:
         if not _NAME.fullmatch(name) or name in (".", ".."):
             raise ConfigError(
@@ -105,9 +103,9 @@ class App:
         self.settings = Settings.load(self._config)
         #: Called with what workers do, each in its own process.
         self.listeners = Listeners()
-        self._builder = Builder(name)
+        self._builder = Builder(name, Kind.default(key, "key"), Kind.default(value, "value"))
         self._run: Run | None = None
-        self._tables: dict[str, tuple[KTable[Any, Any], tuple[str, str, Materialized]]] = {}
+        self._tables = {}
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
@@ -128,125 +126,6 @@ class App:
             ConfigError: everything that is wrong with any of them, at once.
         """
         return Settings.load(self._config, file=file, environ=environ, overrides=overrides)
-
-    @overload
-    def stream(
-        self,
-        topic: str | Sequence[str],
-        *,
-        key: None,
-        value: SerdeLike[V],
-        timestamp: Callable[[None, V, int], int] | None = None,
-        reset: Literal["earliest", "latest"] | None = None,
-    ) -> KStream[None, V]: ...
-    @overload
-    def stream(
-        self,
-        topic: str | Sequence[str],
-        *,
-        key: SerdeLike[K],
-        value: SerdeLike[V],
-        timestamp: Callable[[K, V, int], int] | None = None,
-        reset: Literal["earliest", "latest"] | None = None,
-    ) -> KStream[K, V]: ...
-    def stream(
-        self,
-        topic: str | Sequence[str],
-        *,
-        key: Any,
-        value: SerdeLike[V],
-        timestamp: Callable[[Any, V, int], int] | None = None,
-        reset: Literal["earliest", "latest"] | None = None,
-    ) -> KStream[Any, V]:
-        """A stream of the records of one or several topics.
-
-        - Nulls: kept, as None; serdes never see them.
-        - Key, timestamp, headers: those of the record; ``timestamp`` computes another time.
-
-        Args:
-            topic: name or names; several need equal partition counts.
-            key: type or serde of the keys; None for keys that are always null.
-            value: type or serde of the values.
-            timestamp: ``(key, value, record_timestamp_ms) -> ms``, the time of the event; a record
-                with a negative one is left out and counted as dropped. Without it, the record's
-                own, and a negative one is an error (``on_error`` of the application).
-            reset: where to begin without a commit; None for the setting ``auto.offset.reset``.
-
-        Raises:
-            TopologyError: there is no serde for the types, or the topic is read otherwise already.
-        """
-        topics = (topic,) if isinstance(topic, str) else tuple(topic)
-        if not topics or len(set(topics)) < len(topics):
-            raise TopologyError(f"stream({topic!r}): expected topics, each once")
-        call = f"stream({', '.join(map(repr, topics))})"
-        kinds = Kind.given(key, call, "key"), Kind.given(value, call, "value")
-        source = self._builder.source(topics, *kinds, extractor(call, timestamp), reset)
-        return KStream(StreamNode(self._builder, source), *kinds)
-
-    def table(
-        self,
-        topic: str,
-        *,
-        key: SerdeLike[K],
-        value: SerdeLike[V],
-        store: StoreLike = None,
-        timestamp: Callable[[K, V, int], int] | None = None,
-    ) -> KTable[K, V]:
-        """A table of a topic's newest value per key.
-
-        The topic is the table's own changelog, so it should be compacted: a start warns of one
-        whose ``cleanup.policy`` deletes rows by age or size. ``store`` is the name of the store, or
-        a ``Materialized``, whose ``history`` makes the table versioned; it has a changelog of its
-        own then.
-
-        - Nulls: a record without a value deletes the row; one without a key is left out and counted
-          as dropped.
-        - Key, timestamp, headers: those of the record.
-
-        Raises:
-            TopologyError: as ``stream``.
-        """
-        call = f"table({topic!r})"
-        kinds = Kind.given(key, call, "key"), Kind.given(value, call, "value")
-        serdes = kinds[0].needed(call, "key"), kinds[1].needed(call, "value")
-        settings = (serdes[0].name, serdes[1].name, Materialized.of(store))
-        known = self._tables.get(topic)
-        if known is not None:
-            if known[1] != settings:
-                raise TopologyError(f"{call}: the topic is a table already, with other settings")
-            return known[0]
-        spec = table_store(self._builder, call, store, f"{topic}-", serdes, topic)
-        source = self._builder.source((topic,), *kinds, extractor(call, timestamp), None)
-        node = source_node(self._builder, "KTABLE-SOURCE-", source, spec, serdes[1])
-        table: KTable[K, V] = KTable(node, *kinds)
-        self._tables[topic] = (table, settings)
-        return table
-
-    def global_table(
-        self,
-        topic: str,
-        *,
-        key: SerdeLike[K],
-        value: SerdeLike[V],
-        store: StoreLike = None,
-        timestamp: Callable[[K, V, int], int] | None = None,
-    ) -> GlobalKTable[K, V]:
-        """A table of a topic's newest value per key, which each process has whole.
-
-        A stream of any key and partition count joins with it, ``join(table, joiner, on=…)``. It is
-        read before the process runs tasks, and on as the topic grows; it belongs to no task, so the
-        rows that a record meets depend on how far its process has read.
-
-        - Nulls: a record without a value deletes the row; one without a key is left out.
-        - Key, timestamp, headers: those of the record.
-
-        Raises:
-            TopologyError: the topic is read otherwise already, or there is no serde for the types.
-        """
-        call = f"global_table({topic!r})"
-        kinds = Kind.given(key, call, "key"), Kind.given(value, call, "value")
-        times = extractor(call, timestamp)
-        return global_table_of(self._builder, call, topic, kinds, store, times)
 
     def topology(self) -> Topology:
         """The finished topology; nothing can be added to the application afterwards.

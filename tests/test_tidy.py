@@ -19,7 +19,7 @@ MOST_FUNCTION_LINES = 60
 
 #: Longer ones from before these bounds, with bounds of their own: shrink them, never raise one.
 LONG_FILES = {
-    "streamlet/app.py": 620,
+    "streamlet/app.py": 500,
     "streamlet/assembly.py": 480,
     "streamlet/consumer.py": 450,
     "streamlet/dsl/stream.py": 480,

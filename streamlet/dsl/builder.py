@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from streamlet.dsl import presence
-from streamlet.dsl.kinds import Kind
+from streamlet.dsl.kinds import DEFAULT, Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.nulls import skipping_nulls
 from streamlet.dsl.record_context import is_marked
@@ -68,13 +68,40 @@ class _NullKeys:
 class Builder:
     """The part of an application that the streams and tables of it share."""
 
-    def __init__(self, application: str) -> None:
+    def __init__(
+        self, application: str, key: Kind | None = None, value: Kind | None = None
+    ) -> None:
         self.application = application
+        self._defaults = {"key": key, "value": value}
         self.graph = Graph(application)
         self._sources: dict[tuple[str, ...], tuple[SourceNode, str]] = {}
         self._null_keys: dict[str, _NullKeys] = {}
         #: Stores that processors keep by name: what made them, and what they are.
         self.processor_stores: dict[str, tuple[Any, StoreSpec]] = {}
+
+    def given(self, of: Any, call: str, role: str) -> Kind:
+        """The kind of a source's keys or values (``role``), or the default of the application.
+
+        Raises:
+            TopologyError: there is no serde for it, or it is not given and there is no default.
+        """
+        if of is not DEFAULT:
+            return Kind.given(of, call, role)
+        default = self._defaults[role]
+        if default is None:
+            raise TopologyError(
+                f"{call}: pass {role}=, the type of its {role}s, or give App({role}=...) as the "
+                "default"
+            )
+        return default
+
+    def result(self, given: Any, inferred: Any, call: str, role: str) -> Kind:
+        """``Kind.of_result``, with the default of the application where nothing is known."""
+        return Kind.of_result(given, inferred, call, role).or_default(self._defaults[role])
+
+    def merged(self, one: Kind, other: Kind, role: str) -> Kind:
+        """``Kind.merged``, with the default of the application where the two differ."""
+        return Kind.merged(one, other, role).or_default(self._defaults[role])
 
     def source(
         self,

@@ -110,9 +110,9 @@ class CogroupedKStream(Generic[K, A]):
 
         check_takes("aggregate()", initializer)
         inferred = first_type(initializer) if value is None else UNKNOWN
-        kind = Kind.of_result(value, inferred, "aggregate()", "value")
         first = self._streams[0][0]
         builder, use = first._builder, TableUse()
+        kind = builder.result(value, inferred, "aggregate()", "value")
         spec = builder.store(
             store,
             "COGROUPKSTREAM-AGGREGATE-",
@@ -162,8 +162,8 @@ class WindowedCogroupedKStream(Generic[K, A]):
         check_takes("aggregate()", initializer)
         check_merger(self._windows, merger)
         inferred = first_type(initializer) if value is None else UNKNOWN
-        kind = Kind.of_result(value, inferred, "aggregate()", "value")
         first, windows, use = self._streams[0][0], self._windows, TableUse()
+        kind = first._builder.result(value, inferred, "aggregate()", "value")
         key = first._key.needed("aggregate()", "key", takes=False)
         of = WindowStoreOf(windows, False, key, kind.needed("aggregate()", "value"))
         spec = of.added(first._builder, "aggregate()", "COGROUPKSTREAM-AGGREGATE-", store)

@@ -74,7 +74,7 @@ def joined_by_foreign_key(
     of = (left._key.of, right._key.of, left._value.of, right._value.of)
     kinds = {4: of, 3: (of[0], *of[2:]), 2: of[2:]}
     value, store, name = result
-    kind = Kind.of_result(value, result_type(joiner, *kinds[count]), call, "value")
+    kind = one.builder.result(value, result_type(joiner, *kinds[count]), call, "value")
     serdes = _Serdes(
         left._key.needed(call, "key", takes=False),
         right._key.needed(call, "key", takes=False),

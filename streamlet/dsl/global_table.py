@@ -115,7 +115,7 @@ def joined_globally(
     )
     inferred = result_type(joiner, *(stream._key.of, stream._value.of, table._value.of)[-count:])
     node = attrs.evolve(stream._node, name=name, uses=())
-    return node, stream._key, Kind.of_result(value, inferred, call, "value")
+    return node, stream._key, builder.result(value, inferred, call, "value")
 
 
 @attrs.frozen

@@ -175,7 +175,7 @@ class KGroupedStream(Generic[K, V]):
         self._show()
         if value is None and given is None:
             inferred = first_type(initializer)
-        kind = Kind.of_result(kept_as(given, value), inferred, "aggregate()", "value")
+        kind = self._builder.result(kept_as(given, value), inferred, "aggregate()", "value")
 
         def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
             return Aggregate(kept, initializer, aggregator, spec.value, use)

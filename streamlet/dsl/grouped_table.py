@@ -121,7 +121,7 @@ class KGroupedTable(Generic[K, V]):
         check_takes("aggregate()", adder, "key", "value", "aggregate")
         check_takes("aggregate()", subtractor, "key", "value", "aggregate")
         inferred = first_type(initializer) if value is None else UNKNOWN
-        kind = Kind.of_result(value, inferred, "aggregate()", "value")
+        kind = self._node.builder.result(value, inferred, "aggregate()", "value")
         folding = TableFolding(initializer, adder, subtractor)
         return self._folded("aggregate()", "KTABLE-AGGREGATE-", store, emit, kind, folding)
 

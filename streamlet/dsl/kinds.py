@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -10,6 +10,9 @@ from streamlet.dsl.inference import UNKNOWN
 from streamlet.errors import SerdeError, TopologyError
 from streamlet.serdes import Serde
 from streamlet.serdes import serde as serde_of
+
+#: Stands for a type that is not given, where None is one: "always null".
+DEFAULT: Final[Any] = type("Default", (), {"__repr__": lambda self: "DEFAULT"})()
 
 #: The one call that loses a type though it has no function.
 _MERGE = "merge()"
@@ -36,6 +39,15 @@ class Kind:
             raise TopologyError(f"{call}, {role}=: {error}") from error
 
     @classmethod
+    def default(cls, of: Any, role: str) -> Kind | None:
+        """The kind that an application is given for all ``role``s without a type; None for none.
+
+        Raises:
+            TopologyError: there is no serde for it.
+        """
+        return None if of is None else cls.given(of, "App()", role)
+
+    @classmethod
     def of_result(cls, given: Any, inferred: Any, call: str, role: str) -> Kind:
         """The given kind, else the inferred one, else unknown since this call."""
         if given is not None:
@@ -49,14 +61,20 @@ class Kind:
             return cls(None, inferred, f"{call} ({error})")
 
     @classmethod
-    def merged(cls, one: Kind, other: Kind, roles: str) -> Kind:
-        """The kind of a stream that carries the ``roles`` (keys or values) of two streams."""
+    def merged(cls, one: Kind, other: Kind, role: str) -> Kind:
+        """The kind of a stream that carries the keys or the values (``role``) of two streams."""
         if one.serde is None or other.serde is None:
             return other if one.serde is not None else one
         if one.serde is other.serde or one.serde.name == other.serde.name:
             return one
         names = f"{one.serde.name} and {other.serde.name}"
-        return cls(None, lost=f"{_MERGE} (the {roles} of its streams are {names})")
+        return cls(None, lost=f"{_MERGE} (the {role}s of its streams are {names})")
+
+    def or_default(self, default: Kind | None) -> Kind:
+        """The same, written as the application's default where the type is not known."""
+        if self.serde is not None or default is None:
+            return self
+        return attrs.evolve(self, serde=default.serde)
 
     def needed(self, call: str, role: str, *, takes: bool = True) -> Serde[Any]:
         """The serde, for a call that writes bytes; ``takes`` if the call has such an argument.
@@ -74,6 +92,7 @@ class Kind:
             )
             raise TopologyError(
                 f"{call} writes {role}s, but their type is not known after {self.lost}: "
-                f"pass {role}= to {where} (for example {role}=str), or {advice}"
+                f"pass {role}= to {where} (for example {role}=str), {advice}, "
+                f"or give App({role}=...) as the default"
             )
         return self.serde

@@ -103,8 +103,8 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         new_key, new_value = pair_types(result_type(function))
         return KStream(
             node,
-            Kind.of_result(key, new_key, "map()", "key"),
-            Kind.of_result(value, new_value, "map()", "value"),
+            node.builder.result(key, new_key, "map()", "key"),
+            node.builder.result(value, new_value, "map()", "value"),
         )
 
     @overload
@@ -129,7 +129,9 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         count = takes("map_values()", made, "key", "value", context=True)
         node = self._below("KSTREAM-MAPVALUES-", applied(made, lambda f: MapValues(f, count)))
         inferred = self._result_type(function, count)
-        return KStream(node, self._key, Kind.of_result(value, inferred, "map_values()", "value"))
+        return KStream(
+            node, self._key, node.builder.result(value, inferred, "map_values()", "value")
+        )
 
     def flat_map(
         self,
@@ -151,8 +153,8 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         new_key, new_value = pair_types(element_type(result_type(function)))
         return KStream(
             node,
-            Kind.of_result(key, new_key, "flat_map()", "key"),
-            Kind.of_result(value, new_value, "flat_map()", "value"),
+            node.builder.result(key, new_key, "flat_map()", "key"),
+            node.builder.result(value, new_value, "flat_map()", "value"),
         )
 
     @overload
@@ -177,7 +179,7 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         )
         inferred = element_type(result_type(function, *(self._key.of, self._value.of)[-count:]))
         return KStream(
-            node, self._key, Kind.of_result(value, inferred, "flat_map_values()", "value")
+            node, self._key, node.builder.result(value, inferred, "flat_map_values()", "value")
         )
 
     def select_key(
@@ -224,8 +226,8 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         node = StreamNode(
             one.builder, name, one.rekeyed or two.rekeyed, tuple({*one.uses, *two.uses})
         )
-        key = Kind.merged(self._key, other._key, "keys")
-        return KStream(node, key, Kind.merged(self._value, other._value, "values"))
+        key = one.builder.merged(self._key, other._key, "key")
+        return KStream(node, key, one.builder.merged(self._value, other._value, "value"))
 
     def split(self, *, name: str = "") -> BranchedKStream[K, V]:
         """Begins branches of the stream; each record goes to the first one that it fits.
@@ -389,7 +391,7 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         inferred = self._result_type(function, 2)
         # The values go on object for object, so a reader below still counts as one of the table's.
         node = attrs.evolve(node, uses=self._node.uses)
-        return node, Kind.of_result(key, inferred, call, "key"), self._value
+        return node, node.builder.result(key, inferred, call, "key"), self._value
 
     def _result_type(self, function: Any, count: int) -> Any:
         """The type of what a function of ``(value)`` or ``(key, value)`` returns."""

@@ -90,8 +90,8 @@ class StreamProcessors(Generic[K, V]):
         node = StreamNode(self._node.builder, added.name, rekeyed=True, children=added.children)
         made: KStream[K2, V2] = self._made(
             node,
-            Kind.of_result(key, added.key, "process()", "key"),
-            Kind.of_result(value, added.value, "process()", "value"),
+            node.builder.result(key, added.key, "process()", "key"),
+            node.builder.result(value, added.value, "process()", "value"),
         )
         return made
 
@@ -128,7 +128,7 @@ class StreamProcessors(Generic[K, V]):
         added = processing.added(processor, options, schedules, True)
         rekeyed = above.rekeyed and not takes_state(processor)
         node = StreamNode(above.builder, added.name, rekeyed, children=added.children)
-        kind = Kind.of_result(value, added.value, call, "value")
+        kind = above.builder.result(value, added.value, call, "value")
         made: KStream[K, V2] = self._made(node, self._key, kind)
         return made
 

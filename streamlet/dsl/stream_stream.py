@@ -83,7 +83,7 @@ def joined_streams(
     join = _Join(kind, windows, key, (values[0], values[1]), joiner, count)
     node = join.added(parents, Materialized.of(store), call)
     inferred = result_type(joiner, *(stream._key.of, stream._value.of, other._value.of)[-count:])
-    return node, stream._key, Kind.of_result(value, inferred, call, "value")
+    return node, stream._key, stream._node.builder.result(value, inferred, call, "value")
 
 
 def _copartitioned(

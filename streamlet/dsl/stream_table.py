@@ -78,7 +78,7 @@ def joined(
     return (
         StreamNode(left.builder, node, left.rekeyed),
         stream._key,
-        Kind.of_result(value, inferred, call, "value"),
+        left.builder.result(value, inferred, call, "value"),
     )
 
 

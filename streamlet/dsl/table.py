@@ -147,8 +147,8 @@ class KTable(TableJoins[K, V]):
         check_takes("group_by()", function, "key", "value")
         inferred = pair_types(result_type(function, self._key.of, self._value.of))
         kinds = (
-            Kind.of_result(key, inferred[0], "group_by()", "key"),
-            Kind.of_result(value, inferred[1], "group_by()", "value"),
+            self._node.builder.result(key, inferred[0], "group_by()", "key"),
+            self._node.builder.result(value, inferred[1], "group_by()", "value"),
         )
         return KGroupedTable(self._node, function, *kinds, name)
 
@@ -219,7 +219,7 @@ class KTable(TableJoins[K, V]):
             map_values_view(function, count, all_),
         )
         inferred = result_type(function, *(self._key.of, self._value.of)[-count:])
-        kind = Kind.of_result(value, inferred, call, "value")
+        kind = self._node.builder.result(value, inferred, call, "value")
         return KTable(derived(self._node, how, store, self._key, kind), self._key, kind)
 
     def _joined(self) -> TableNode:

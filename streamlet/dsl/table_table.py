@@ -59,7 +59,7 @@ def joined_tables(
         use.want_olds()
         use.shown = True
     makes = JoinedRow(joiner, count, *_ALONE[call])
-    result = Kind.of_result(
+    result = one.builder.result(
         value,
         result_type(joiner, *(left._key.of, left._value.of, right._value.of)[-count:]),
         call,

@@ -156,7 +156,7 @@ class WindowedKStream(Generic[K, V]):
         grouped._show()
         if value is None and given is None:
             inferred = first_type(initializer)
-        kind = Kind.of_result(kept_as(given, value), inferred, "aggregate()", "value")
+        kind = grouped._builder.result(kept_as(given, value), inferred, "aggregate()", "value")
         check_merger(self._windows, merger)
         folding = Folding(initializer, aggregator, merger)
         table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, folding)

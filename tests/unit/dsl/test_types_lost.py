@@ -44,7 +44,8 @@ Build = Callable[[KStream[str, str], App], Any]
             lambda s, a: s.merge(s.map_values(len)).to("out"),
             "to('out') writes values, but their type is not known after merge() "
             "(the values of its streams are str and int): "
-            "pass value= to to('out') (for example value=str), or make the streams alike before",
+            "pass value= to to('out') (for example value=str), make the streams alike before, "
+            "or give App(value=...) as the default",
         ),
         (
             lambda s, a: s.merge(s.select_key(lambda k, v: 1, key=int)).group_by_key().count(),

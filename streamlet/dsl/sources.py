@@ -1,0 +1,251 @@
+"""``stream``, ``table`` and ``global_table``: the part of ``App`` that reads topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar, overload
+
+from streamlet.dsl.builder import Builder, StreamNode
+from streamlet.dsl.global_table import GlobalKTable, global_table_of
+from streamlet.dsl.kinds import DEFAULT, Kind
+from streamlet.dsl.materialized import Materialized, StoreLike
+from streamlet.dsl.partition_time import extractor
+from streamlet.dsl.stream import KStream
+from streamlet.dsl.table import KTable
+from streamlet.dsl.versioned_stores import table_store
+from streamlet.dsl.versioned_tables import source_node
+from streamlet.errors import TopologyError
+from streamlet.serdes import SerdeLike
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Sources:
+    """The part of ``App`` that reads topics."""
+
+    _builder: Builder
+    _tables: dict[str, tuple[KTable[Any, Any], tuple[str, str, Materialized]]]
+
+    @overload
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        *,
+        key: None,
+        value: SerdeLike[V],
+        timestamp: Callable[[None, V, int], int] | None = None,
+        reset: Literal["earliest", "latest"] | None = None,
+    ) -> KStream[None, V]: ...
+    @overload
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        *,
+        key: SerdeLike[K],
+        value: SerdeLike[V],
+        timestamp: Callable[[K, V, int], int] | None = None,
+        reset: Literal["earliest", "latest"] | None = None,
+    ) -> KStream[K, V]: ...
+    @overload
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        *,
+        value: SerdeLike[V],
+        timestamp: Callable[[Any, V, int], int] | None = None,
+        reset: Literal["earliest", "latest"] | None = None,
+    ) -> KStream[Any, V]: ...
+    @overload
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        *,
+        key: SerdeLike[K],
+        timestamp: Callable[[K, Any, int], int] | None = None,
+        reset: Literal["earliest", "latest"] | None = None,
+    ) -> KStream[K, Any]: ...
+    @overload
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        *,
+        timestamp: Callable[[Any, Any, int], int] | None = None,
+        reset: Literal["earliest", "latest"] | None = None,
+    ) -> KStream[Any, Any]: ...
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        *,
+        key: Any = DEFAULT,
+        value: Any = DEFAULT,
+        timestamp: Callable[[Any, Any, int], int] | None = None,
+        reset: Literal["earliest", "latest"] | None = None,
+    ) -> KStream[Any, Any]:
+        """A stream of the records of one or several topics.
+
+        - Nulls: kept, as None; serdes never see them.
+        - Key, timestamp, headers: those of the record; ``timestamp`` computes another time.
+
+        Args:
+            topic: name or names; several need equal partition counts.
+            key: type or serde of the keys; None for keys that are always null. Without it, that of
+                the application, ``App(key=...)``.
+            value: type or serde of the values; without it, that of the application.
+            timestamp: ``(key, value, record_timestamp_ms) -> ms``, the time of the event; a record
+                with a negative one is left out and counted as dropped. Without it, the record's
+                own, and a negative one is an error (``on_error`` of the application).
+            reset: where to begin without a commit; None for the setting ``auto.offset.reset``.
+
+        Raises:
+            TopologyError: there is no serde for the types, or the topic is read otherwise already.
+        """
+        topics = (topic,) if isinstance(topic, str) else tuple(topic)
+        if not topics or len(set(topics)) < len(topics):
+            raise TopologyError(f"stream({topic!r}): expected topics, each once")
+        call = f"stream({', '.join(map(repr, topics))})"
+        kinds = self._kinds(call, key, value)
+        source = self._builder.source(topics, *kinds, extractor(call, timestamp), reset)
+        return KStream(StreamNode(self._builder, source), *kinds)
+
+    @overload
+    def table(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike[K],
+        value: SerdeLike[V],
+        store: StoreLike = None,
+        timestamp: Callable[[K, V, int], int] | None = None,
+    ) -> KTable[K, V]: ...
+    @overload
+    def table(
+        self,
+        topic: str,
+        *,
+        value: SerdeLike[V],
+        store: StoreLike = None,
+        timestamp: Callable[[Any, V, int], int] | None = None,
+    ) -> KTable[Any, V]: ...
+    @overload
+    def table(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike[K],
+        store: StoreLike = None,
+        timestamp: Callable[[K, Any, int], int] | None = None,
+    ) -> KTable[K, Any]: ...
+    @overload
+    def table(
+        self,
+        topic: str,
+        *,
+        store: StoreLike = None,
+        timestamp: Callable[[Any, Any, int], int] | None = None,
+    ) -> KTable[Any, Any]: ...
+    def table(
+        self,
+        topic: str,
+        *,
+        key: Any = DEFAULT,
+        value: Any = DEFAULT,
+        store: StoreLike = None,
+        timestamp: Callable[[Any, Any, int], int] | None = None,
+    ) -> KTable[Any, Any]:
+        """A table of a topic's newest value per key.
+
+        The topic is the table's own changelog, so it should be compacted: a start warns of one
+        whose ``cleanup.policy`` deletes rows by age or size. ``key`` and ``value`` as of
+        ``stream``. ``store`` is the name of the store, or a ``Materialized``, whose ``history``
+        makes the table versioned; it has a changelog of its own then.
+
+        - Nulls: a record without a value deletes the row; one without a key is left out and counted
+          as dropped.
+        - Key, timestamp, headers: those of the record.
+
+        Raises:
+            TopologyError: as ``stream``.
+        """
+        call = f"table({topic!r})"
+        kinds = self._kinds(call, key, value)
+        serdes = kinds[0].needed(call, "key"), kinds[1].needed(call, "value")
+        settings = (serdes[0].name, serdes[1].name, Materialized.of(store))
+        known = self._tables.get(topic)
+        if known is not None:
+            if known[1] != settings:
+                raise TopologyError(f"{call}: the topic is a table already, with other settings")
+            return known[0]
+        spec = table_store(self._builder, call, store, f"{topic}-", serdes, topic)
+        source = self._builder.source((topic,), *kinds, extractor(call, timestamp), None)
+        node = source_node(self._builder, "KTABLE-SOURCE-", source, spec, serdes[1])
+        table: KTable[Any, Any] = KTable(node, *kinds)
+        self._tables[topic] = (table, settings)
+        return table
+
+    @overload
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike[K],
+        value: SerdeLike[V],
+        store: StoreLike = None,
+        timestamp: Callable[[K, V, int], int] | None = None,
+    ) -> GlobalKTable[K, V]: ...
+    @overload
+    def global_table(
+        self,
+        topic: str,
+        *,
+        value: SerdeLike[V],
+        store: StoreLike = None,
+        timestamp: Callable[[Any, V, int], int] | None = None,
+    ) -> GlobalKTable[Any, V]: ...
+    @overload
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike[K],
+        store: StoreLike = None,
+        timestamp: Callable[[K, Any, int], int] | None = None,
+    ) -> GlobalKTable[K, Any]: ...
+    @overload
+    def global_table(
+        self,
+        topic: str,
+        *,
+        store: StoreLike = None,
+        timestamp: Callable[[Any, Any, int], int] | None = None,
+    ) -> GlobalKTable[Any, Any]: ...
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: Any = DEFAULT,
+        value: Any = DEFAULT,
+        store: StoreLike = None,
+        timestamp: Callable[[Any, Any, int], int] | None = None,
+    ) -> GlobalKTable[Any, Any]:
+        """A table of a topic's newest value per key, which each process has whole.
+
+        A stream of any key and partition count joins with it, ``join(table, joiner, on=…)``. It is
+        read before the process runs tasks, and on as the topic grows; it belongs to no task, so the
+        rows that a record meets depend on how far its process has read. ``key`` and ``value`` as
+        of ``stream``.
+
+        - Nulls: a record without a value deletes the row; one without a key is left out.
+        - Key, timestamp, headers: those of the record.
+
+        Raises:
+            TopologyError: the topic is read otherwise already, or there is no serde for the types.
+        """
+        call = f"global_table({topic!r})"
+        kinds = self._kinds(call, key, value)
+        times = extractor(call, timestamp)
+        return global_table_of(self._builder, call, topic, kinds, store, times)
+
+    def _kinds(self, call: str, key: Any, value: Any) -> tuple[Kind, Kind]:
+        given = self._builder.given
+        return given(key, call, "key"), given(value, call, "value")
