@@ -8,12 +8,13 @@ the output of an operator that gives it in parts, so that the tasks beside it ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.runtime.encoding import SinkEncoder
+from streamlet.runtime.meeting import Meeting, Step
 from streamlet.runtime.outputs import Output
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from streamlet.topology.operator import (
@@ -23,11 +24,8 @@ from streamlet.topology.operator import (
     TaskContext,
     TimedOperator,
 )
-from streamlet.topology.order import forks_to_cut
+from streamlet.topology.order import forks_of
 from streamlet.topology.subtopologies import Subtopology
-
-#: Takes a batch through a node and all that is behind it; stops where others may go on.
-Step: TypeAlias = Callable[[Batch], Iterator[None]]
 
 
 class Results(Protocol):
@@ -63,7 +61,8 @@ class NodeSteps:
     ) -> None:
         self._subtopology, self._context, self._results = subtopology, context, results
         self._partition_counts = dict(partition_counts)
-        self._cut = forks_to_cut(subtopology)
+        self._forks = forks_of(subtopology)
+        self._meetings: dict[str, Meeting] = {}
         self._compiled: dict[str, Step] = {}
         self._holding: dict[str, tuple[HoldingOperator, Step]] = {}
         self._timed: dict[str, tuple[TimedOperator, Step]] = {}
@@ -148,9 +147,13 @@ class NodeSteps:
         own = [_child_name(self._subtopology.node(child)) for child in children]
         if any(own):
             steps = [_addressed(step, to) for step, to in zip(steps, own, strict=True)]
-        if len(steps) == 1 and name not in self._cut:
+        cut, gathered = self._forks.cut, self._forks.gathered
+        if len(steps) == 1 and name not in cut:
             return steps[0]
-        return _record_by_record(steps) if name in self._cut else _one_after_the_other(steps)
+        if name in gathered:
+            meeting = self._meetings[gathered[name]]
+            return meeting.of_branches(_one_after_the_other(steps), _record_by_record(steps))
+        return _record_by_record(steps) if name in cut else _one_after_the_other(steps)
 
     def _step(self, name: str) -> Step:
         step = self._compiled.get(name)
@@ -158,6 +161,9 @@ class NodeSteps:
             node = self._subtopology.node(name)
             assert not isinstance(node, SourceNode), name
             step = self._sink(node) if isinstance(node, SinkNode) else self._processor(node)
+            if name in self._forks.gathered.values():
+                meeting = self._meetings[name] = Meeting(step)
+                step = meeting.step
             self._compiled[name] = step
         return step
 

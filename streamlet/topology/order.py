@@ -12,10 +12,15 @@ writes.
                                   batch, it would see the table as it is behind the batch
 
 A cut node hands its output on in batches of one record.
+
+Where the branches keep nothing and meet in one node, no cut is needed: the batch goes through each
+branch as a whole, and what comes to that node is put back into the order of the records
+(``runtime.meeting``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 
 import attrs
@@ -59,22 +64,68 @@ class _Reach:
         return bool(self.written & other.stores or other.written & self.stores)
 
 
-def forks_to_cut(part: Subtopology) -> frozenset[str]:
-    """Names of the nodes whose output must go on record by record."""
+@attrs.frozen
+class Forks:
+    """The forks whose branches meet again.
+
+    Args:
+        cut: nodes whose output must go on record by record.
+        gathered: nodes whose output need not, each with the node in which its branches meet.
+    """
+
+    cut: frozenset[str]
+    gathered: Mapping[str, str]
+
+
+def forks_of(part: Subtopology) -> Forks:
+    """The forks of a subtopology at which the order inside a batch could be seen."""
     nodes: tuple[Node, ...] = (*part.sources, *part.processors, *part.sinks)
     reach: dict[str, _Reach] = {}
     by_name = {node.name: node for node in nodes}
     for node in nodes:
         _reach(part, by_name, node.name, reach)
     cut: set[str] = set()
+    gathered: dict[str, str] = {}
     for node in nodes:
+        pairs = combinations(part.below(node.name), 2)
+        meeting = {name for pair in pairs if reach[pair[0]].meets(reach[pair[1]]) for name in pair}
+        if meeting:
+            found = _meeting_node(part, meeting, by_name, reach)
+            if found is None:
+                cut.add(node.name)
+            else:
+                gathered[node.name] = found
         below = [reach[child] for child in part.below(node.name)]
-        if any(one.meets(other) for one, other in combinations(below, 2)):
-            cut.add(node.name)
         own = _own(node)
         if not isinstance(node, SourceNode) and any(own.shares_store(other) for other in below):
             cut.update(node.parents)
-    return frozenset(cut)
+    left = {fork: node for fork, node in gathered.items() if fork not in cut}
+    return Forks(frozenset(cut), left)
+
+
+def _meeting_node(
+    part: Subtopology, branches: set[str], by_name: dict[str, Node], reach: dict[str, _Reach]
+) -> str | None:
+    """The node in which all ways of these branches end that keep nothing; None: there is none."""
+    common = frozenset.intersection(*(reach[one].nodes for one in branches))
+    every = frozenset.union(*(reach[one].nodes for one in branches))
+    for name in by_name:
+        if name in common:
+            behind = reach[name].nodes
+            between = every - behind
+            leaving = {child for one in between for child in part.below(one)} - between
+            if leaving <= {name} and _keep_nothing(by_name[one] for one in between):
+                return name
+    return None
+
+
+def _keep_nothing(nodes: Iterable[Node]) -> bool:
+    """True if nodes do their work by the record alone, and write nothing."""
+    return all(
+        isinstance(node, ProcessorNode)
+        and not (node.stores or node.globals or node.timed or node.aside)
+        for node in nodes
+    )
 
 
 def _reach(

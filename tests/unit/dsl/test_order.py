@@ -69,3 +69,39 @@ def test_a_batch_gives_what_its_records_give_one_by_one(
     one_by_one = outcome([[record] for record in given])
     assert outcome([given]) == one_by_one
     assert outcome([given[i : i + size] for i in range(0, len(given), size)]) == one_by_one
+
+
+def branches() -> App:
+    """Branches that are gathered: nested, with several records of one, and with some that fail."""
+    app = App("branches", on_error="skip")
+    stream = app.stream("in", key=str, value=int)
+    split = stream.split(name="by-").branch(lambda key, value: (value or 0) % 3 == 0, name="three")
+    parts = split.branch(lambda key, value: key == "a", name="a").default_branch(name="rest")
+    three = parts["by-three"].flat_map_values(
+        lambda value: [value] * (1 + (value or 0) % 2), value=int
+    )
+    odd = three.filter(lambda key, value: (value or 0) % 2 == 1).map_values(
+        lambda v: v * 10, value=int
+    )
+    even = three.filter_not(lambda key, value: (value or 0) % 2 == 1)
+    mine = parts["by-a"].map_values(lambda value: 12 // (value - 4), value=int)
+    parts["by-rest"].to("rest")
+    both = odd.merge(even).merge(mine).merge(stream.filter(lambda key, value: key == "b"))
+    both.to("merged")
+    both.group_by_key().reduce(lambda one, two: one * 2 + two, store="order")
+    return app
+
+
+def merged(chunks: list[list[tuple[Any, Any]]]) -> Any:
+    with TopologyTestDriver(branches()) as driver:
+        for chunk in chunks:
+            driver.pipe_inputs("in", chunk)
+        outputs = [
+            [(r.key, r.value) for r in driver.read_output(topic)] for topic in ("merged", "rest")
+        ]
+        return outputs, list(driver.store("order").range()), driver.dropped()
+
+
+@given(records)
+def test_branches_that_merge_keep_the_order_of_their_records(given: list[tuple[Any, Any]]) -> None:
+    assert merged([given]) == merged([[record] for record in given])

@@ -1,0 +1,97 @@
+"""The node in which the branches of a fork meet again, so that records keep their order there.
+
+Branches that keep nothing get a whole batch each. What they send to the node is gathered, and sent
+on in the order of the records that it stems from, as if they had come one by one: by their offsets,
+and for one record in the order of the branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from operator import itemgetter, lt
+from typing import Any, TypeAlias
+
+from streamlet.batch import Batch
+
+#: Takes a batch through a node and all that is behind it; stops where others may go on.
+Step: TypeAlias = Callable[[Batch], Iterator[None]]
+
+
+class Meeting:
+    """The step of a node, before which batches may be gathered.
+
+    Args:
+        through: the step itself.
+    """
+
+    def __init__(self, through: Step) -> None:
+        self._through = through
+        self._gathered: list[Batch] | None = None
+
+    def step(self, batch: Batch) -> Iterator[None]:
+        """Go through the node, or wait before it for the other branches."""
+        if self._gathered is None:
+            return self._through(batch)
+        self._gathered.append(batch)
+        return iter(())
+
+    def of_branches(self, whole: Step, single: Step) -> Step:
+        """The step behind a fork.
+
+        Args:
+            whole: takes a batch through the branches, one after the other.
+            single: takes its records through them one by one.
+        """
+
+        def forward(batch: Batch) -> Iterator[None]:
+            # Offsets tell records apart, but for those that were made of one record above.
+            if len(batch) == 1 or not _rising(batch.offsets):
+                return single(batch)
+            return whole(batch) if self._gathered is not None else self._in_order(whole(batch))
+
+        return forward
+
+    def _in_order(self, branches: Iterator[None]) -> Iterator[None]:
+        gathered = self._gathered = []
+        try:
+            yield from branches
+        finally:
+            self._gathered = None
+        if gathered:
+            yield from self._through(_in_order(gathered))
+
+
+def _rising(offsets: Sequence[int]) -> bool:
+    """True if no two are equal."""
+    return isinstance(offsets, range) or all(map(lt, offsets, offsets[1:]))
+
+
+def _in_order(batches: list[Batch]) -> Batch:
+    """The records of all batches by their offsets; those of one offset in the order given."""
+    if len(batches) == 1:
+        return batches[0]
+    offsets = list(chain.from_iterable(batch.offsets for batch in batches))
+    order = sorted(range(len(offsets)), key=offsets.__getitem__)
+
+    picked = itemgetter(*order)  # of two at least: the branches sent no empty batches
+
+    def column(name: str) -> list[Any]:
+        return list(picked(list(chain.from_iterable(getattr(batch, name) for batch in batches))))
+
+    def sparse(name: str) -> list[Any] | None:
+        columns = [getattr(batch, name) for batch in batches]
+        if all(one is None for one in columns):
+            return None
+        pairs = zip(columns, batches, strict=True)
+        return list(picked([one for some, batch in pairs for one in some or [None] * len(batch)]))
+
+    return Batch(
+        batches[0].topic,
+        batches[0].partition,
+        list(picked(offsets)),
+        column("keys"),
+        column("values"),
+        column("timestamps"),
+        *map(sparse, ("headers", "olds", "behind")),
+    )
