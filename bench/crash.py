@@ -31,8 +31,7 @@ RATE = 2_000
 #: Nothing else ends a member: a crash is noticed by the supervisor, or never.
 _CONFIG = {"session.timeout.ms": "60000", "initial.assignment.delay.ms": "3000"}
 #: How long all tasks run before a worker is killed: the other instance's workers are killed in
-#: between, so its spare process is there again (``spare.PAUSE_MS``), and it starts at once
-#: (``RestartPolicy.calm_ms``).
+#: between, so it starts at once (``RestartPolicy.calm_ms``).
 _STEADY_S = 8.0
 #: An instance gives up when one of its workers failed six times within 300 s; there are two.
 MOST_KILLS = 2 * (RestartPolicy().most - 1)

@@ -1,4 +1,4 @@
-"""A worker process, as the supervisor starts it.
+"""The program of a worker process, as the supervisor's fork server starts it.
 
 Orders come on standard input, a JSON object a line; its end means that the supervisor is gone.
 Events go to the file descriptor given, so that standard output stays the user's. The last event is
@@ -7,7 +7,6 @@ Events go to the file descriptor given, so that standard output stays the user's
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import logging
@@ -17,7 +16,6 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -35,7 +33,7 @@ from streamlet.tools.log import set_up_logging
 from streamlet.tools.worker_events import ended_event, leaving_event, restoring_event
 from streamlet.types import TaskId
 
-log = logging.getLogger("streamlet.process")  # __name__ is __main__ here
+log = logging.getLogger(__name__)
 
 
 #: How long a thread keeps the interpreter when another wants it, s; Python's own 5 ms would be
@@ -114,11 +112,8 @@ def settings_of(app: App, orders: dict[str, Any]) -> Settings:
     return app.load_settings(environ=os.environ, overrides=orders["overrides"])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one worker to its end; the exit code."""
-    parser = argparse.ArgumentParser(prog="streamlet.process")
-    parser.add_argument("--events-fd", type=int, required=True)
-    given = parser.parse_args(arguments)
+def main(events_fd: int) -> int:
+    """Run one worker to its end; the exit code. Events go to that file descriptor."""
     # We are not in the terminal's foreground; one may be set to stop who writes to it all the same.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     orders = SupervisorOrders()
@@ -126,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0  # the supervisor died before it said anything
     set_up_logging(orders.first["log_level"], orders.first["log_json"])
     sys.setswitchinterval(SWITCH_S)
-    observer = PipeObserver(given.events_fd)
+    observer = PipeObserver(events_fd)
     try:
         _work(orders, observer)
     except StartStoppedError:
@@ -202,7 +197,3 @@ def _work(orders: SupervisorOrders, observer: PipeObserver) -> None:
     finally:
         observer.tell(**ended_event(worker.counters, worker.drained))
         gc.freeze()  # else Python looks through all that was cached while it ends, for nothing
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -201,12 +201,6 @@ class Settings:
         None,
         "Static id of the instance: a restart within the session timeout moves nothing.",
     )
-    spare_worker_enable: bool = _row(
-        "membership",
-        boolean(),
-        True,
-        "Keep a process ready that takes the place of a crashed worker; it takes 40 MB.",
-    )
 
     processing_guarantee: Literal["at_least_once", "exactly_once"] = _row(
         "processing",

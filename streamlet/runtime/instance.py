@@ -1,7 +1,7 @@
 """The supervisor: one instance, n worker processes.
 
-Workers are new interpreters, never forks: a fork after librdkafka or RocksDB started their threads
-hangs. Each has a pipe to us; when it closes, because we died, the worker stops by itself. Workers
+Workers are forked by a process that has loaded streamlet, see ``streamlet.runtime.fork_server``.
+Each has a pipe to us; when it closes, because we died, the worker stops by itself. Workers
 do not see the terminal's Ctrl-C: the supervisor does, and tells them. A worker that fails is
 started again with a growing pause; one that keeps failing, or fails for a reason that starting
 again cannot mend, ends the instance. Workers of an instance that is to leave end by themselves.
@@ -19,19 +19,18 @@ import logging
 import os
 import select
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 import attrs
 
 from streamlet.clock import Clock
+from streamlet.errors import StreamletError
 from streamlet.group.dead_members import DeadMembers
+from streamlet.runtime.fork_server import ChildProcess, Launched, close_stdin
 from streamlet.runtime.restarts import RestartPolicy
 from streamlet.runtime.signals import GracefulStop, handled
-from streamlet.runtime.spare import Spare, close_stdin, launch
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ class WorkerProcess:
     """One worker's process, or the wait for its restart."""
 
     member: int
-    process: subprocess.Popen[bytes] | None = None
+    process: ChildProcess | None = None
     events: int = -1  # read end of the pipe its events come through
     unread: bytes = b""
     passing: bool = False  # what it reported last: a failure that time alone may mend
@@ -74,7 +73,7 @@ class Supervisor:
     """Runs worker processes until they are stopped, or have ended by themselves.
 
     Args:
-        command: the command line of a worker.
+        launch: starts the process of a worker.
         orders: each worker's first order, a JSON object; ``member`` is added.
         count: how many workers.
         clock: for restarts.
@@ -86,12 +85,11 @@ class Supervisor:
         earlier: takes the signals that come before ``run`` does.
         dead_members: removes the members of crashed workers from the group; None: their sessions
             time out, or their successors have the same static ids.
-        spare: has a process ready for a worker that crashes; None: each starts as a new one.
     """
 
     def __init__(
         self,
-        command: Sequence[str],
+        launch: Callable[[], Launched],
         orders: dict[str, Any],
         count: int,
         *,
@@ -102,15 +100,13 @@ class Supervisor:
         drain_on_sigterm: bool = False,
         earlier: GracefulStop | None = None,
         dead_members: DeadMembers | None = None,
-        spare: Spare | None = None,
     ) -> None:
-        self._command = list(command)
+        self._launch = launch
         self._orders = orders
         self._clock = clock
         self._on_event = on_event
         self._restart = restart or RestartPolicy()
         self._dead_members = dead_members
-        self._spare = spare
         self._stop_timeout_ms = stop_timeout_ms
         self._workers = [WorkerProcess(member) for member in range(count)]
         self._drain_on_sigterm = drain_on_sigterm
@@ -134,7 +130,6 @@ class Supervisor:
                 while not self._finished():
                     self._obey_earlier()
                     self._start_due()
-                    self._keep_spare()
                     self._wait()
                     self._reap()
                     self._check_stop()
@@ -230,18 +225,14 @@ class Supervisor:
             if worker.process is None and worker.exit_code is None and worker.start_at_ms <= now:
                 self._start(worker)
 
-    def _keep_spare(self) -> None:
-        """Have a spare process as long as a worker that crashes would start again."""
-        if self._spare is None:
-            return
-        if self._stopping_since is None and self._drain_since_ms is None:
-            self._spare.keep()
-        else:
-            self._spare.end()
-
     def _start(self, worker: WorkerProcess) -> None:
-        spare = None if self._spare is None else self._spare.take()
-        launched = spare or launch(self._command)
+        try:
+            launched = self._launch()
+        except StreamletError as error:
+            log.error("%s; stopping", error)
+            worker.exit_code = 1
+            self._begin_stop()
+            return
         worker.process, worker.events = launched.process, launched.events
         worker.unread, worker.passing = b"", False
         worker.drained, worker.reported, worker.member_id = False, None, ""
@@ -249,8 +240,7 @@ class Supervisor:
         self._tell(worker, {**self._orders, "member": worker.member})
         if self._drain_since_ms is not None and not self._marked:
             self._tell(worker, {"drain": self._drain_since_ms})
-        was = ", which was the spare process" if spare else ""
-        log.info("worker %d started (pid %d)%s", worker.member, worker.process.pid, was)
+        log.info("worker %d started (pid %d)", worker.member, worker.process.pid)
 
     def _tell(self, worker: WorkerProcess, order: dict[str, Any]) -> None:
         if worker.process is None or worker.process.stdin is None:
@@ -314,7 +304,8 @@ class Supervisor:
     def _reap(self) -> None:
         for worker in self._workers:
             process = worker.process
-            if process is None or process.poll() is None:
+            returncode = None if process is None else process.poll()
+            if process is None or returncode is None:
                 continue
             if worker.events >= 0:  # say what it said last before saying that it ended
                 if select.select([worker.events], [], [], 0)[0]:
@@ -326,9 +317,9 @@ class Supervisor:
             worker.process = None
             code = worker.reported
             if code is None:
-                code = process.returncode or 1
+                code = returncode or 1
             self._on_event(worker.member, {"event": "exited", "exit_code": code})
-            self._ended(worker, code, _how_ended(worker.reported, process.returncode))
+            self._ended(worker, code, _how_ended(worker.reported, returncode))
             self._take_out(worker)
 
     def _ended(self, worker: WorkerProcess, code: int, how: str) -> None:
@@ -387,9 +378,7 @@ class Supervisor:
                 worker.process.wait()
 
     def _release(self) -> None:
-        """End the spare process, and close the pipes of workers that did not end by themselves."""
-        if self._spare is not None:
-            self._spare.end()
+        """Close the pipes of workers that did not end by themselves."""
         for worker in self._workers:
             if worker.process is not None:
                 close_stdin(worker.process)
@@ -405,13 +394,3 @@ def _how_ended(reported: int | None, returncode: int) -> str:
     if returncode < 0:
         return f"killed by signal {-returncode}"
     return f"exit code {returncode} without a report of its end; os._exit in user code does that"
-
-
-def worker_command() -> list[str]:
-    """The command line of a worker process of this installation."""
-    return [sys.executable, "-m", "streamlet.process"]
-
-
-def spare_command() -> list[str]:
-    """The command line of a spare process, which becomes a worker when it gets orders."""
-    return [sys.executable, "-m", "streamlet.spare"]

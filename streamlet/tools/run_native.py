@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from streamlet.app import App
     from streamlet.config import Settings
     from streamlet.group.dead_members import DeadMembers
+    from streamlet.runtime.fork_server import ForkServer
     from streamlet.runtime.signals import GracefulStop
     from streamlet.starting import BrokerWait
     from streamlet.state.directory import FolderLock
@@ -47,16 +49,21 @@ def run_native(
     """
     from streamlet.app import load_app
     from streamlet.local import check_supported
+    from streamlet.runtime.fork_server import ForkServer
     from streamlet.runtime.signals import GracefulStop, let_through
     from streamlet.starting import BrokerWait
 
-    with GracefulStop(drains=True, drain_on_sigterm=drain_on_sigterm) as stop:
+    with (
+        GracefulStop(drains=True, drain_on_sigterm=drain_on_sigterm) as stop,
+        ForkServer("streamlet.process") if orders["members"] else nullcontext() as server,
+    ):
         let_through()
         app = load_app(orders["app"])
         settings = app.load_settings(environ=os.environ, overrides=orders["overrides"])
         check_supported(settings)
+        app.topology()  # one that cannot be is refused before anything is written
         waiting = BrokerWait(settings, stopped=partial(_stopped, stop), limit_ms=limit_ms)
-        _run(common, app, settings, orders, metrics, drain_on_sigterm, stop, waiting)
+        _run(common, app, settings, orders, metrics, drain_on_sigterm, stop, waiting, server)
 
 
 def _stopped(stop: GracefulStop) -> bool:
@@ -73,6 +80,7 @@ def _run(
     drain_on_sigterm: bool,
     stop: GracefulStop,
     waiting: BrokerWait,
+    server: ForkServer | None,
 ) -> None:
     from streamlet.local import dead_members, forget_instance
     from streamlet.runtime.background import lower_priority
@@ -83,7 +91,6 @@ def _run(
     from streamlet.tools.run_live import LiveLine, Measures
     from streamlet.tools.run_progress import RunProgress
 
-    app.topology()  # one that cannot be is refused before anything is written
     process_id, lock = StateDirectory(settings.state_dir, app.name).lock_instance()
     port, host = metrics
     served = serving(
@@ -104,17 +111,16 @@ def _run(
         try:
             record.say(drains=1)
             waiting.until_done(partial(_prepare, app, settings, process_id, lock, orders))
-            if orders["members"]:
-                stop_ms = STOP_MS + 3 * settings.session_timeout_ms
+            if server is not None:
                 code = _supervise(
+                    server,
                     orders,
                     progress,
                     measures,
                     drain_on_sigterm,
                     stop,
-                    stop_ms,
+                    STOP_MS + 3 * settings.session_timeout_ms,
                     dead_members(app.name, settings),
-                    with_spare=settings.spare_worker_enable,
                 )
             else:
                 code = _run_here(app, settings, orders, progress, measures, stop, waiting)
@@ -144,6 +150,7 @@ def _prepare(
 
 
 def _supervise(
+    server: ForkServer,
     orders: dict[str, Any],
     progress: RunProgress,
     measures: Measures,
@@ -151,14 +158,11 @@ def _supervise(
     stop: GracefulStop,
     stop_ms: int,
     dead_members: DeadMembers | None,
-    *,
-    with_spare: bool,
 ) -> int:
     import logging
 
     from streamlet.clock import SystemClock
-    from streamlet.runtime.instance import Supervisor, spare_command, worker_command
-    from streamlet.runtime.spare import Spare
+    from streamlet.runtime.instance import Supervisor
     from streamlet.tools.log import is_json
 
     orders["log_level"] = logging.getLevelName(logging.getLogger().level).lower()
@@ -173,7 +177,7 @@ def _supervise(
 
     clock = SystemClock()
     instance = Supervisor(
-        worker_command(),
+        server.launch,
         orders,
         orders["members"],
         clock=clock,
@@ -182,7 +186,6 @@ def _supervise(
         drain_on_sigterm=drain_on_sigterm,
         earlier=stop,
         dead_members=dead_members,
-        spare=Spare(spare_command(), clock) if with_spare else None,
     )
     return instance.run()
 

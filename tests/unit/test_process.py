@@ -41,20 +41,13 @@ def test_events_of_several_threads_do_not_run_into_one_another() -> None:
     assert sorted(told) == sorted([*range(EVENTS)] * 2)
 
 
-@pytest.mark.parametrize("module", ["streamlet.process", "streamlet.spare"])
-def test_a_worker_that_waits_for_orders_has_loaded_what_it_needs_and_no_more(module: str) -> None:
-    """What only people look at takes time and memory; what it loads later, tasks wait for."""
-    code = (
-        "import runpy, sys\n"
-        f"try: runpy.run_module({module!r}, run_name='__main__')\n"
-        "except SystemExit as end: print(end.code, *sys.modules)"
-    )
-    command = [sys.executable, "-c", code, "--events-fd", "1"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    code, *loaded = done.stdout.split()
-    assert code == "0", done.stderr
-    assert {"confluent_kafka", "kafka", "rocksdict", "streamlet.assembly"} <= {*loaded}
-    assert not {"rich", "typer", "pyspark", "streamlet.broker"} & {*loaded}
+def test_the_program_of_a_worker_has_loaded_what_it_needs_and_no_more() -> None:
+    """What only people look at takes memory; what it loads later, tasks wait for."""
+    code = "import sys, streamlet.process; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {*done.stdout.split()}
+    assert {"confluent_kafka", "kafka", "rocksdict", "streamlet.assembly"} <= loaded
+    assert not {"rich", "typer", "pyspark", "streamlet.broker"} & loaded
 
 
 def test_a_worker_is_not_stopped_by_the_terminal_that_it_writes_to(
@@ -64,7 +57,7 @@ def test_a_worker_is_not_stopped_by_the_terminal_that_it_writes_to(
     before = signal.getsignal(signal.SIGTTOU)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     try:
-        assert main(["--events-fd", "1"]) == 0, "nobody had orders for it"
+        assert main(1) == 0, "nobody had orders for it"
         assert signal.getsignal(signal.SIGTTOU) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTTOU, before)
@@ -82,7 +75,7 @@ def reported(monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[int, di
     interval, before = sys.getswitchinterval(), signal.getsignal(signal.SIGTTOU)
     read, write = os.pipe()
     try:
-        code = main(["--events-fd", str(write)])
+        code = main(write)
     finally:
         os.close(write)
         sys.setswitchinterval(interval)

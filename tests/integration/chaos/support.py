@@ -110,14 +110,10 @@ class Instance:
         """Pids of its living workers, oldest first."""
         return [pid for pid in self._children() if f"started (pid {pid})" in self.log()]
 
-    def spare(self) -> list[int]:
-        """Pid of the process that waits for a worker to crash, if there is one."""
-        return [pid for pid in self._children() if f"started (pid {pid})" not in self.log()]
-
     def _children(self) -> list[int]:
         assert self.process is not None
         try:
-            children = psutil.Process(self.process.pid).children()
+            children = psutil.Process(self.process.pid).children(recursive=True)
             pids = [c.pid for c in children if c.status() != psutil.STATUS_ZOMBIE]
         except psutil.NoSuchProcess:
             pids = []

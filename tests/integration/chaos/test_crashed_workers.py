@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import psutil
 import pytest
 
 from tests.integration.chaos.checks import assert_counts_exact, contents
@@ -80,31 +79,6 @@ def test_tasks_with_much_state_go_on_where_it_is_as_soon_as_the_worker_is_back(
     cluster.await_settled()
     assert [a.stop(), b.stop()] == [0, 0], cluster.logs()
     assert_counts_exact(cluster, contents(cluster, [a, b]), true)
-
-
-@pytest.mark.parametrize("enabled", ["true", "false"])
-def test_the_spare_process_takes_the_place_of_a_dead_worker(
-    make_cluster: Callable[..., Cluster], enabled: str
-) -> None:
-    """It waits with everything loaded; another is ready for the next crash, and ends with all."""
-    cluster = make_cluster("counting", spare_worker_enable=enabled, **LONG)
-    a = cluster.instance("a").start()
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
-        cluster.await_running()
-        for _ in range(2):
-            spare = wait_for(a.spare, a.log) if enabled == "true" else []
-            (dead,) = a.workers()
-            a.kill_worker(dead)
-            successors = wait_for(lambda dead=dead: {*a.workers()} - {dead}, a.log)
-            assert not spare or [*successors] == spare
-            await_progress(cluster)
-        last = wait_for(a.spare, a.log) if enabled == "true" else []
-        true = load.finish()
-    cluster.await_settled()
-    assert ("which was the spare process" in a.log()) == (enabled == "true")
-    assert a.stop() == 0, a.log()
-    assert not any(map(psutil.pid_exists, last))
-    assert_counts_exact(cluster, contents(cluster, [a]), true)
 
 
 def test_a_dead_worker_with_a_static_id_is_back_at_once_and_nothing_moves(

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streamlet.clock import SystemClock
+from streamlet.errors import StreamletError
 from streamlet.group.dead_members import DeadMembers
 from streamlet.group.transport import Transport
+from streamlet.runtime.fork_server import Launched
 from streamlet.runtime.instance import Supervisor
 from streamlet.runtime.restarts import RestartPolicy
 from streamlet.runtime.signals import GracefulStop
-from streamlet.runtime.spare import Spare
 
 #: Plays a worker: says that it is up, obeys orders, or does what its first order says.
 WORKER = """
@@ -109,22 +112,34 @@ class Events:
         return [event["up"] for _, event in self.seen if "up" in event]
 
 
+def launch() -> Launched:
+    """A process that plays a worker, as the fork server starts it."""
+    read, write = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKER, "--events-fd", str(write)],
+        stdin=subprocess.PIPE,
+        pass_fds=(write,),
+        process_group=0,
+    )
+    os.close(write)
+    return Launched(process, read)
+
+
 def instance(
     events: Events,
+    launch: Callable[[], Launched] = launch,
     count: int = 1,
     dead_members: DeadMembers | None = None,
-    spare: Spare | None = None,
     **orders: Any,
 ) -> Supervisor:
     return Supervisor(
-        [sys.executable, "-c", WORKER],
+        launch,
         orders,
         count,
         clock=SystemClock(),
         on_event=events,
         restart=RestartPolicy(first_ms=1, longest_ms=4, most=3, within_ms=60_000),
         dead_members=dead_members,
-        spare=spare,
     )
 
 
@@ -142,17 +157,6 @@ def test_a_graceful_stop_reaches_every_worker() -> None:
     events.react = lambda member, event: len(events.ups()) == 2 and running.stop()
     assert running.run() == 0
     assert [event["told"] for _, event in events.seen if "told" in event] == ["graceful"] * 2
-
-
-def test_workers_are_of_our_session_but_not_of_our_process_group() -> None:
-    """A terminal's signals are for us; and behind one another they come only in one session."""
-    events = Events()
-    running = instance(events, count=2)
-    events.react = lambda member, event: len(events.ups()) == 2 and running.stop()
-    assert running.run() == 0
-    said = [event for _, event in events.seen if "up" in event]
-    assert {event["session"] for event in said} == {os.getsid(0)}
-    assert [event["group"] for event in said] == [event["up"] for event in said]
 
 
 def test_a_worker_that_keeps_failing_is_started_again_and_then_given_up() -> None:
@@ -196,27 +200,20 @@ def test_a_killed_worker_is_started_again() -> None:
     assert len(events.ups()) == 2
 
 
-def test_a_spare_process_takes_the_place_of_a_killed_worker() -> None:
-    """It gets its orders then; another one is spare as soon as it runs, and none is left over."""
-    events, spares = Events(), []
-    spare = Spare([sys.executable, "-c", WORKER], SystemClock(), pause_ms=0)
-    running = instance(events, spare=spare)
+def test_the_others_stop_in_order_once_no_worker_can_be_started(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As without the fork server; the worker that runs ends with what it was told."""
+    events, left = Events(), [launch]
 
-    def react(member: int, event: dict[str, Any]) -> None:
-        if "up" in event:
-            spare.keep()
-            assert spare._waiting is not None
-            spares.append(spare._waiting.process.pid)
-            if len(spares) == 1:
-                os.kill(event["up"], signal.SIGKILL)
-            else:
-                running.stop()
+    def none_left() -> Launched:
+        if not left:
+            raise StreamletError("no worker can be started")
+        return left.pop()()
 
-    events.react = react
-    assert running.run() == 0
-    first, second = events.ups()
-    assert second == spares[0] != first
-    assert not alive(spares[1])
+    assert instance(events, count=2, launch=none_left).run() == 1
+    assert {"told": "graceful"} in [event for _, event in events.seen]
+    assert "no worker can be started; stopping" in caplog.text
 
 
 @pytest.mark.parametrize("code", [2, 3, 5, 6])
@@ -388,7 +385,7 @@ def test_signals_that_came_before_it_ran_are_obeyed(wish: str) -> None:
     getattr(earlier, wish).set()
     events = Events()
     running = Supervisor(
-        [sys.executable, "-c", WORKER],
+        launch,
         {},
         1,
         clock=SystemClock(),

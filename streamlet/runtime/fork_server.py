@@ -1,0 +1,261 @@
+"""The fork server: a process that has loaded streamlet, and that worker processes are forked from.
+
+A new interpreter takes a second of a processor until it has loaded streamlet and its clients, and
+40 MB. The fork server is a fork of the supervisor, made before that has a thread, a client or the
+user's modules, and loads nothing more: so its forks are ready at once, share its memory, and none
+of them ever forks threads of librdkafka or RocksDB. A worker imports the application itself.
+
+Supervisor and server talk over a pair of sockets: requests with the two pipes of a worker there,
+pids and exit codes back. The server ends with the supervisor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import recv_handle, send_handle
+from typing import IO, Protocol
+
+import attrs
+
+from streamlet.errors import StreamletError
+
+#: The exit code of a worker whose end the server could not report, as it was gone by then.
+UNKNOWN_END = 255
+
+#: Signals that the supervisor handles, in the process that the server is forked from.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
+#: A worker's program: gets the file descriptor for its events; the exit code.
+Program = Callable[[int], int]
+
+
+class ChildProcess(Protocol):
+    """A child process as the supervisor sees it; ``subprocess.Popen`` is one."""
+
+    pid: int
+    stdin: IO[bytes] | None
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+
+    def wait(self) -> int:
+        """The exit code, once it has ended."""
+
+    def kill(self) -> None:
+        """SIGKILL, if it runs."""
+
+
+@attrs.frozen
+class Launched:
+    """A worker's process without orders, and the read end of the pipe its events come through."""
+
+    process: ChildProcess
+    events: int
+
+
+def close_stdin(process: ChildProcess) -> None:
+    """Close the pipe of a worker's orders."""
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):  # it may have died with an order unread
+            process.stdin.close()
+
+
+class ForkServer:
+    """Starts the worker processes of one supervisor; a context manager.
+
+    Entering it forks the server, so no other thread may run by then, and no module of the user's
+    be loaded.
+
+    Args:
+        module: the module whose function ``main`` is the workers' program; loaded here.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._channel: Connection | None = None
+        self._forked: dict[int, ForkedProcess] = {}
+        self._pid = 0
+
+    @property
+    def pid(self) -> int:
+        """Process id of the server; 0 before it runs."""
+        return self._pid
+
+    def __enter__(self) -> ForkServer:
+        program: Program = import_module(self._module).main
+        ours, theirs = multiprocessing.Pipe()
+        self._pid = os.fork()
+        if not self._pid:
+            code = 1
+            try:
+                ours.close()
+                _serve(theirs, program)
+                code = 0
+            finally:
+                os._exit(code)  # the frames above are the supervisor's
+        theirs.close()
+        self._channel = ours
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the server and wait for its end; workers that run are not touched."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+            os.waitpid(self._pid, 0)
+
+    def launch(self) -> Launched:
+        """Fork a worker's process; it does nothing before its orders come.
+
+        Raises:
+            StreamletError: the server is gone.
+        """
+        orders, to_worker = os.pipe()
+        events, from_worker = os.pipe()
+        try:
+            pid = self._ask_for_fork(orders, from_worker)
+        except OSError as error:
+            os.close(to_worker)
+            os.close(events)
+            raise StreamletError(
+                f"no worker can be started: the process that forks them (pid {self._pid}) is "
+                "gone, perhaps killed where memory is short"
+            ) from error
+        finally:
+            os.close(orders)
+            os.close(from_worker)
+        forked = ForkedProcess(pid, os.fdopen(to_worker, "wb"), self)
+        self._forked[pid] = forked
+        return Launched(forked, events)
+
+    def _ask_for_fork(self, orders: int, events: int) -> int:
+        channel = self._channel
+        if channel is None:
+            raise BrokenPipeError("the server has ended")
+        channel.send(None)
+        for fd in (orders, events):
+            send_handle(channel, fd, self._pid)
+        while True:
+            pid, code = channel.recv()
+            if code is None:
+                return int(pid)
+            self._ended(pid, code)
+
+    def read_ends(self, timeout_s: float | None) -> bool:
+        """Take the reports of workers that ended.
+
+        Args:
+            timeout_s: how long to wait for one; None is as long as it takes.
+
+        Returns:
+            False: the server is gone, and none will come.
+        """
+        channel = self._channel
+        try:
+            while channel is not None and channel.poll(timeout_s):
+                self._ended(*channel.recv())
+                timeout_s = 0
+        except (OSError, EOFError):
+            channel = None
+        return channel is not None
+
+    def _ended(self, pid: int, code: int) -> None:
+        self._forked.pop(pid).returncode = code
+
+
+@attrs.define(eq=False)
+class ForkedProcess:
+    """A worker's process that the fork server forked, with the pipe of its orders."""
+
+    pid: int
+    stdin: IO[bytes] | None
+    _server: ForkServer
+    returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        if self.returncode is None and not self._server.read_ends(0):
+            self._look()
+        return self.returncode
+
+    def wait(self) -> int:
+        """The exit code, once it has ended; it is killed if its end could not be seen."""
+        while self.returncode is None:
+            if not self._server.read_ends(None):
+                self.kill()
+                self.returncode = UNKNOWN_END
+        return self.returncode
+
+    def kill(self) -> None:
+        """SIGKILL, if it runs."""
+        if self.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def _look(self) -> None:
+        """See whether it runs without a server; then it is a child of another process."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            self.returncode = UNKNOWN_END
+
+
+def _serve(channel: Connection, program: Program) -> None:
+    """Fork workers when asked to, and report their ends, until the supervisor is gone."""
+    os.setpgid(0, 0)  # Ctrl-C in the terminal is for the supervisor alone
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    # Not the sentinels of multiprocessing: what a worker forked would keep them open.
+    ended, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    gc.freeze()  # a collection in a worker would copy all these pages
+    workers: list[BaseProcess] = []
+    with contextlib.suppress(OSError, EOFError):
+        while True:
+            ready = wait([channel, ended])
+            if channel in ready:
+                channel.recv()
+                workers.append(_fork(channel, program))
+                channel.send((workers[-1].pid, None))
+            if ended in ready:
+                os.read(ended, 4096)
+            for worker in [one for one in workers if one.exitcode is not None]:
+                workers.remove(worker)
+                channel.send((worker.pid, worker.exitcode))
+
+
+def _fork(channel: Connection, program: Program) -> BaseProcess:
+    orders, events = recv_handle(channel), recv_handle(channel)
+    context = multiprocessing.get_context("fork")
+    forked = context.Process(target=_work, args=(channel, orders, events, program))
+    forked.start()
+    os.close(orders)
+    os.close(events)
+    return forked
+
+
+def _work(channel: Connection, orders: int, events: int, program: Program) -> None:
+    """Be a worker, in a process of its own, until it ends."""
+    # The session is the supervisor's: where Linux shares processors out among sessions first, no
+    # priority counts between two of them.
+    os.setpgid(0, 0)
+    os.close(signal.set_wakeup_fd(-1))
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    channel.close()
+    os.dup2(orders, 0)
+    os.close(orders)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - it is open as long as the process
+    sys.exit(program(events))

@@ -1,0 +1,5 @@
+"""The process that loaded this module."""
+
+import os
+
+PID = os.getpid()

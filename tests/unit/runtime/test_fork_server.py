@@ -1,0 +1,144 @@
+"""The fork server with real processes: what they inherit, how they end, and what ends with them.
+
+Each test runs the server in a program of its own: a fork of pytest would be one of its threads.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+#: What every program begins with.
+BEGIN = """
+import json, os, signal, sys
+from streamlet.runtime.fork_server import ForkServer, UNKNOWN_END, close_stdin
+MODULE = "tests.unit.runtime.forked_worker"
+signal.signal(signal.SIGUSR1, lambda *_: None)
+signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+def begin(server):
+    launched = server.launch()
+    return launched.process, json.loads(os.fdopen(launched.events).readline())
+def order(process, text):
+    process.stdin.write(text.encode() + b"\\n")
+    process.stdin.flush()
+"""
+
+
+def run(program: str) -> tuple[str, str]:
+    """What a program prints that uses the fork server, and its errors; it must end well."""
+    done = subprocess.run(
+        [sys.executable, "-c", BEGIN + program], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip(), done.stderr
+
+
+def test_a_worker_has_what_was_loaded_before_and_nothing_of_the_supervisors() -> None:
+    printed, _ = run("""
+with ForkServer(MODULE) as server:
+    one, first = begin(server)
+    two, second = begin(server)
+    for said in (first, second):
+        assert said["loaded_by"] == os.getpid() != said["pid"], "loaded before the fork"
+        assert said["parent"] == server.pid
+        assert said["group"] == said["pid"], "Ctrl-C in the terminal is not for it"
+        assert said["session"] == os.getsid(0), "priorities count within one session"
+        assert said["threads"] == 1
+        assert said["handlers"] == [False, True, True, True], "SIGINT is Python's own"
+    # Standard streams, two ends of its own, and those with which multiprocessing watches.
+    print(len(second["fds"]) - len(first["fds"]))
+    for process in (one, two):
+        order(process, "exit 0")
+        assert process.wait() == 0
+""")
+    assert int(printed) <= 2, "pipes of one worker are not open in the next"
+
+
+@pytest.mark.parametrize(("told", "code"), [("exit 3", 3), ("raise", 1), ("", 0)])
+def test_the_exit_code_of_a_worker_is_known(told: str, code: int) -> None:
+    _, said = run(f"""
+with ForkServer(MODULE) as server:
+    process, said = begin(server)
+    assert process.poll() is None
+    order(process, {told!r})
+    assert process.wait() == process.poll() == {code}
+""")
+    assert ("ValueError: as told" in said) == (told == "raise")
+
+
+def test_a_killed_worker_is_noticed_and_others_go_on() -> None:
+    run("""
+with ForkServer(MODULE) as server:
+    one, first = begin(server)
+    two, second = begin(server)
+    one.kill()
+    assert one.wait() == -signal.SIGKILL
+    assert two.poll() is None
+    three, third = begin(server)
+    for process in (two, three):
+        order(process, "exit 4")
+        assert process.wait() == 4
+""")
+
+
+def test_the_end_of_a_worker_is_noticed_though_what_it_forked_lives_on() -> None:
+    """As the processes of a pool in user code, which hold all that the worker had open."""
+    child, _ = run("""
+with ForkServer(MODULE) as server:
+    process, said = begin(server)
+    order(process, "fork")
+    assert process.wait() == 7
+print(said["group"])
+""")
+    left = [p for p in psutil.process_iter() if _group(p.pid) == int(child)]
+    assert left
+    for process in left:
+        process.kill()
+
+
+def _group(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return 0
+
+
+def test_without_its_server_a_worker_goes_on_and_none_can_start() -> None:
+    """The server may be killed where memory is short."""
+    run("""
+from streamlet.errors import StreamletError
+with ForkServer(MODULE) as server:
+    process, said = begin(server)
+    other, _ = begin(server)
+    os.kill(server.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
+    assert process.poll() is None
+    try:
+        server.launch()
+    except StreamletError as error:
+        assert f"(pid {server.pid}) is gone" in str(error), error
+    else:
+        raise AssertionError("it cannot fork")
+    order(process, "exit 0")
+    assert process.wait() == UNKNOWN_END
+    assert other.poll() is None
+    other.kill()
+    assert other.wait() == UNKNOWN_END
+""")
+
+
+def test_workers_and_server_end_with_the_supervisor_however_that_ends() -> None:
+    pids, _ = run("""
+server = ForkServer(MODULE).__enter__()
+_, said = begin(server)
+print(server.pid, said["pid"], flush=True)
+os._exit(0)
+""")
+    _, alive = psutil.wait_procs(
+        [psutil.Process(int(pid)) for pid in pids.split() if psutil.pid_exists(int(pid))], 10
+    )
+    assert not alive
