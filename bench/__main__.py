@@ -15,6 +15,7 @@ from bench import (
     closing,
     crash,
     handover,
+    joins,
     latency,
     restore,
     restore_share,
@@ -32,6 +33,7 @@ _WORKLOADS = (
     "passthrough",
     "regroup",
     "window",
+    "join",
     "closing",
     "restore",
     "restore-share",
@@ -110,6 +112,9 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
             )
         case "window":
             return _windows(options)
+        case "join":
+            load = {name: getattr(options, name) for name in ("records", "keys", "runs")}
+            return joins.run(joins=options.joins, **load)
         case "closing":
             return closing.run(windows=options.windows, runs=options.runs)
         case "restore-share":
@@ -184,14 +189,8 @@ def _parse() -> argparse.Namespace:
         default=list(_MODES),
         help=f"what handover measures, by commas: {', '.join(_MODES)}",
     )
-    parser.add_argument(
-        "--ways",
-        type=lambda text: _chosen(text, (*_WAYS, *_MORE_WAYS)),
-        default=list(_WAYS),
-        help=f"what spark measures, by commas: {', '.join(_WAYS)}, which is all if not given; "
-        f"besides {', '.join(_MORE_WAYS)}",
-    )
     _add_latency(parser)
+    _add_choices(parser)
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     options = parser.parse_args()
     if options.keys is None:
@@ -200,6 +199,22 @@ def _parse() -> argparse.Namespace:
     if options.workload not in ("handover", "scale-down") and options.keys > options.records:
         parser.error("--keys is more than --records: every key is there once")
     return options
+
+
+def _add_choices(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ways",
+        type=lambda text: _chosen(text, (*_WAYS, *_MORE_WAYS)),
+        default=list(_WAYS),
+        help=f"what spark measures, by commas: {', '.join(_WAYS)}, which is all if not given; "
+        f"besides {', '.join(_MORE_WAYS)}",
+    )
+    parser.add_argument(
+        "--joins",
+        type=lambda text: _chosen(text, joins.MEASURED),
+        default=list(joins.MEASURED),
+        help=f"what join measures, by commas: {', '.join(joins.MEASURED)}",
+    )
 
 
 def _add_latency(parser: argparse.ArgumentParser) -> None:

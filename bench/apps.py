@@ -74,3 +74,68 @@ def passthrough(name: str, source: str, output: str, config: Mapping[str, object
     app = sl.App(name, config=config)
     app.stream(source, key=bytes, value=bytes).to(output)
     return app
+
+
+def joined(
+    name: str,
+    topics: tuple[str, str],
+    output: str,
+    config: Mapping[str, object],
+    kind: str,
+    within_ms: int,
+) -> sl.App:
+    """A join of two topics of one kind; its results are the numbers of both records."""
+    app = sl.App(name, config=config)
+    left, right = topics
+    types = {"key": str, "value": dict}
+    if kind == "stream_stream":
+        near = sl.join_windows(within_ms, grace=0)
+        stream = app.stream(left, **types)
+        stream.join(app.stream(right, **types), pair, within=near, value=dict).to(output)
+    elif kind == "stream_table":
+        app.stream(left, **types).join(app.table(right, **types), pair, value=dict).to(output)
+    elif kind == "table_table":
+        rows = app.table(left, **types).join(app.table(right, **types), pair, value=dict)
+        rows.to_stream().to(output)
+    else:
+        rows = app.table(left, **types)
+        to = app.table(right, **types)
+        found = rows.join(to, pair, foreign_key=lambda row: row["to"], value=dict)
+        found.to_stream().to(output)
+    return app
+
+
+def pair(left: dict[str, object], right: dict[str, object]) -> dict[str, object]:
+    """The numbers of two records."""
+    return {"left": left["n"], "right": right["n"]}
+
+
+def split(name: str, source: str, output: str, config: Mapping[str, object]) -> sl.App:
+    """Records with odd numbers and with even ones, each changed in a branch of their own."""
+    app = sl.App(name, config=config)
+    records = app.stream(source, key=str, value=dict).split(name="by-")
+    branches = records.branch(lambda word, value: value["n"] % 2, name="odd").default_branch(
+        name="even"
+    )
+    odd = branches["by-odd"].map_values(_odd, value=dict)
+    odd.merge(branches["by-even"].map_values(_even, value=dict)).to(output)
+    return app
+
+
+def unsplit(name: str, source: str, output: str, config: Mapping[str, object]) -> sl.App:
+    """The same without branches."""
+    app = sl.App(name, config=config)
+    records = app.stream(source, key=str, value=dict)
+    changed = records.map_values(
+        lambda value: _odd(value) if value["n"] % 2 else _even(value), value=dict
+    )
+    changed.to(output)
+    return app
+
+
+def _odd(value: dict[str, object]) -> dict[str, object]:
+    return {"odd": value["n"]}
+
+
+def _even(value: dict[str, object]) -> dict[str, object]:
+    return {"even": value["n"]}

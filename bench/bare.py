@@ -152,7 +152,7 @@ def run(
 def main() -> None:
     options = _parse()
     failed: list[KafkaError] = []
-    producer = _producer(options.bootstrap, failed)
+    producer = open_producer(options.bootstrap, failed)
     producer.list_topics(options.output, timeout=20)
     total = sum(ends(options.bootstrap, options.source).values())
     reader = consumer(options.bootstrap, f"{options.output}-bare")
@@ -198,7 +198,8 @@ def _work(options: argparse.Namespace, producer: Producer) -> Work:
     return Work(process, flush_state)
 
 
-def _producer(bootstrap: str, failed: list[KafkaError]) -> Producer:
+def open_producer(bootstrap: str, failed: list[KafkaError]) -> Producer:
+    """A producer of a bare loop, which notes failed deliveries."""
     return Producer(
         {
             "bootstrap.servers": bootstrap,

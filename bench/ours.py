@@ -1,10 +1,13 @@
 """One worker of the measured application, in this process as under ``streamlet run --processes 0``.
 
-``python -m bench.ours wordcount|on-commit|passthrough|regroup|window --bootstrap … --source …
---output … --state … --total … --number … --members …`` is one measured process of ``--members``. It
-stops when it has seen ``--total`` records, or when its standard input ends: the others have seen
-the rest. With ``--exact`` repartition topics bear prefixes. The records before ``--preload`` are
-not measured. Windows need ``--size`` and ``--grace``, ms.
+``python -m bench.ours wordcount|on-commit|passthrough|regroup|window|split|unsplit --bootstrap …
+--source … --output … --state … --total … --number … --members …`` is one measured process of
+``--members``. It stops when it has seen ``--total`` records, or when its standard input ends: the
+others have seen the rest. With ``--exact`` repartition topics bear prefixes. The records before
+``--preload`` are not measured. Windows need ``--size`` and ``--grace``, ms.
+
+Joins (``stream_stream`` and so on) read ``--left`` and ``--right``, and need ``--within``, ms;
+``--inputs`` is the number of records in both, where those of repartition topics are seen too.
 """
 
 from __future__ import annotations
@@ -34,7 +37,11 @@ _APPS = {
     "on-commit": apps.on_commit,
     "regroup": apps.regroup,
     "window": apps.window,
+    "split": apps.split,
+    "unsplit": apps.unsplit,
 }
+#: Joins, of two topics.
+_JOINS = ("stream_stream", "stream_table", "table_table", "foreign_key")
 
 
 @attrs.define
@@ -94,9 +101,7 @@ def main() -> None:
         "state.dir": options.state,
         "repartition.exact": options.exact,
     }
-    build: Callable[..., sl.App] = _APPS[options.workload]
-    times = (options.size, options.grace) if options.workload == "window" else ()
-    app = build(options.output, options.source, options.output, config, *times)
+    app = _app(options, config)
     watch = Watch(options.total, options.members == 1, Span(), options.preload)
     worker = open_worker(
         app.topology(),
@@ -108,18 +113,31 @@ def main() -> None:
     watch.counters = worker.counters
     watch.listen()
     worker.run(watch.keep_going)
-    watch.span.report(worker.counters.records)
+    watch.span.report(options.inputs or worker.counters.records)
+
+
+def _app(options: argparse.Namespace, config: dict[str, object]) -> sl.App:
+    """The application that is measured."""
+    name = options.output
+    if options.workload in _JOINS:
+        topics = options.left, options.right
+        return apps.joined(name, topics, name, config, options.workload, options.within)
+    build: Callable[..., sl.App] = _APPS[options.workload]
+    times = (options.size, options.grace) if options.workload == "window" else ()
+    return build(name, options.source, name, config, *times)
 
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("workload", choices=_APPS)
+    parser.add_argument("workload", choices=[*_APPS, *_JOINS])
     parser.add_argument("--exact", action="store_true")
-    for name in ("bootstrap", "source", "output", "state"):
+    for name in ("bootstrap", "output", "state"):
         parser.add_argument(f"--{name}", required=True)
+    for name in ("source", "left", "right"):
+        parser.add_argument(f"--{name}")
     for name in ("total", "number", "members"):
         parser.add_argument(f"--{name}", required=True, type=int)
-    for name in ("preload", "size", "grace"):
+    for name in ("preload", "size", "grace", "within", "inputs"):
         parser.add_argument(f"--{name}", type=int, default=0)
     return parser.parse_args()
 

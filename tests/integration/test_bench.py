@@ -79,3 +79,12 @@ def test_latency_is_measured_from_sending_to_the_output(bootstrap_servers: str) 
     measured = found["500"]["repartition"]
     assert measured["sent"] == measured["records"] == 500 * 7
     assert -1 <= measured["input"]["p50"] <= measured["p50"] <= measured["p99"] <= measured["p999"]
+
+
+def test_joins_are_measured_beside_bare_loops_and_right(bootstrap_servers: str) -> None:
+    sizes = ("--records", "20000", "--keys", "500")
+    found = bench(bootstrap_servers, "join", *sizes, "--joins", "stream_stream,foreign_key")
+    assert found["right"] is True
+    for join in ("stream_stream", "foreign_key"):
+        assert found[join]["ratio"] > 0
+        assert set(found[join]["streamlet"]) == set(found[join]["bare"]) == MEASURED

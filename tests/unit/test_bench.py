@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bench.join_check import expected
+from bench.join_load import JoinLoad
 from bench.load import expected_counts, words
 from bench.processes import Measurement
 from bench.rounds import Outcome, play, ratio, summary
@@ -78,3 +80,19 @@ def test_rounds_take_turns(capsys: pytest.CaptureFixture[str]) -> None:
     play({"bare": lambda: variant("bare"), "streamlet": lambda: variant("streamlet")}, runs=2)
     assert played == ["bare", "streamlet", "bare", "streamlet"]
     assert capsys.readouterr().out == "", "standard output is for the result"
+
+
+def test_each_record_of_two_streams_finds_one_of_the_other_side_on_average() -> None:
+    load = JoinLoad("stream_stream", records=20_000, keys=200)
+    assert 0.4 < sum(1 for _ in expected(load)) / load.records < 0.6
+
+
+@pytest.mark.parametrize("kind", ["stream_table", "table_table"])
+def test_a_table_gives_its_newest_row_before_a_record(kind: str) -> None:
+    load = JoinLoad(kind, records=2_000, keys=50)
+    rows = {(row.side, row.number): row for row in load.rows()}
+    for word, (left, right) in expected(load):
+        one, other = rows[0, left], rows[1, right]
+        assert one.word == other.word == word
+        between = [r for r in rows.values() if r.side == 1 and other.time < r.time < one.time]
+        assert not any(row.word == word for row in between)

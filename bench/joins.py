@@ -1,0 +1,148 @@
+"""Joins beside bare loops that do the same, and branches that merge beside none."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from functools import partial
+from typing import Any
+
+import attrs
+import orjson
+
+from bench import rounds
+from bench.broker import Topics, read_all, serving
+from bench.join_check import check_join
+from bench.join_load import JoinLoad, load
+from bench.load import expected_counts
+from bench.load import load as load_words
+from bench.processes import measure
+from bench.rounds import Outcome
+
+#: What is joined.
+KINDS = ("stream_stream", "stream_table", "table_table", "foreign_key")
+#: Branches that merge, beside none.
+SPLIT = "split_merge"
+MEASURED = (*KINDS, SPLIT)
+
+
+@attrs.frozen
+class JoinBench:
+    """One join of two loaded topics."""
+
+    bootstrap: str
+    load: JoinLoad
+
+    def bare(self) -> Outcome:
+        """The bare loop."""
+        hops = sum(self._subscriptions()) if self.load.kind == "foreign_key" else 0
+        topics = {"changelog": {"cleanup.policy": "compact"}, "hop": {}}
+        return self._run("bench.bare_joins", topics, "--hops", str(hops))
+
+    def streamlet(self) -> Outcome:
+        """The application of ``bench/apps.py``, in one worker."""
+        total = self.load.records
+        if self.load.kind == "foreign_key":
+            rows, moved = self._subscriptions()
+            total += 2 * rows + moved  # each subscription is seen, and each answer to a row
+        seen = "--total", str(total), "--inputs", str(self.load.records)
+        return self._run("bench.ours", {}, *seen, "--number", "0", "--members", "1")
+
+    def _subscriptions(self) -> tuple[int, int]:
+        """The changes of left rows, and those that name another right row than before."""
+        named: dict[int, int] = {}
+        rows = moved = 0
+        for row in self.load.rows():
+            if row.side == 0:
+                rows += 1
+                moved += named.get(row.word, row.to) != row.to
+                named[row.word] = row.to
+        return rows, moved
+
+    def _run(self, module: str, more: dict[str, dict[str, str]], *words: str) -> Outcome:
+        run = f"bench-run-{uuid.uuid4().hex[:8]}"
+        state = tempfile.mkdtemp(prefix="streamlet-bench-")
+        topics = Topics(self.bootstrap)
+        topics.create(run)
+        for name, config in more.items():
+            topics.create(f"{run}-{name}", config)
+        left, right = self.load.topics
+        options = {
+            "bootstrap": self.bootstrap,
+            "left": left,
+            "right": right,
+            "output": run,
+            "state": state,
+            "within": str(self.load.within_ms),
+        }
+        common = [word for name, value in options.items() for word in (f"--{name}", value)]
+        try:
+            command = [module, self.load.kind, *common, *words]
+            measurement = measure([command], self.load.records)
+            return Outcome(measurement, check_join(self.bootstrap, run, self.load))
+        finally:
+            shutil.rmtree(state, ignore_errors=True)
+            topics.delete(lambda name: name.startswith(run))
+
+
+@attrs.frozen
+class SplitBench:
+    """Branches that merge, on the input of word count."""
+
+    bootstrap: str
+    source: str
+    records: int
+    keys: int
+
+    def run(self, workload: str) -> Outcome:
+        """One of the two applications, in one worker."""
+        run = f"bench-run-{uuid.uuid4().hex[:8]}"
+        state = tempfile.mkdtemp(prefix="streamlet-bench-")
+        topics = Topics(self.bootstrap)
+        topics.create(run)
+        command = ["bench.ours", workload, "--bootstrap", self.bootstrap, "--source", self.source]
+        command += ["--output", run, "--state", state, "--total", str(self.records)]
+        try:
+            measurement = measure([[*command, "--number", "0", "--members", "1"]], self.records)
+            return Outcome(measurement, self._wrong(run))
+        finally:
+            shutil.rmtree(state, ignore_errors=True)
+            topics.delete(lambda name: name.startswith(run))
+
+    def _wrong(self, output: str) -> str:
+        """The fault in the output: each number must be there once, in the order of its key."""
+        newest: dict[bytes, int] = {}
+        count = total = 0
+        for batch in read_all(self.bootstrap, output):
+            for message in batch:
+                (number,) = orjson.loads(message.value() or b"{}").values()
+                if newest.get(message.key() or b"", -1) >= number:
+                    return f"{message.key()!r} has {number} behind {newest[message.key() or b'']}"
+                newest[message.key() or b""] = number
+                count, total = count + 1, total + number
+        if (count, 2 * total) != (self.records, self.records * (self.records - 1)):
+            return f"{count} records of the sum {total} were written for {self.records}"
+        missing = len(expected_counts(self.records, self.keys)) - len(newest)
+        return f"{missing} words are missing" if missing else ""
+
+
+def run(*, records: int, keys: int, runs: int, joins: list[str]) -> dict[str, Any]:
+    """Measure some of ``MEASURED``; the result as it is printed, with a ratio for each."""
+    result: dict[str, Any] = {"workload": "join"}
+    with serving() as bootstrap:
+        for kind in (kind for kind in KINDS if kind in joins):
+            rounds.tell(kind)
+            wanted = JoinLoad(kind, records, keys)
+            load(bootstrap, wanted)
+            bench = JoinBench(bootstrap, wanted)
+            outcomes = rounds.play({"bare": bench.bare, "streamlet": bench.streamlet}, runs)
+            result[kind] = rounds.summary(kind, outcomes)
+        if SPLIT in joins:
+            rounds.tell(SPLIT)
+            split = SplitBench(bootstrap, load_words(bootstrap, records, keys), records, keys)
+            variants = {name: partial(split.run, name) for name in ("unsplit", "split")}
+            outcomes = rounds.play(variants, runs)
+            result[SPLIT] = rounds.summary(SPLIT, outcomes, "split", "unsplit")
+    result["right"] = all(result[name]["right"] for name in joins)
+    return result
