@@ -42,7 +42,9 @@ class BranchedKStream(Generic[K, V]):
         self._default = NO_BRANCH
         self._branches: dict[str, KStream[K, Any]] = {}
         self._finished = False
-        self._node = stream._below("KSTREAM-BRANCH-", lambda context: self._operator()(context))
+        self._node = stream._below(
+            "KSTREAM-BRANCH-", lambda context: self._operator()(context), name or None
+        )
 
     def branch(
         self,
@@ -102,11 +104,12 @@ class BranchedKStream(Generic[K, V]):
     def _add(self, call: str, name: str, number: int, chain: Any) -> None:
         if self._finished:
             raise TopologyError(f"{call}: the split has all its branches already")
+        node = f"{self._node.name}{name}"
         name = f"{self._name}{name}"
         if name in self._branches:
             raise TopologyError(f"{call}: there are two branches named {name!r}")
         parent, above = self._stream, self._node
-        node = f"{above.name}-{name}"
+        above.builder.graph.new_name(node)  # a number is used up, as in Kafka Streams
         above.builder.named_processor(node, (above.name,), lambda _: TakeBranch(number))
         own = StreamNode(above.builder, node, above.rekeyed, parent._node.uses)
         branch: Any = type(parent)(own, parent._key, parent._value)

@@ -46,6 +46,7 @@ class Repartition:
     """A topic to send a stream through, so that records of one key meet in one task.
 
     ``counted``: its reader asks only whether a record has a value. ``plain``: others read it too.
+    ``table``: it has the changes of a grouped table, whose fold was ``given`` a name or not.
     """
 
     prefix: str
@@ -56,6 +57,8 @@ class Repartition:
     counted: bool = False
     plain: bool = False
     partitioner: Callable[[Any, Any, int], Partitions] | None = None
+    table: bool = False
+    given: str | None = None
 
 
 @attrs.define(eq=False)
@@ -110,6 +113,7 @@ class Builder:
         value: Kind,
         timestamp: tuple[Callable[..., int] | None, bool],
         reset: str | None,
+        name: str | None = None,
     ) -> str:
         """Name of the node that reads these topics; asked for twice, it is the same node.
 
@@ -118,20 +122,25 @@ class Builder:
         Raises:
             TopologyError: the topics are read already, but otherwise.
         """
-        name = self.graph.new_name("KSTREAM-SOURCE-")
+        own = self.graph.new_name("KSTREAM-SOURCE-", name)
         serdes = (key.needed("stream()", "key"), value.needed("stream()", "value"))
         known = self._sources.get(topics)
         if known is None:
-            node = SourceNode(name, topics, *serdes, timestamp[0], reset, timestamp[1])
+            node = SourceNode(own, topics, *serdes, timestamp[0], reset, timestamp[1])
             self.graph.add_source(node)
-            self._sources[topics] = (node, name)
-            return name
+            self._sources[topics] = (node, own)
+            return own
         node = known[0]
         same = (node.key.name, node.value.name) == tuple(one.name for one in serdes)
         if not same or node.timestamp is not timestamp[0] or node.reset != reset:
             raise TopologyError(
                 f"topic {', '.join(topics)!r} is read twice with different settings: "
                 f"({node.key.name}, {node.value.name}) and ({serdes[0].name}, {serdes[1].name}); "
+                "read it once and use the stream twice"
+            )
+        if name is not None and name != node.name:
+            raise TopologyError(
+                f"topic {', '.join(topics)!r} is read twice, as {node.name!r} and {name!r}; "
                 "read it once and use the stream twice"
             )
         return node.name
@@ -145,15 +154,16 @@ class Builder:
         writes: str | None = None,
         reads: tuple[str, ...] = (),
         skip_nulls: str = "",
+        name: str | None = None,
     ) -> str:
-        """Add an operator below its parents; its made-up name.
+        """Add an operator below its parents; its name, which is made up if none is given.
 
         ``skip_nulls`` keeps records away from it that lack a ``"key"``, a ``"value"``, or either
         (``"key value"``).
         """
-        name = self.graph.new_name(prefix)
-        self.named_processor(name, parents, make, writes, reads, skip_nulls)
-        return name
+        own = self.graph.new_name(prefix, name)
+        self.named_processor(own, parents, make, writes, reads, skip_nulls)
+        return own
 
     def named_processor(
         self,
@@ -203,21 +213,22 @@ class Builder:
         value: Serde[Any],
         partitioner: Callable[[Any, Any, int], Partitions] | None = None,
         origin: bool = False,
+        name: str | None = None,
     ) -> None:
         """Write a topic, or the topics that an operator chooses for each record.
 
         As in Kafka Streams, windowed keys go where the key alone would go.
         """
-        name = self.graph.new_name("KSTREAM-SINK-")
+        own = self.graph.new_name("KSTREAM-SINK-", name)
         if not isinstance(topic, str):
-            chooser = f"{name}-topic"
+            chooser = f"{own}-topic"
             self.named_processor(chooser, (parent,), topic)
             parent, topic = chooser, ""
         else:
             check_topic_name(topic, "a topic that is written")
         self.graph.add_sink(
             SinkNode(
-                name,
+                own,
                 (parent,),
                 topic,
                 key,
@@ -229,18 +240,9 @@ class Builder:
         )
 
     def repartition(self, parent: str, how: Repartition) -> str:
-        """Send a stream through a topic of ours; the name of the node that reads it back.
-
-        Three numbers are used up whether the names are made up or not, as in Kafka Streams.
-        """
+        """Send a stream through a topic of ours; the name of the node that reads it back."""
         prefix = how.prefix.removesuffix(REPARTITION_SUFFIX)
-        numbered = [
-            self.graph.new_name(f"KSTREAM-{kind}-") for kind in ("SINK", "FILTER", "SOURCE")
-        ]
-        given = [f"{prefix}{REPARTITION_SUFFIX}-{kind}" for kind in ("sink", "filter", "source")]
-        sink, filter_, source = (
-            numbered if prefix.startswith("KSTREAM") and is_numbered(prefix) else given
-        )
+        sink, filter_, source = self._repartition_names(prefix, how)
         topic = repartition_name(self.application, prefix)
 
         self.graph.add_repartition(
@@ -261,6 +263,22 @@ class Builder:
         self.graph.add_sink(SinkNode(sink, (filter_,), topic, how.key, values[0], how.partitioner))
         self.graph.add_source(SourceNode(source, (topic,), how.key, values[1]))
         return source
+
+    def _repartition_names(self, prefix: str, how: Repartition) -> tuple[str, str, str]:
+        """The names of its sink, of the filter before that, and of its source.
+
+        Numbers are used up whether the names are made up or not, as in Kafka Streams; for a grouped
+        table there is no filter.
+        """
+        new = self.graph.new_name
+        if how.table:
+            sink = new("KSTREAM-SINK-", how.given, "-sink")
+            return sink, f"{sink}-filter", new("KSTREAM-SOURCE-", how.given, "-source")
+        numbered = new("KSTREAM-SINK-"), new("KSTREAM-FILTER-"), new("KSTREAM-SOURCE-")
+        if prefix.startswith("KSTREAM") and is_numbered(prefix):
+            return numbered
+        given = f"{prefix}{REPARTITION_SUFFIX}"
+        return f"{given}-sink", f"{given}-filter", f"{given}-source"
 
     def keep_null_keys(self, node: str) -> None:
         """Let records without a key pass all repartition topics above a node (KIP-962).

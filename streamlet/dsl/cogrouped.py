@@ -93,7 +93,12 @@ class CogroupedKStream(Generic[K, A]):
         return WindowedCogroupedKStream(self, windows, late=late)
 
     def aggregate(
-        self, initializer: Initializer[A], *, value: SerdeLike[A] = None, store: StoreLike = None
+        self,
+        initializer: Initializer[A],
+        *,
+        value: SerdeLike[A] = None,
+        store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[K, A]:
         """The aggregate of all streams per key, beginning with ``initializer()``.
 
@@ -120,8 +125,8 @@ class CogroupedKStream(Generic[K, A]):
             kind.needed("aggregate()", "value"),
         )
         make = [folding(spec, use, initializer, aggregator) for _, aggregator in self._streams]
-        name = merged(self._streams, spec, make, "key value")
-        return KTable(TableNode(builder, name, use, spec), first._key, kind)
+        node = merged(self._streams, spec, make, "key value", name)
+        return KTable(TableNode(builder, node, use, spec), first._key, kind)
 
 
 class WindowedCogroupedKStream(Generic[K, A]):
@@ -144,6 +149,7 @@ class WindowedCogroupedKStream(Generic[K, A]):
         *,
         value: SerdeLike[A] = None,
         store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[Windowed[K], A]:
         """The aggregate of all streams per key and window.
 
@@ -172,9 +178,9 @@ class WindowedCogroupedKStream(Generic[K, A]):
             windowed_folding(spec, windows, use, of.value, fold, stream)
             for stream, fold in enumerate(folds)
         ]
-        name = merged(self._streams, spec, make, skipped_nulls(windows), self._late)
+        node = merged(self._streams, spec, make, skipped_nulls(windows), name, self._late)
         closing = None if isinstance(windows, UnlimitedWindows) else windows
-        table = TableNode(first._builder, name, use, spec, windows=closing)
+        table = TableNode(first._builder, node, use, spec, windows=closing)
         return KTable(table, Kind(windows.serde(key), Windowed), kind)
 
 
@@ -187,6 +193,7 @@ def merged(
     spec: StoreSpec,
     make: Sequence[MakeNamed],
     skip_nulls: str,
+    given: str | None,
     late: Late | None = None,
 ) -> str:
     """The node behind those that fold one stream each; late records of all go to ``late``."""
@@ -194,12 +201,13 @@ def merged(
     for number, ((grouped, _), made) in enumerate(zip(streams, make, strict=True)):
         grouped._show()
         parent = partitioned(builder, grouped, spec, number)
-        name = builder.graph.new_name("COGROUPKSTREAM-AGGREGATE-")
+        name = builder.graph.new_name("COGROUPKSTREAM-AGGREGATE-", given, f"-cogroup-agg-{number}")
         builder.named_processor(
             name, (parent,), made(name), writes=spec.name, skip_nulls=skip_nulls
         )
         folds.append(name)
-    name = builder.processor("COGROUPKSTREAM-MERGE-", tuple(folds), lambda _: PassOn())
+    name = builder.graph.new_name("COGROUPKSTREAM-MERGE-", given, "-cogroup-merge")
+    builder.named_processor(name, tuple(folds), lambda _: PassOn())
     if late is not None:
         for fold, (grouped, _) in zip(folds, streams, strict=True):
             add_late(builder, fold, late, grouped._key, grouped._value)

@@ -39,6 +39,7 @@ class Derivation:
         operator: makes the operator; it is given what is noted of the table.
         view: makes a row of that of the table above.
         silent: whether a tombstone of a row that was not there is left out, where that is known.
+        name: of its node, if the user gave one.
     """
 
     call: str
@@ -46,6 +47,7 @@ class Derivation:
     operator: Callable[[TableUse], TableFilter | TableMapValues]
     view: TableView
     silent: bool = False
+    name: str | None = None
 
 
 def derived(
@@ -63,7 +65,7 @@ def derived(
             above.use.wish_olds()
         use = TableUse(parent=above.use)
         operator = how.operator(use)
-        name = builder.processor(how.prefix, (above.name,), lambda _: operator)
+        name = builder.processor(how.prefix, (above.name,), lambda _: operator, name=how.name)
         return attrs.evolve(above, name=name, use=use, views=(*above.views, how.view))
     serdes = key.needed(how.call, "key", takes=False), value.needed(how.call, "value")
     spec = builder.store(store, how.prefix, *serdes)
@@ -74,7 +76,7 @@ def derived(
         silent = how.silent and (known or use.olds)
         return StoredRows(how.operator(use).rows, context.store(spec.name), spec.value, use, silent)
 
-    name = builder.processor(how.prefix, (above.name,), make, writes=spec.name)
+    name = builder.processor(how.prefix, (above.name,), make, writes=spec.name, name=how.name)
     return attrs.evolve(above, name=name, use=use, store=spec, views=(), history_ms=None)
 
 

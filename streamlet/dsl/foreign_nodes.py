@@ -118,7 +118,7 @@ class _ForeignNames:
         """Those that begin with a name, else made-up ones."""
 
         def new(end: str, prefix: str) -> str:
-            return f"{name}-{end}" if name is not None else builder.graph.new_name(prefix)
+            return builder.graph.new_name(prefix, name, f"-{end}")
 
         join = "KTABLE-FK-JOIN-"
         registration, processor = (

@@ -55,6 +55,7 @@ def global_table_of(
     kinds: tuple[Kind, Kind],
     store: StoreLike,
     timestamp: tuple[Callable[..., int] | None, bool],
+    given: str | None = None,
 ) -> GlobalKTable[Any, Any]:
     """Add a global table of a topic, whose node and store have Kafka Streams' names.
 
@@ -70,12 +71,21 @@ def global_table_of(
     new = builder.graph.new_name
     name = how.name if how.name is not None else new(f"{topic}-STATE-STORE-")
     source = SourceNode(
-        new("KSTREAM-SOURCE-"), (topic,), key, value, timestamp[0], None, timestamp[1]
+        new("KSTREAM-SOURCE-", given, "-source"),
+        (topic,),
+        key,
+        value,
+        timestamp[0],
+        None,
+        timestamp[1],
     )
     named = how.name is not None
     spec = StoreSpec(name, key, value, how.persistent, named=named, source_topic=topic)
     table = GlobalTableSpec(
-        source, new("KTABLE-SOURCE-"), spec, lambda kept: TableSource(kept, value, TableUse())
+        source,
+        new("KTABLE-SOURCE-", given),
+        spec,
+        lambda kept: TableSource(kept, value, TableUse()),
     )
     builder.graph.add_global(table)
     return GlobalKTable(builder, table, *kinds)
@@ -88,6 +98,7 @@ def joined_globally(
     joiner: Any,
     on: Any,
     value: Any,
+    given: str | None,
 ) -> tuple[StreamNode, Kind, Kind]:
     """The node, the keys and the values of a stream joined with a global table.
 
@@ -109,7 +120,9 @@ def joined_globally(
     def make(context: TaskContext) -> GlobalJoin:
         return GlobalJoin(context.store(spec.name), (), joiner, count, left, on, spec.key)
 
-    name = builder.graph.new_name("KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
+    name = builder.graph.new_name(
+        "KSTREAM-LEFTJOIN-", given
+    )  # of inner joins, too, as in Kafka Streams
     builder.named_processor(
         name, (stream._node.name,), make, skip_nulls="value", globals_=(spec.name,)
     )

@@ -53,7 +53,7 @@ class KGroupedStream(Generic[K, V]):
     """Made by ``KStream.group_by`` and ``group_by_key``.
 
     Records without a key or a value are left out and counted as dropped. ``store`` is the store's
-    name, or a ``Materialized``.
+    name, or a ``Materialized``; ``name`` that of the operator's node in the topology.
     """
 
     def __init__(
@@ -80,7 +80,9 @@ class KGroupedStream(Generic[K, V]):
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
 
-    def count(self, *, store: StoreLike = None, emit: Emit = "updates") -> KTable[K, int]:
+    def count(
+        self, *, store: StoreLike = None, emit: Emit = "updates", name: str | None = None
+    ) -> KTable[K, int]:
         """Number of records per key.
 
         With ``emit="on_commit"`` not each record's count is sent on, but with each commit
@@ -98,6 +100,7 @@ class KGroupedStream(Generic[K, V]):
             emit,
             kind,
             lambda kept, use, _: Count(kept, use),
+            name,
         )
 
     def reduce(
@@ -106,6 +109,7 @@ class KGroupedStream(Generic[K, V]):
         *,
         store: StoreLike = None,
         emit: Emit = "updates",
+        name: str | None = None,
     ) -> KTable[K, V]:
         """``reducer(aggregate, value)`` per key, beginning with the first value as it is.
 
@@ -122,7 +126,7 @@ class KGroupedStream(Generic[K, V]):
         def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
             return Reduce(kept, reducer, spec.value, use)
 
-        return self._folded("reduce()", "KSTREAM-REDUCE-", store, emit, self._value, fold)
+        return self._folded("reduce()", "KSTREAM-REDUCE-", store, emit, self._value, fold, name)
 
     @overload
     def aggregate(
@@ -133,6 +137,7 @@ class KGroupedStream(Generic[K, V]):
         value: SerdeLike[A] = None,
         store: StoreLike = None,
         emit: Emit = "updates",
+        name: str | None = None,
     ) -> KTable[K, A]: ...
     @overload
     def aggregate(
@@ -142,6 +147,7 @@ class KGroupedStream(Generic[K, V]):
         value: SerdeLike[Any] = None,
         store: StoreLike = None,
         emit: Emit = "updates",
+        name: str | None = None,
     ) -> KTable[K, Any]: ...
     def aggregate(
         self,
@@ -151,6 +157,7 @@ class KGroupedStream(Generic[K, V]):
         value: Any = None,
         store: StoreLike = None,
         emit: Emit = "updates",
+        name: str | None = None,
     ) -> KTable[K, Any]:
         """``aggregator(key, value, aggregate)`` per key, beginning with ``initializer()``.
 
@@ -180,7 +187,7 @@ class KGroupedStream(Generic[K, V]):
         def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
             return Aggregate(kept, initializer, aggregator, spec.value, use)
 
-        table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, emit, kind, fold)
+        table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, emit, kind, fold, name)
         return finished(table, given, value, of)
 
     def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]:
@@ -250,7 +257,14 @@ class KGroupedStream(Generic[K, V]):
         )
 
     def _folded(
-        self, call: str, prefix: str, store: StoreLike, emit: Emit, value: Kind, fold: Fold
+        self,
+        call: str,
+        prefix: str,
+        store: StoreLike,
+        emit: Emit,
+        value: Kind,
+        fold: Fold,
+        given: str | None,
     ) -> KTable[K, Any]:
         builder, use = self._builder, TableUse()
         spec = builder.store(
@@ -259,7 +273,7 @@ class KGroupedStream(Generic[K, V]):
             self._key.needed(call, "key", takes=False),
             value.needed(call, "value", takes=call == "aggregate()"),
         )
-        name = builder.graph.new_name(prefix)
+        name = builder.graph.new_name(prefix, given)
         parent = self._partitioned(spec, counted=call == "count()")
         held = check_emit(call, emit)
         timed: Timed = "at commits" if held else ""

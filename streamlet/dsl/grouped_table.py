@@ -41,7 +41,8 @@ class KGroupedTable(Generic[K, V]):
     """Made by ``KTable.group_by``.
 
     When a row changes, its old value is subtracted from its old group, and its new one added to its
-    new group. ``store`` is the store's name, or a ``Materialized``.
+    new group. ``store`` is the store's name, or a ``Materialized``; ``name`` that of the operator's
+    node in the topology.
     """
 
     def __init__(
@@ -57,11 +58,15 @@ class KGroupedTable(Generic[K, V]):
         self._key = key
         self._value = value
         self._name = name
+        self._select = node.builder.graph.new_name("KTABLE-SELECT-", name)
+        self._added = False
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
 
-    def count(self, *, store: StoreLike = None, emit: Emit = "updates") -> KTable[K, int]:
+    def count(
+        self, *, store: StoreLike = None, emit: Emit = "updates", name: str | None = None
+    ) -> KTable[K, int]:
         """Number of rows per group; 0 for one that has lost all.
 
         ``emit`` as of ``KGroupedStream.count``.
@@ -71,7 +76,9 @@ class KGroupedTable(Generic[K, V]):
         - Key, headers: those of the record that changed the row.
         """
         kind = Kind.given(int, "count()", "value")
-        return self._folded("count()", "KTABLE-AGGREGATE-", store, emit, kind, counting_rows())
+        return self._folded(
+            "count()", "KTABLE-AGGREGATE-", store, emit, kind, counting_rows(), name
+        )
 
     def reduce(
         self,
@@ -80,6 +87,7 @@ class KGroupedTable(Generic[K, V]):
         *,
         store: StoreLike = None,
         emit: Emit = "updates",
+        name: str | None = None,
     ) -> KTable[K, V]:
         """``adder(aggregate, value)`` and ``subtractor(aggregate, value)`` per group.
 
@@ -93,7 +101,7 @@ class KGroupedTable(Generic[K, V]):
         check_takes("reduce()", adder, "aggregate", "value")
         check_takes("reduce()", subtractor, "aggregate", "value")
         folding = reducing_rows(adder, subtractor)
-        return self._folded("reduce()", "KTABLE-REDUCE-", store, emit, self._value, folding)
+        return self._folded("reduce()", "KTABLE-REDUCE-", store, emit, self._value, folding, name)
 
     def aggregate(
         self,
@@ -104,6 +112,7 @@ class KGroupedTable(Generic[K, V]):
         value: SerdeLike[A] = None,
         store: StoreLike = None,
         emit: Emit = "updates",
+        name: str | None = None,
     ) -> KTable[K, A]:
         """``adder`` and ``subtractor`` of ``(key, value, aggregate)`` per group.
 
@@ -123,7 +132,7 @@ class KGroupedTable(Generic[K, V]):
         inferred = first_type(initializer) if value is None else UNKNOWN
         kind = self._node.builder.result(value, inferred, "aggregate()", "value")
         folding = TableFolding(initializer, adder, subtractor)
-        return self._folded("aggregate()", "KTABLE-AGGREGATE-", store, emit, kind, folding)
+        return self._folded("aggregate()", "KTABLE-AGGREGATE-", store, emit, kind, folding, name)
 
     def _folded(
         self,
@@ -133,6 +142,7 @@ class KGroupedTable(Generic[K, V]):
         emit: Emit,
         value: Kind,
         folding: TableFolding,
+        given: str | None,
     ) -> KTable[K, Any]:
         from streamlet.dsl.table import KTable
 
@@ -143,20 +153,18 @@ class KGroupedTable(Generic[K, V]):
         above.use.want_olds()
         above.use.shown = True
         spec = builder.store(store, prefix, key, value.needed(call, "value", takes=call[0] == "a"))
-        function = self._function
-        regrouped = builder.graph.new_name("KTABLE-SELECT-")
-        select = for_newest(regrouped, lambda _: Regroup(function), above.history_ms is not None)
-        builder.named_processor(regrouped, (above.name,), select)
         how = Repartition(
             prefix=self._name or spec.name,
             key=key,
             value=change,
             named=self._name is not None or spec.named,
+            table=True,
+            given=given,
         )
-        source = builder.repartition(regrouped, how)
+        source = builder.repartition(self._regrouped(), how)
         held = check_emit(call, emit)
         timed: Timed = "at commits" if held else ""
-        name = builder.graph.new_name(prefix)
+        name = builder.graph.new_name(prefix, given)
 
         def make(context: TaskContext) -> Operator | OperatorInParts:
             kept = context.store(spec.name)
@@ -166,3 +174,14 @@ class KGroupedTable(Generic[K, V]):
 
         builder.named_processor(name, (source,), make, writes=spec.name, timed=timed)
         return KTable(TableNode(builder, name, use, spec), self._key, value)
+
+    def _regrouped(self) -> str:
+        """The node that gives rows their new keys, which all folds share."""
+        if not self._added:
+            above, function = self._node, self._function
+            select = for_newest(
+                self._select, lambda _: Regroup(function), above.history_ms is not None
+            )
+            above.builder.named_processor(self._select, (above.name,), select)
+            self._added = True
+        return self._select

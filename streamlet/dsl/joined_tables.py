@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from streamlet.dsl.foreign_nodes import joined_by_foreign_key
 from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.table_table import joined_tables
-from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ class TableJoins(Generic[K, V]):
         *,
         value: SerdeLike[R] = None,
         store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[K, R]: ...
     @overload
     def join(
@@ -81,7 +81,7 @@ class TableJoins(Generic[K, V]):
         Each change of either table changes the join. ``value`` is the type of the results, where it
         is written somewhere and cannot be derived from the joiner. With ``store`` the results have
         a store; else they are worked out from the rows of both tables where they are read. The
-        tables need equal partition counts.
+        tables need equal partition counts. ``name`` is that of the node.
 
         With ``foreign_key``, a function of ``(value)`` or ``(key, value)``, each row of this table
         is joined with the row of the other one whose key that gives; the results have the keys of
@@ -110,6 +110,7 @@ class TableJoins(Generic[K, V]):
         *,
         value: SerdeLike[R] = None,
         store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[K, R]: ...
     @overload
     def left_join(
@@ -175,6 +176,7 @@ class TableJoins(Generic[K, V]):
         *,
         value: SerdeLike[R] = None,
         store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[K, R]:
         """All rows of both tables.
 
@@ -184,7 +186,7 @@ class TableJoins(Generic[K, V]):
         - Timestamp: the highest of the two rows.
         - Key, headers: those of the record that changed the row.
         """
-        return self._join("outer_join()", other, joiner, None, (value, store, None))
+        return self._join("outer_join()", other, joiner, None, (value, store, name))
 
     def _join(
         self,
@@ -199,8 +201,6 @@ class TableJoins(Generic[K, V]):
         if foreign_key is not None:
             left = call == "left_join()"
             parts = joined_by_foreign_key(table, other, joiner, foreign_key, result, left)
-        elif name is not None:
-            raise TopologyError(f"{call}: name= is for joins by foreign_key=, which have topics")
         else:
-            parts = joined_tables(call, table, other, joiner, value, store)
+            parts = joined_tables(call, table, other, joiner, value, store, name)
         return type(table)(parts[0], table._key, parts[1])  # type: ignore[no-any-return]

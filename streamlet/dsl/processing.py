@@ -103,7 +103,9 @@ class Processing:
         one = made(self.call, supplier)
         graph = self.stream.builder.graph
         spec = ProcessorSpec(
-            name=self.name or graph.new_name("KSTREAM-PROCESSOR-"),
+            name=graph.own_name(
+                "KSTREAM-PROCESSVALUES-" if fixed_key else "KSTREAM-PROCESSOR-", self.name
+            ),
             supplier=supplier,
             fixed_key=fixed_key,
             schedules=schedules(one) if scheduled is None else scheduled,

@@ -36,6 +36,7 @@ class Sources:
         value: SerdeLike[V],
         timestamp: Callable[[None, V, int], int] | None = None,
         reset: Literal["earliest", "latest"] | None = None,
+        name: str | None = None,
     ) -> KStream[None, V]: ...
     @overload
     def stream(
@@ -46,6 +47,7 @@ class Sources:
         value: SerdeLike[V],
         timestamp: Callable[[K, V, int], int] | None = None,
         reset: Literal["earliest", "latest"] | None = None,
+        name: str | None = None,
     ) -> KStream[K, V]: ...
     @overload
     def stream(
@@ -55,6 +57,7 @@ class Sources:
         value: SerdeLike[V],
         timestamp: Callable[[Any, V, int], int] | None = None,
         reset: Literal["earliest", "latest"] | None = None,
+        name: str | None = None,
     ) -> KStream[Any, V]: ...
     @overload
     def stream(
@@ -64,6 +67,7 @@ class Sources:
         key: SerdeLike[K],
         timestamp: Callable[[K, Any, int], int] | None = None,
         reset: Literal["earliest", "latest"] | None = None,
+        name: str | None = None,
     ) -> KStream[K, Any]: ...
     @overload
     def stream(
@@ -72,6 +76,7 @@ class Sources:
         *,
         timestamp: Callable[[Any, Any, int], int] | None = None,
         reset: Literal["earliest", "latest"] | None = None,
+        name: str | None = None,
     ) -> KStream[Any, Any]: ...
     def stream(
         self,
@@ -81,6 +86,7 @@ class Sources:
         value: Any = DEFAULT,
         timestamp: Callable[[Any, Any, int], int] | None = None,
         reset: Literal["earliest", "latest"] | None = None,
+        name: str | None = None,
     ) -> KStream[Any, Any]:
         """A stream of the records of one or several topics.
 
@@ -96,6 +102,7 @@ class Sources:
                 with a negative one is left out and counted as dropped. Without it, the record's
                 own, and a negative one is an error (``on_error`` of the application).
             reset: where to begin without a commit; None for the setting ``auto.offset.reset``.
+            name: of its node in the topology, as of ``Consumed.withName``; made up without it.
 
         Raises:
             TopologyError: there is no serde for the types, or the topic is read otherwise already.
@@ -105,7 +112,7 @@ class Sources:
             raise TopologyError(f"stream({topic!r}): expected topics, each once")
         call = f"stream({', '.join(map(repr, topics))})"
         kinds = self._kinds(call, key, value)
-        source = self._builder.source(topics, *kinds, extractor(call, timestamp), reset)
+        source = self._builder.source(topics, *kinds, extractor(call, timestamp), reset, name)
         return KStream(StreamNode(self._builder, source), *kinds)
 
     @overload
@@ -117,6 +124,7 @@ class Sources:
         value: SerdeLike[V],
         store: StoreLike = None,
         timestamp: Callable[[K, V, int], int] | None = None,
+        name: str | None = None,
     ) -> KTable[K, V]: ...
     @overload
     def table(
@@ -126,6 +134,7 @@ class Sources:
         value: SerdeLike[V],
         store: StoreLike = None,
         timestamp: Callable[[Any, V, int], int] | None = None,
+        name: str | None = None,
     ) -> KTable[Any, V]: ...
     @overload
     def table(
@@ -135,6 +144,7 @@ class Sources:
         key: SerdeLike[K],
         store: StoreLike = None,
         timestamp: Callable[[K, Any, int], int] | None = None,
+        name: str | None = None,
     ) -> KTable[K, Any]: ...
     @overload
     def table(
@@ -143,6 +153,7 @@ class Sources:
         *,
         store: StoreLike = None,
         timestamp: Callable[[Any, Any, int], int] | None = None,
+        name: str | None = None,
     ) -> KTable[Any, Any]: ...
     def table(
         self,
@@ -152,13 +163,15 @@ class Sources:
         value: Any = DEFAULT,
         store: StoreLike = None,
         timestamp: Callable[[Any, Any, int], int] | None = None,
+        name: str | None = None,
     ) -> KTable[Any, Any]:
         """A table of a topic's newest value per key.
 
         The topic is the table's own changelog, so it should be compacted: a start warns of one
         whose ``cleanup.policy`` deletes rows by age or size. ``key`` and ``value`` as of
         ``stream``. ``store`` is the name of the store, or a ``Materialized``, whose ``history``
-        makes the table versioned; it has a changelog of its own then.
+        makes the table versioned; it has a changelog of its own then. ``name`` is that of its node,
+        with ``-source`` behind it that of the node that reads the topic.
 
         - Nulls: a record without a value deletes the row; one without a key is left out and counted
           as dropped.
@@ -177,8 +190,10 @@ class Sources:
                 raise TopologyError(f"{call}: the topic is a table already, with other settings")
             return known[0]
         spec = table_store(self._builder, call, store, f"{topic}-", serdes, topic)
-        source = self._builder.source((topic,), *kinds, extractor(call, timestamp), None)
-        node = source_node(self._builder, "KTABLE-SOURCE-", source, spec, serdes[1])
+        above = None if name is None else f"{name}-source"
+        source = self._builder.source((topic,), *kinds, extractor(call, timestamp), None, above)
+        own = self._builder.graph.new_name("KTABLE-SOURCE-", name)
+        node = source_node(self._builder, own, source, spec, serdes[1])
         table: KTable[Any, Any] = KTable(node, *kinds)
         self._tables[topic] = (table, settings)
         return table
@@ -192,6 +207,7 @@ class Sources:
         value: SerdeLike[V],
         store: StoreLike = None,
         timestamp: Callable[[K, V, int], int] | None = None,
+        name: str | None = None,
     ) -> GlobalKTable[K, V]: ...
     @overload
     def global_table(
@@ -201,6 +217,7 @@ class Sources:
         value: SerdeLike[V],
         store: StoreLike = None,
         timestamp: Callable[[Any, V, int], int] | None = None,
+        name: str | None = None,
     ) -> GlobalKTable[Any, V]: ...
     @overload
     def global_table(
@@ -210,6 +227,7 @@ class Sources:
         key: SerdeLike[K],
         store: StoreLike = None,
         timestamp: Callable[[K, Any, int], int] | None = None,
+        name: str | None = None,
     ) -> GlobalKTable[K, Any]: ...
     @overload
     def global_table(
@@ -218,6 +236,7 @@ class Sources:
         *,
         store: StoreLike = None,
         timestamp: Callable[[Any, Any, int], int] | None = None,
+        name: str | None = None,
     ) -> GlobalKTable[Any, Any]: ...
     def global_table(
         self,
@@ -227,13 +246,14 @@ class Sources:
         value: Any = DEFAULT,
         store: StoreLike = None,
         timestamp: Callable[[Any, Any, int], int] | None = None,
+        name: str | None = None,
     ) -> GlobalKTable[Any, Any]:
         """A table of a topic's newest value per key, which each process has whole.
 
         A stream of any key and partition count joins with it, ``join(table, joiner, on=…)``. It is
         read before the process runs tasks, and on as the topic grows; it belongs to no task, so the
         rows that a record meets depend on how far its process has read. ``key`` and ``value`` as
-        of ``stream``.
+        of ``stream``, ``name`` as of ``table``.
 
         - Nulls: a record without a value deletes the row; one without a key is left out.
         - Key, timestamp, headers: those of the record.
@@ -244,7 +264,7 @@ class Sources:
         call = f"global_table({topic!r})"
         kinds = self._kinds(call, key, value)
         times = extractor(call, timestamp)
-        return global_table_of(self._builder, call, topic, kinds, store, times)
+        return global_table_of(self._builder, call, topic, kinds, store, times, name)
 
     def _kinds(self, call: str, key: Any, value: Any) -> tuple[Kind, Kind]:
         given = self._builder.given

@@ -120,7 +120,7 @@ def state_spec(
     timers = None
     if on_timer is not None or ttl_ms is not None:
         timers = _store(builder, name, "timers", keys, timer_rows(), timers=True)
-    own = name or builder.graph.new_name("KSTREAM-PROCESSOR-")
+    own = builder.graph.own_name("KSTREAM-PROCESSOR-", name)
     return StateSpec(
         name=own, rules=rules, store=store, timers=timers, fixed_key=fixed_key, **connections
     )

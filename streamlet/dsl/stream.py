@@ -48,6 +48,8 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
 
     User functions take ``(key, value)``; those that only make a new value may take ``(value)``.
     An expression (``streamlet.col``) may stand wherever one value is computed.
+    ``name`` is that of the operator's node in the topology and in errors; without it one is made
+    up, which moves when operators are added above.
     Made by ``App.stream`` and by other streams and tables, never by hand.
     """
 
@@ -59,7 +61,9 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
 
-    def filter(self, predicate: Callable[[K, V], object]) -> KStream[K, V]:
+    def filter(
+        self, predicate: Callable[[K, V], object], *, name: str | None = None
+    ) -> KStream[K, V]:
         """Records for which ``predicate(key, value)`` is true.
 
         - Nulls: the predicate gets them as None.
@@ -67,10 +71,14 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         """
         function = plain(predicate, self._value.of)
         check_takes("filter()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=True)))
+        node = self._below(
+            "KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=True)), name
+        )
         return KStream(node, self._key, self._value)
 
-    def filter_not(self, predicate: Callable[[K, V], object]) -> KStream[K, V]:
+    def filter_not(
+        self, predicate: Callable[[K, V], object], *, name: str | None = None
+    ) -> KStream[K, V]:
         """Records for which ``predicate(key, value)`` is false.
 
         - Nulls: the predicate gets them as None.
@@ -78,7 +86,9 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         """
         function = plain(predicate, self._value.of)
         check_takes("filter_not()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=False)))
+        node = self._below(
+            "KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=False)), name
+        )
         return KStream(node, self._key, self._value)
 
     def map(
@@ -87,6 +97,7 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         *,
         key: SerdeLike[K2] = None,
         value: SerdeLike[V2] = None,
+        name: str | None = None,
     ) -> KStream[K2, V2]:
         """Each record replaced by the pair that ``function(key, value)`` returns.
 
@@ -99,7 +110,7 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         - Timestamp, headers: kept.
         """
         check_takes("map()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-MAP-", applied(function, Map), rekeyed=True)
+        node = self._below("KSTREAM-MAP-", applied(function, Map), name, rekeyed=True)
         new_key, new_value = pair_types(result_type(function))
         return KStream(
             node,
@@ -109,13 +120,23 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
 
     @overload
     def map_values(
-        self, function: Callable[[V], V2], *, value: SerdeLike[V2] = None
+        self,
+        function: Callable[[V], V2],
+        *,
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
     ) -> KStream[K, V2]: ...
     @overload
     def map_values(
-        self, function: Callable[[K, V], V2], *, value: SerdeLike[V2] = None
+        self,
+        function: Callable[[K, V], V2],
+        *,
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
     ) -> KStream[K, V2]: ...
-    def map_values(self, function: Callable[..., Any], *, value: Any = None) -> KStream[K, Any]:
+    def map_values(
+        self, function: Callable[..., Any], *, value: Any = None, name: str | None = None
+    ) -> KStream[K, Any]:
         """Each value replaced by ``function(value)`` or ``function(key, value)``.
 
         ``value`` is the type of the results, where they are written somewhere and it cannot be
@@ -127,7 +148,7 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         """
         made = plain(function, self._value.of)
         count = takes("map_values()", made, "key", "value", context=True)
-        node = self._below("KSTREAM-MAPVALUES-", applied(made, lambda f: MapValues(f, count)))
+        node = self._below("KSTREAM-MAPVALUES-", applied(made, lambda f: MapValues(f, count)), name)
         inferred = self._result_type(function, count)
         return KStream(
             node, self._key, node.builder.result(value, inferred, "map_values()", "value")
@@ -139,6 +160,7 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         *,
         key: SerdeLike[K2] = None,
         value: SerdeLike[V2] = None,
+        name: str | None = None,
     ) -> KStream[K2, V2]:
         """Each record replaced by any number of pairs that ``function(key, value)`` returns.
 
@@ -149,7 +171,7 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         - Timestamp, headers: those of the record, in each result.
         """
         check_takes("flat_map()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-FLATMAP-", applied(function, FlatMap), rekeyed=True)
+        node = self._below("KSTREAM-FLATMAP-", applied(function, FlatMap), name, rekeyed=True)
         new_key, new_value = pair_types(element_type(result_type(function)))
         return KStream(
             node,
@@ -159,14 +181,22 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
 
     @overload
     def flat_map_values(
-        self, function: Callable[[V], Iterable[V2]], *, value: SerdeLike[V2] = None
+        self,
+        function: Callable[[V], Iterable[V2]],
+        *,
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
     ) -> KStream[K, V2]: ...
     @overload
     def flat_map_values(
-        self, function: Callable[[K, V], Iterable[V2]], *, value: SerdeLike[V2] = None
+        self,
+        function: Callable[[K, V], Iterable[V2]],
+        *,
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
     ) -> KStream[K, V2]: ...
     def flat_map_values(
-        self, function: Callable[..., Any], *, value: Any = None
+        self, function: Callable[..., Any], *, value: Any = None, name: str | None = None
     ) -> KStream[K, Any]:
         """Each value replaced by any number of values; the key stays, and its partition.
 
@@ -175,7 +205,7 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         """
         count = takes("flat_map_values()", function, "key", "value", context=True)
         node = self._below(
-            "KSTREAM-FLATMAPVALUES-", applied(function, lambda f: FlatMapValues(f, count))
+            "KSTREAM-FLATMAPVALUES-", applied(function, lambda f: FlatMapValues(f, count)), name
         )
         inferred = element_type(result_type(function, *(self._key.of, self._value.of)[-count:]))
         return KStream(
@@ -183,7 +213,11 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         )
 
     def select_key(
-        self, function: Callable[[K, V], K2], *, key: SerdeLike[K2] = None
+        self,
+        function: Callable[[K, V], K2],
+        *,
+        key: SerdeLike[K2] = None,
+        name: str | None = None,
     ) -> KStream[K2, V]:
         """Each key replaced by ``function(key, value)``.
 
@@ -193,28 +227,28 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         - Key: the result, which may be None.
         - Timestamp, headers: kept.
         """
-        return KStream(*self._selected("select_key()", function, key))
+        return KStream(*self._selected("select_key()", function, key, name))
 
-    def peek(self, function: Callable[[K, V], object]) -> KStream[K, V]:
+    def peek(self, function: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
         """Calls ``function(key, value)`` for each record, which goes on as it is.
 
         - Nulls: the function gets them as None.
         - Key, timestamp, headers: kept.
         """
         check_takes("peek()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-PEEK-", applied(function, Peek))
+        node = self._below("KSTREAM-PEEK-", applied(function, Peek), name)
         return KStream(node, self._key, self._value)
 
-    def foreach(self, function: Callable[[K, V], object]) -> None:
+    def foreach(self, function: Callable[[K, V], object], *, name: str | None = None) -> None:
         """Calls ``function(key, value)`` for each record, again for those processed again.
 
         - Nulls: the function gets them as None.
         - Key, timestamp, headers: nothing comes after it.
         """
         check_takes("foreach()", function, "key", "value", context=True)
-        self._below("KSTREAM-FOREACH-", applied(function, Foreach))
+        self._below("KSTREAM-FOREACH-", applied(function, Foreach), name)
 
-    def merge(self, other: KStream[K, V]) -> KStream[K, V]:
+    def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
         """Records of both streams; each one's order is kept.
 
         - Nulls: kept.
@@ -222,9 +256,11 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         """
         one, two = self._node, other._node
         same_app("merge()", one.builder, two.builder)
-        name = one.builder.processor("KSTREAM-MERGE-", (one.name, two.name), lambda _: PassOn())
+        merged = one.builder.processor(
+            "KSTREAM-MERGE-", (one.name, two.name), lambda _: PassOn(), name=name
+        )
         node = StreamNode(
-            one.builder, name, one.rekeyed or two.rekeyed, tuple({*one.uses, *two.uses})
+            one.builder, merged, one.rekeyed or two.rekeyed, tuple({*one.uses, *two.uses})
         )
         key = one.builder.merged(self._key, other._key, "key")
         return KStream(node, key, one.builder.merged(self._value, other._value, "value"))
@@ -240,7 +276,12 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         return BranchedKStream(self, name)
 
     def to_table(
-        self, *, key: SerdeLike[K] = None, value: SerdeLike[V] = None, store: StoreLike = None
+        self,
+        *,
+        key: SerdeLike[K] = None,
+        value: SerdeLike[V] = None,
+        store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[K, V]:
         """The table of the newest value per key.
 
@@ -252,7 +293,7 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
           as dropped.
         - Key, timestamp, headers: those of the record.
         """
-        return table_of("to_table()", self, store, *self._written(key, value, "to_table()"))
+        return table_of("to_table()", self, store, *self._written(key, value, "to_table()"), name)
 
     def repartition(
         self,
@@ -301,6 +342,7 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         value: SerdeLike[V] = None,
         partitioner: Callable[[K, V, int], Partitions] | None = None,
         origin: bool = False,
+        name: str | None = None,
     ) -> None:
         """Writes the records to a topic that exists, or each to the one that a function names.
 
@@ -331,7 +373,7 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
             self._show()
         new_key, new_value = self._written(key, value, call)
         serdes = (new_key.needed(call, "key"), new_value.needed(call, "value"))
-        self._node.builder.sink(self._node.name, target, *serdes, partitioner, origin)
+        self._node.builder.sink(self._node.name, target, *serdes, partitioner, origin, name)
 
     def group_by(
         self,
@@ -351,7 +393,7 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
         - Key: the result.
         - Timestamp, headers: kept.
         """
-        node, new_key, same = self._selected("group_by()", function, key)
+        node, new_key, same = self._selected("group_by()", function, key, name)
         return KGroupedStream(
             node.builder,
             node.name,
@@ -384,10 +426,12 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
             uses=node.uses,
         )
 
-    def _selected(self, call: str, function: Any, key: Any) -> tuple[StreamNode, Kind, Kind]:
+    def _selected(
+        self, call: str, function: Any, key: Any, name: str | None
+    ) -> tuple[StreamNode, Kind, Kind]:
         made = plain(function, self._value.of)
         check_takes(call, made, "key", "value", context=True)
-        node = self._below("KSTREAM-KEY-SELECT-", applied(made, SelectKey), rekeyed=True)
+        node = self._below("KSTREAM-KEY-SELECT-", applied(made, SelectKey), name, rekeyed=True)
         inferred = self._result_type(function, 2)
         # The values go on object for object, so a reader below still counts as one of the table's.
         node = attrs.evolve(node, uses=self._node.uses)
@@ -405,12 +449,14 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
             self._value if value is None else Kind.given(value, call, "value"),
         )
 
-    def _below(self, prefix: str, make: Make, *, rekeyed: bool = False) -> StreamNode:
+    def _below(
+        self, prefix: str, make: Make, name: str | None = None, *, rekeyed: bool = False
+    ) -> StreamNode:
         """Add an operator with a user function below this stream."""
         self._show()
         above = self._node
-        name = above.builder.processor(prefix, (above.name,), make)
-        return StreamNode(above.builder, name, above.rekeyed or rekeyed)
+        own = above.builder.processor(prefix, (above.name,), make, name=name)
+        return StreamNode(above.builder, own, above.rekeyed or rekeyed)
 
     def _show(self) -> None:
         for use in self._node.uses:

@@ -58,6 +58,7 @@ class StreamJoins(Generic[K, V]):
         *,
         on: Callable[[K, V], G | None],
         value: SerdeLike[R] = None,
+        name: str | None = None,
     ) -> KStream[K, R]: ...
     @overload
     def join(
@@ -67,6 +68,7 @@ class StreamJoins(Generic[K, V]):
         *,
         on: Callable[[K, V], G | None],
         value: SerdeLike[R] = None,
+        name: str | None = None,
     ) -> KStream[K, R]: ...
     @overload
     def join(
@@ -123,8 +125,9 @@ class StreamJoins(Generic[K, V]):
         With a global table, ``on(key, value)`` gives the key of the row, None for none; the row is
         the newest one that this process has read when the record is processed.
 
-        ``name`` is that of the repartition topic, if the key has changed; of those of two streams
-        what the names begin with, with ``-left`` and ``-right`` behind it.
+        ``name`` is that of the node, and of the repartition topic, if the key has changed. With two
+        streams the names of the nodes begin with it, and those of the topics, with ``-left`` and
+        ``-right`` behind it.
 
         - Nulls: records without a key or a value are left out and counted as dropped.
         - Key, timestamp, headers: those of the stream's record. Of two streams: the later of both
@@ -162,6 +165,7 @@ class StreamJoins(Generic[K, V]):
         *,
         on: Callable[[K, V], G | None],
         value: SerdeLike[R] = None,
+        name: str | None = None,
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
@@ -171,6 +175,7 @@ class StreamJoins(Generic[K, V]):
         *,
         on: Callable[[K, V], G | None],
         value: SerdeLike[R] = None,
+        name: str | None = None,
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
@@ -275,9 +280,10 @@ class StreamJoins(Generic[K, V]):
         stream: Any = self
         call = "join()" if kind == "inner" else f"{kind}_join()"
         if isinstance(other, GlobalKTable):
-            if (within, grace, store, name) != (None, None, None, None):
-                raise TopologyError(f"{call}: a global table takes on= and value= only")
-            return type(stream)(*joined_globally(call, stream, other, joiner, on, value))  # type: ignore[no-any-return]
+            if (within, grace, store) != (None, None, None):
+                raise TopologyError(f"{call}: a global table takes on=, value= and name= only")
+            parts = joined_globally(call, stream, other, joiner, on, value, name)
+            return type(stream)(*parts)  # type: ignore[no-any-return]
         if on is not None:
             raise TopologyError(f"{call}: on= is for global tables")
         if isinstance(other, StreamJoins):

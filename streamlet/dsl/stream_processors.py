@@ -170,7 +170,8 @@ class StreamProcessors(Generic[K, V]):
         are kept until stream time, the highest timestamp, is ``within`` and ``grace`` past them; a
         record that is older than ``grace`` by stream time cannot be compared any more, so it is
         left out and counted as late. Without ``grace`` that is ``within``. ``store`` is the name of
-        the store, or a ``Materialized``; ``name`` that of the repartition topic, if there is one.
+        the store, or a ``Materialized``; ``name`` that of the node, and of the repartition topic,
+        if there is one.
 
         - Nulls: a record without a key is left out and counted as dropped; values are kept.
         - Key, timestamp, headers: kept.
@@ -184,7 +185,7 @@ class StreamProcessors(Generic[K, V]):
         parent = repartitioned(call, above, self._key, self._value, name)
         key = self._key.needed(call, "key", takes=False)
         spec = deduplication_store(above.builder, store, key, within_ms, grace_ms)
-        own = above.builder.graph.new_name("KSTREAM-DEDUPLICATE-")
+        own = above.builder.graph.new_name("KSTREAM-DEDUPLICATE-", name)
 
         def make(context: TaskContext) -> Deduplicate:
             return Deduplicate(own, context, context.store(spec.name), within_ms, grace_ms)
@@ -196,10 +197,11 @@ class StreamProcessors(Generic[K, V]):
         )
         return made
 
-    def print(self, label: str | None = None) -> None:
+    def print(self, label: str | None = None, *, name: str | None = None) -> None:
         """Prints each record to standard output: ``[label]: key, value``.
 
-        ``label`` is the name of the node without one, as in Kafka Streams.
+        ``label`` is the name of the stream's node without one, as in Kafka Streams; ``name`` is
+        that of the node that prints.
 
         - Nulls: printed as None.
         - Key, timestamp, headers: nothing comes after it.
@@ -207,13 +209,13 @@ class StreamProcessors(Generic[K, V]):
         builder = self._node.builder
         for use in self._node.uses:
             use.shown = True
-        name = builder.graph.new_name("KSTREAM-PRINTER-")
+        own = builder.graph.new_name("KSTREAM-PRINTER-", name)
         shown = self._node.name if label is None else label
 
         def show(key: Any, value: Any) -> None:
             print(f"[{shown}]: {key}, {value}", flush=True)
 
-        builder.named_processor(name, (self._node.name,), applied(show, Foreach))
+        builder.named_processor(own, (self._node.name,), applied(show, Foreach))
 
     def _made(self, node: StreamNode, key: Kind, value: Kind) -> Any:
         return type(self)(node, key, value)  # type: ignore[call-arg]

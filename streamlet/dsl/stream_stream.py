@@ -81,7 +81,7 @@ def joined_streams(
     values = tuple(one._value.needed(call, "value", takes=False) for one in streams)
     parents = _copartitioned(call, streams, name)
     join = _Join(kind, windows, key, (values[0], values[1]), joiner, count)
-    node = join.added(parents, Materialized.of(store), call)
+    node = join.added(parents, Materialized.of(store), call, name)
     inferred = result_type(joiner, *(stream._key.of, stream._value.of, other._value.of)[-count:])
     return node, stream._key, stream._node.builder.result(value, inferred, call, "value")
 
@@ -110,7 +110,11 @@ class _Join:
     takes: int
 
     def added(
-        self, parents: tuple[StreamNode, StreamNode], how: Materialized, call: str
+        self,
+        parents: tuple[StreamNode, StreamNode],
+        how: Materialized,
+        call: str,
+        given: str | None,
     ) -> StreamNode:
         """Add its nodes and stores, under the names that Kafka Streams gives them."""
         if how.retention is not None:
@@ -121,13 +125,17 @@ class _Join:
         for parent in parents if self.kind != "inner" else ():
             builder.keep_null_keys(parent.name)
         new = builder.graph.new_name
-        windowed = new("KSTREAM-WINDOWED-"), new("KSTREAM-WINDOWED-")
-        names = (
+        windowed = (
+            new("KSTREAM-WINDOWED-", given, "-this-windowed"),
+            new("KSTREAM-WINDOWED-", given, "-other-windowed"),
+        )
+        made_up = (
             new("KSTREAM-OUTERTHIS-" if self.kind == "outer" else "KSTREAM-JOINTHIS-"),
             new("KSTREAM-JOINOTHER-" if self.kind == "inner" else "KSTREAM-OUTEROTHER-"),
         )
-        merge = new("KSTREAM-MERGE-")
-        stores = self._stores(names, how)
+        merge = new("KSTREAM-MERGE-", given, "-merge")
+        stores = self._stores(made_up, how)
+        names = made_up if given is None else self._sides(given)
         self._add_stores(builder, stores)
         for side, own in enumerate(stores.records):
             kept = windowed[side]
@@ -165,11 +173,14 @@ class _Join:
             shared = f"KSTREAM-OUTERSHARED-{names[0].rpartition('-')[2]}"
             records = f"{names[0]}-store", f"{names[1]}-store"
             return _Stores(records, f"{shared}-store", how)
+        left, right = (f"{side}-store" for side in self._sides(how.name))
+        return _Stores((left, right), f"{how.name}-{self.kind}-shared-join-store", how)
+
+    def _sides(self, given: str) -> tuple[str, str]:
+        """The names of both sides, made of a given one."""
         this = "outer-this" if self.kind == "outer" else "this"
         other = "other" if self.kind == "inner" else "outer-other"
-        ends = this, other, f"{self.kind}-shared"
-        left, right, shared = (f"{how.name}-{end}-join-store" for end in ends)
-        return _Stores((left, right), shared, how)
+        return f"{given}-{this}-join", f"{given}-{other}-join"
 
     def _records(self, value: Serde[Any]) -> tuple[Serde[Any], Serde[Any], WindowSpec]:
         """Keys, values and windows of the store of one side's records."""

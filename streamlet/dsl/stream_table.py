@@ -69,11 +69,11 @@ def joined(
     if grace_ms is None:
         prefix, nulls = ("KSTREAM-LEFTJOIN-", "value") if join.left else (_JOIN, "key value")
         node = left.builder.processor(
-            prefix, (left.name,), join.operator, reads=rows.stores, skip_nulls=nulls
+            prefix, (left.name,), join.operator, reads=rows.stores, skip_nulls=nulls, name=name
         )
     else:
         serdes = stream._key.needed(call, "key"), stream._value.needed(call, "value")
-        node = _add_later(left, join, grace_ms, serdes, store)
+        node = _add_later(left, join, grace_ms, serdes, store, name)
     inferred = result_type(joiner, *(stream._key.of, stream._value.of, table._value.of)[-count:])
     return (
         StreamNode(left.builder, node, left.rekeyed),
@@ -127,10 +127,11 @@ def _add_later(
     grace_ms: int,
     serdes: tuple[Serde[Any], Serde[Any]],
     store: StoreLike,
+    given: str | None,
 ) -> str:
     """Add the operator whose records wait, and their store; its name."""
     builder, (key, value) = left.builder, serdes
-    name = builder.graph.new_name("KSTREAM-LEFTJOIN-" if join.left else _JOIN)
+    name = builder.graph.new_name("KSTREAM-LEFTJOIN-" if join.left else _JOIN, given)
     how = Materialized.of(store)
     if how.retention is not None or how.history is not None:
         raise TopologyError("join(): grace= says how long the store keeps records")
@@ -141,7 +142,7 @@ def _add_later(
         buffer_rows(value),
         how.persistent,
         how.logged,
-        how.name is not None,
+        how.name is not None or given is not None,
         buffer=BufferSpec(raw, "join grace", grace_ms),
     )
     builder.graph.add_store(spec)
@@ -162,22 +163,37 @@ def _add_later(
 
 
 def table_of(
-    call: str, stream: KStream[Any, Any], store: StoreLike, key: Kind, value: Kind
+    call: str,
+    stream: KStream[Any, Any],
+    store: StoreLike,
+    key: Kind,
+    value: Kind,
+    name: str | None = None,
 ) -> KTable[Any, Any]:
     """The table of the newest value per key of a stream."""
     builder = stream._node.builder
     serdes = key.needed(call, "key"), value.needed(call, "value")
-    above = copartitioned(call, stream, key, value, None)
     prefix = "KSTREAM-TOTABLE-"
+    own = builder.graph.new_name(prefix, name)
     spec = table_store(builder, call, store, prefix, serdes)
-    node = source_node(builder, prefix, above.name, spec, serdes[1], ToTable)
+    above = copartitioned(call, stream, key, value, own, named=name is not None)
+    node = source_node(builder, own, above.name, spec, serdes[1], ToTable)
     return KTable(node, key, value)
 
 
 def copartitioned(
-    call: str, stream: KStream[Any, Any], key: Kind, value: Kind, name: str | None
+    call: str,
+    stream: KStream[Any, Any],
+    key: Kind,
+    value: Kind,
+    name: str | None,
+    *,
+    named: bool = True,
 ) -> StreamNode:
-    """The stream's node, behind a repartition topic if its key may have changed."""
+    """The stream's node, behind a repartition topic if its key may have changed.
+
+    ``named`` False: the name is a made-up one.
+    """
     node = stream._node
     if not node.rekeyed:
         return node
@@ -185,6 +201,6 @@ def copartitioned(
         prefix=name or node.name,
         key=key.needed(call, "key", takes=call == "to_table()"),
         value=value.needed(call, "value", takes=call == "to_table()"),
-        named=name is not None,
+        named=named and name is not None,
     )
     return StreamNode(node.builder, node.builder.repartition(node.name, how))

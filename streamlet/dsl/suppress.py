@@ -9,7 +9,7 @@ import attrs
 from streamlet.dsl.aggregations import accepting, copier
 from streamlet.dsl.joins import TableView
 from streamlet.dsl.kinds import Kind
-from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.suppression import Suppress
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
@@ -95,7 +95,12 @@ def _bounds(call: str, records: int | None, size: int | None) -> tuple[int | Non
 
 
 def suppressed_node(
-    above: TableNode, how: Suppressed, store: StoreLike, key: Kind, value: Kind
+    above: TableNode,
+    how: Suppressed,
+    store: StoreLike,
+    key: Kind,
+    value: Kind,
+    given: str | None,
 ) -> TableNode:
     """The node of a table whose updates wait in a buffer.
 
@@ -117,9 +122,12 @@ def suppressed_node(
     )
     spec = _buffer(above, how, serdes[0])
     builder = above.builder
-    name = builder.graph.new_name("KTABLE-SUPPRESS-")
+    name = builder.graph.own_name("KTABLE-SUPPRESS-", given)
+    materialized = Materialized.of(store)
+    if given is not None and materialized.name is None:
+        materialized = attrs.evolve(materialized, name=f"{given}-store")
     kept = builder.store(
-        store,
+        materialized,
         "KTABLE-SUPPRESS-",
         attrs.evolve(row_keys(serdes[0]), name=f"until {spec.until}: {serdes[0].name}"),
         buffer_rows(serdes[1]),

@@ -32,7 +32,8 @@ G = TypeVar("G")
 class KTable(TableJoins[K, V]):
     """A table: a value per key. None in its stream of changes is a tombstone.
 
-    Made by ``App.table`` and by aggregations, never by hand.
+    Made by ``App.table`` and by aggregations, never by hand. ``name`` is that of the operator's
+    node in the topology, as of ``KStream``.
     """
 
     def __init__(self, node: TableNode, key: Kind, value: Kind) -> None:
@@ -49,7 +50,11 @@ class KTable(TableJoins[K, V]):
         return self._node.store.name
 
     def filter(
-        self, predicate: Callable[[K, V], object], *, store: StoreLike = None
+        self,
+        predicate: Callable[[K, V], object],
+        *,
+        store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[K, V]:
         """Rows for which ``predicate(key, value)`` is true.
 
@@ -62,10 +67,14 @@ class KTable(TableJoins[K, V]):
           table without ``store=`` in any case.
         - Key, timestamp, headers: those of the record that changed the row.
         """
-        return self._filtered("filter()", predicate, store, keep=True)
+        return self._filtered("filter()", predicate, store, name, keep=True)
 
     def filter_not(
-        self, predicate: Callable[[K, V], object], *, store: StoreLike = None
+        self,
+        predicate: Callable[[K, V], object],
+        *,
+        store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[K, V]:
         """Rows for which ``predicate(key, value)`` is false; ``store`` as of ``filter``.
 
@@ -73,18 +82,33 @@ class KTable(TableJoins[K, V]):
           table without ``store=`` in any case.
         - Key, timestamp, headers: those of the record that changed the row.
         """
-        return self._filtered("filter_not()", predicate, store, keep=False)
+        return self._filtered("filter_not()", predicate, store, name, keep=False)
 
     @overload
     def map_values(
-        self, function: Callable[[V], W], *, value: SerdeLike[W] = None, store: StoreLike = None
+        self,
+        function: Callable[[V], W],
+        *,
+        value: SerdeLike[W] = None,
+        store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[K, W]: ...
     @overload
     def map_values(
-        self, function: Callable[[K, V], W], *, value: SerdeLike[W] = None, store: StoreLike = None
+        self,
+        function: Callable[[K, V], W],
+        *,
+        value: SerdeLike[W] = None,
+        store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[K, W]: ...
     def map_values(
-        self, function: Callable[..., Any], *, value: Any = None, store: StoreLike = None
+        self,
+        function: Callable[..., Any],
+        *,
+        value: Any = None,
+        store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[K, Any]:
         """Each value replaced by ``function(value)`` or ``function(key, value)``.
 
@@ -96,7 +120,7 @@ class KTable(TableJoins[K, V]):
           row.
         - Key, timestamp, headers: those of the record that changed the row.
         """
-        return self._mapped("map_values()", function, value, store)
+        return self._mapped("map_values()", function, value, store, name)
 
     @overload
     def transform_values(
@@ -105,6 +129,7 @@ class KTable(TableJoins[K, V]):
         *,
         value: SerdeLike[W] = None,
         store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[K, W]: ...
     @overload
     def transform_values(
@@ -113,9 +138,15 @@ class KTable(TableJoins[K, V]):
         *,
         value: SerdeLike[W] = None,
         store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[K, W]: ...
     def transform_values(
-        self, function: Callable[..., Any], *, value: Any = None, store: StoreLike = None
+        self,
+        function: Callable[..., Any],
+        *,
+        value: Any = None,
+        store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[K, Any]:
         """Like ``map_values``, and the function sees tombstones too and may make values of them.
 
@@ -124,7 +155,7 @@ class KTable(TableJoins[K, V]):
         - Nulls: the function gets a tombstone as None. A result None deletes the row.
         - Key, timestamp, headers: those of the record that changed the row.
         """
-        return self._mapped("transform_values()", function, value, store)
+        return self._mapped("transform_values()", function, value, store, name)
 
     def group_by(
         self,
@@ -138,7 +169,7 @@ class KTable(TableJoins[K, V]):
 
         ``key`` and ``value`` are the types of these, where they cannot be derived from the
         function. A fold of the groups adds new rows and subtracts old ones; both go through a
-        repartition topic, whose name ``name`` begins.
+        repartition topic, whose name ``name`` begins, and which is that of the node.
 
         - Nulls: a row whose new key or value is None is in no group.
         - Key: the first of the pair.
@@ -152,12 +183,14 @@ class KTable(TableJoins[K, V]):
         )
         return KGroupedTable(self._node, function, *kinds, name)
 
-    def suppress(self, until: Suppressed, *, store: StoreLike = None) -> KTable[K, V]:
+    def suppress(
+        self, until: Suppressed, *, store: StoreLike = None, name: str | None = None
+    ) -> KTable[K, V]:
         """The same rows, but fewer changes: updates wait, and only the last of each key is sent.
 
         ``until`` says how long: ``until_window_closes()``, for one final result of each window of
         ``windowed_by``, or ``until_time_limit("10s")``. What waits is kept in a store, whose name
-        is ``store``.
+        is ``store``; without it, ``name`` with ``-store`` behind it, if the node is given one.
 
         - Nulls: a tombstone waits like any update; that of a window that closes is not sent.
         - Key, timestamp, headers: those of the record that changed the row.
@@ -165,17 +198,25 @@ class KTable(TableJoins[K, V]):
         Raises:
             TopologyError: the table's windows never close, or it has none.
         """
-        node = suppressed_node(self._node, until, store, self._key, self._value)
+        node = suppressed_node(self._node, until, store, self._key, self._value, name)
         return KTable(node, self._key, self._value)
 
     @overload
-    def to_stream(self) -> KStream[K, V]: ...
+    def to_stream(self, *, name: str | None = None) -> KStream[K, V]: ...
     @overload
     def to_stream(
-        self, function: Callable[[K, V | None], G], *, key: SerdeLike[G] = None
+        self,
+        function: Callable[[K, V | None], G],
+        *,
+        key: SerdeLike[G] = None,
+        name: str | None = None,
     ) -> KStream[G, V]: ...
     def to_stream(
-        self, function: Callable[[K, Any], Any] | None = None, *, key: Any = None
+        self,
+        function: Callable[[K, Any], Any] | None = None,
+        *,
+        key: Any = None,
+        name: str | None = None,
     ) -> KStream[Any, V]:
         """The changes as a stream; a deletion is a record without a value.
 
@@ -189,13 +230,20 @@ class KTable(TableJoins[K, V]):
         from streamlet.dsl.stream import KStream
 
         above = self._node
-        name = above.builder.processor("KTABLE-TOSTREAM-", (above.name,), lambda _: ToStream())
-        node = StreamNode(above.builder, name, uses=(above.use,))
+        own = above.builder.processor(
+            "KTABLE-TOSTREAM-", (above.name,), lambda _: ToStream(), name=name
+        )
+        node = StreamNode(above.builder, own, uses=(above.use,))
         stream: KStream[K, V] = KStream(node, self._key, self._value)
         return stream if function is None else stream.select_key(function, key=key)
 
     def _filtered(
-        self, call: str, predicate: Callable[[K, V], object], store: StoreLike, keep: bool
+        self,
+        call: str,
+        predicate: Callable[[K, V], object],
+        store: StoreLike,
+        name: str | None,
+        keep: bool,
     ) -> KTable[K, V]:
         check_takes(call, predicate, "key", "value")
         versioned = self._node.history_ms is not None
@@ -205,11 +253,14 @@ class KTable(TableJoins[K, V]):
             lambda _: TableFilter(predicate, keep, versioned),
             filter_view(predicate, keep),
             silent=not versioned,
+            name=name,
         )
         node = derived(self._node, how, store, self._key, self._value)
         return KTable(node, self._key, self._value)
 
-    def _mapped(self, call: str, function: Any, value: Any, store: StoreLike) -> KTable[K, Any]:
+    def _mapped(
+        self, call: str, function: Any, value: Any, store: StoreLike, name: str | None
+    ) -> KTable[K, Any]:
         """The table of ``map_values`` or ``transform_values``, which sees tombstones."""
         count, all_ = takes(call, function, "key", "value"), call == "transform_values()"
         how = Derivation(
@@ -217,6 +268,7 @@ class KTable(TableJoins[K, V]):
             "KTABLE-TRANSFORMVALUES-" if all_ else "KTABLE-MAPVALUES-",
             lambda use: TableMapValues(function, count, use, all_),
             map_values_view(function, count, all_),
+            name=name,
         )
         inferred = result_type(function, *(self._key.of, self._value.of)[-count:])
         kind = self._node.builder.result(value, inferred, call, "value")

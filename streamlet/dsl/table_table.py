@@ -36,6 +36,7 @@ def joined_tables(
     joiner: Any,
     value: Any,
     store: StoreLike,
+    name: str | None,
 ) -> tuple[TableNode, Kind]:
     """The node of the join of two tables, and its values.
 
@@ -65,7 +66,7 @@ def joined_tables(
         call,
         "value",
     )
-    return _nodes(one, other, makes, call, result, left._key, store), result
+    return _nodes(one, other, makes, call, result, left._key, (store, name)), result
 
 
 def _nodes(
@@ -75,32 +76,35 @@ def _nodes(
     call: str,
     result: Kind,
     key: Kind,
-    store: StoreLike,
+    given: tuple[StoreLike, str | None],
 ) -> TableNode:
     builder, use = one.builder, TableUse(kept=True)
-    sides = []
+    store, own = given
+    new, sides, spec = builder.graph.new_name, [], None
+    if store is not None:
+        serdes = key.needed(call, "key", takes=False), result.needed(call, "value")
+        spec = builder.store(store, "KTABLE-MERGE-", *serdes)
+    merge = new("KTABLE-MERGE-", own)
     for prefix, mine, theirs in (("THIS", one, other), ("OTHER", other, one)):
         make: Make = _side(theirs, makes, prefix == "THIS", use)
-        name = builder.graph.new_name(f"KTABLE-JOIN{prefix}-")
+        name = new(f"KTABLE-JOIN{prefix}-", own, f"-join-{prefix.lower()}")
         make = for_newest(name, make, mine.history_ms is not None)
         builder.named_processor(name, (mine.name,), make, reads=theirs.stores)
         sides.append(name)
     parents = sides[0], sides[1]
-    if store is None:
-        name = builder.processor("KTABLE-MERGE-", parents, lambda _: PassOn())
+    if spec is None:
+        builder.named_processor(merge, parents, lambda _: PassOn())
         view = _view(other, makes)
         views = (*one.views, view)
-        return attrs.evolve(one, name=name, use=use, views=views, windows=None, history_ms=None)
-    spec = builder.store(
-        store, "KTABLE-MERGE-", key.needed(call, "key", takes=False), result.needed(call, "value")
-    )
-    name = builder.processor(
-        "KTABLE-MERGE-",
+        return attrs.evolve(one, name=merge, use=use, views=views, windows=None, history_ms=None)
+    kept = spec
+    builder.named_processor(
+        merge,
         parents,
-        lambda context: TableSource(context.store(spec.name), spec.value, use),
-        writes=spec.name,
+        lambda context: TableSource(context.store(kept.name), kept.value, use),
+        writes=kept.name,
     )
-    return TableNode(builder, name, use, spec)
+    return TableNode(builder, merge, use, kept)
 
 
 def _side(

@@ -133,27 +133,27 @@ def newest_view() -> TableView:
 
 def source_node(
     builder: Builder,
-    prefix: str,
+    own: str,
     parent: str,
     spec: StoreSpec,
     value: Serde[Any],
     around: Callable[[PuttingSource], Operator] = lambda source: source,
 ) -> TableNode:
     """Add the operator that puts records into the store of a table, inside of another one."""
-    use, name = TableUse(unnamed=not spec.named), builder.graph.new_name(prefix)
+    use = TableUse(unnamed=not spec.named)
 
     def make(context: TaskContext) -> Operator:
         kept = context.store(spec.name)
         if spec.versions is None:
             return around(TableSource(kept, value, use))
-        dropped = lambda count: context.dropped(name, count)  # noqa: E731
+        dropped = lambda count: context.dropped(own, count)  # noqa: E731
         return around(VersionedSource(kept, value, use, dropped))
 
-    builder.named_processor(name, (parent,), make, writes=spec.name, skip_nulls="key")
+    builder.named_processor(own, (parent,), make, writes=spec.name, skip_nulls="key")
     if spec.versions is None:
-        return TableNode(builder, name, use, spec)
+        return TableNode(builder, own, use, spec)
     history_ms = spec.versions.history_ms
-    return TableNode(builder, name, use, spec, (newest_view(),), history_ms=history_ms)
+    return TableNode(builder, own, use, spec, (newest_view(),), history_ms=history_ms)
 
 
 def for_newest(name: str, make: Make, versioned: bool) -> Make:

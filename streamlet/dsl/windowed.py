@@ -74,7 +74,9 @@ class WindowedKStream(Generic[K, V]):
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
 
-    def count(self, *, store: StoreLike = None) -> KTable[Windowed[K], int]:
+    def count(
+        self, *, store: StoreLike = None, name: str | None = None
+    ) -> KTable[Windowed[K], int]:
         """Number of records per key and window.
 
         - Nulls: records without a key are left out and counted as dropped. Records without a value
@@ -84,10 +86,14 @@ class WindowedKStream(Generic[K, V]):
         - Headers: those of the record that changed the row.
         """
         kind = Kind.given(int, "count()", "value")
-        return self._folded("count()", "KSTREAM-AGGREGATE-", store, kind, counting())
+        return self._folded("count()", "KSTREAM-AGGREGATE-", store, kind, counting(), name)
 
     def reduce(
-        self, reducer: Callable[[V, V], V | None], *, store: StoreLike = None
+        self,
+        reducer: Callable[[V, V], V | None],
+        *,
+        store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[Windowed[K], V]:
         """``reducer(aggregate, value)`` per key and window, beginning with the first value.
 
@@ -102,7 +108,7 @@ class WindowedKStream(Generic[K, V]):
         check_takes("reduce()", reducer, "aggregate", "value")
         self._grouped._show()
         value = self._grouped._value
-        return self._folded("reduce()", "KSTREAM-REDUCE-", store, value, reducing(reducer))
+        return self._folded("reduce()", "KSTREAM-REDUCE-", store, value, reducing(reducer), name)
 
     @overload
     def aggregate(
@@ -113,6 +119,7 @@ class WindowedKStream(Generic[K, V]):
         *,
         value: SerdeLike[A] = None,
         store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[Windowed[K], A]: ...
     @overload
     def aggregate(
@@ -121,6 +128,7 @@ class WindowedKStream(Generic[K, V]):
         *,
         value: SerdeLike[Any] = None,
         store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[Windowed[K], Any]: ...
     def aggregate(
         self,
@@ -130,6 +138,7 @@ class WindowedKStream(Generic[K, V]):
         *,
         value: Any = None,
         store: StoreLike = None,
+        name: str | None = None,
     ) -> KTable[Windowed[K], Any]:
         """``aggregator(key, value, aggregate)`` per key and window.
 
@@ -159,11 +168,17 @@ class WindowedKStream(Generic[K, V]):
         kind = grouped._builder.result(kept_as(given, value), inferred, "aggregate()", "value")
         check_merger(self._windows, merger)
         folding = Folding(initializer, aggregator, merger)
-        table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, folding)
+        table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, folding, name)
         return finished(table, given, value, of)
 
     def _folded(
-        self, call: str, prefix: str, store: StoreLike, value: Kind, folding: Folding
+        self,
+        call: str,
+        prefix: str,
+        store: StoreLike,
+        value: Kind,
+        folding: Folding,
+        given: str | None,
     ) -> KTable[Windowed[K], Any]:
         grouped, windows, use = self._grouped, self._windows, TableUse()
         builder = grouped._builder
@@ -171,7 +186,7 @@ class WindowedKStream(Generic[K, V]):
         value_serde = value.needed(call, "value", takes=call == "aggregate()")
         of = WindowStoreOf(windows, self._final, key, value_serde)
         spec = of.added(builder, call, prefix, store)
-        name = builder.graph.new_name(prefix)
+        name = builder.graph.new_name(prefix, given)
         parent = grouped._partitioned(spec, counted=folding.counts and self._late is None)
         values = "value" in skipped_nulls(windows)
 

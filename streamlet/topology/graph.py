@@ -12,7 +12,7 @@ import attrs
 
 from streamlet.errors import TopologyError
 from streamlet.topology import copartition
-from streamlet.topology.names import changelog_name, check_topic_name
+from streamlet.topology.names import changelog_name, check_node_name, check_topic_name
 from streamlet.topology.nodes import (
     GlobalTableSpec,
     InternalTopic,
@@ -98,11 +98,34 @@ class Graph:
         """True if nothing was added yet."""
         return not self._nodes
 
-    def new_name(self, prefix: str) -> str:
-        """The next made-up name, ``KSTREAM-SOURCE-`` giving ``KSTREAM-SOURCE-0000000000``."""
+    def new_name(self, prefix: str, given: str | None = None, suffix: str = "") -> str:
+        """The next made-up name, ``KSTREAM-SOURCE-`` giving ``KSTREAM-SOURCE-0000000000``.
+
+        A ``given`` name takes its place, with the suffix behind it; its number is used up all the
+        same, as in Kafka Streams, so a name changes no other.
+
+        Raises:
+            TopologyError: the given one is no name of a node.
+        """
         name = f"{prefix}{self._number:010d}"
         self._number += 1
-        return name
+        if given is None:
+            return name
+        check_node_name(given)
+        return f"{given}{suffix}"
+
+    def own_name(self, prefix: str, given: str | None) -> str:
+        """The given name, else the next made-up one: a given one uses up no number.
+
+        For the few operators where Kafka Streams does so.
+
+        Raises:
+            TopologyError: the given one is no name of a node.
+        """
+        if given is None:
+            return self.new_name(prefix)
+        check_node_name(given)
+        return given
 
     def add_source(self, node: SourceNode) -> None:
         """Add a node that reads topics no other node reads."""

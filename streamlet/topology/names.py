@@ -25,6 +25,23 @@ _TOPIC_CHARACTERS = 249
 _NUMBERED = re.compile(r"^(?P<stem>.*-)(?P<number>\d{10})(-store)?$")
 
 
+#: The beginnings of made-up names.
+_MADE_UP = ("KSTREAM-", "KTABLE-", "COGROUPKSTREAM-")
+
+
+def check_node_name(name: str) -> None:
+    """Refuse a ``name=`` that Kafka Streams would refuse, or that looks like a made-up one.
+
+    Raises:
+        TopologyError: it is no name of a node.
+    """
+    if name.startswith(_MADE_UP):
+        raise TopologyError(
+            f"name={name!r}: names that begin with {', '.join(_MADE_UP)} are made up by streamlet"
+        )
+    check_topic_name(name, "name=")
+
+
 def check_topic_name(topic: str, what: str) -> None:
     """Refuse a name that Kafka would refuse later, when the topic is created or asked for.
 

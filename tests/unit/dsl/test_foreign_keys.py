@@ -257,8 +257,6 @@ def test_what_cannot_be_joined_is_named() -> None:
     stream: Any = left.to_stream()
     with pytest.raises(TopologyError, match=r"^left_join\(\): a table joins with a table, not KSt"):
         left.left_join(stream, anything, foreign_key=anything)
-    with pytest.raises(TopologyError, match=r"^join\(\): name= is for joins by foreign_key="):
-        left.join(left, anything, name="x")  # type: ignore[call-overload]
     with pytest.raises(TopologyError, match=r"their type is not known after map_values\(\)"):
         made.join(right, anything, foreign_key=anything, value=str)
     with pytest.raises(TopologyError, match=r"^join\(\), foreign_key= calls its function as \(val"):

@@ -86,7 +86,7 @@ def test_what_cannot_be_is_refused() -> None:
         stream.join(table, lambda v, row: row)  # type: ignore[call-overload]
     with pytest.raises(TopologyError, match="on= is for global tables"):
         stream.join(app.table("t", key=str, value=str), lambda v, r: r, on=lambda k, v: k)  # type: ignore[call-overload]
-    with pytest.raises(TopologyError, match="takes on= and value= only"):
+    with pytest.raises(TopologyError, match="takes on=, value= and name= only"):
         stream.join(table, lambda v, row: row, on=lambda k, v: k, grace="1s")  # type: ignore[call-overload]
     with pytest.raises(TopologyError, match="is read by KSTREAM-SOURCE-0000000000 already"):
         app.stream("g", key=str, value=str)
