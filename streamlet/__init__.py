@@ -70,7 +70,9 @@ if TYPE_CHECKING:
     from streamlet.dsl.windows import hopping, session, sliding, tumbling, unlimited
     from streamlet.errors import StreamletError
     from streamlet.origins import Origin, RepeatFilter, without_repeats
+    from streamlet.runtime.error_context import ErrorContext, FailedRecord
     from streamlet.runtime.listeners import StateRestoreListener
+    from streamlet.runtime.policy import Answer, Retry
     from streamlet.serdes import (
         Serde,
         Windowed,
@@ -85,6 +87,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App",
+    "Answer",
+    "ErrorContext",
+    "FailedRecord",
+    "Retry",
     "Processor",
     "ProcessorContext",
     "Cancellable",
@@ -161,6 +167,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Answer": "streamlet.runtime.policy",
+    "ErrorContext": "streamlet.runtime.error_context",
+    "FailedRecord": "streamlet.runtime.error_context",
+    "Retry": "streamlet.runtime.policy",
     "Processor": "streamlet.dsl.processor",
     "ProcessorContext": "streamlet.dsl.processor",
     "Cancellable": "streamlet.dsl.punctuators",

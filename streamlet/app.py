@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from streamlet.config import Settings
 from streamlet.dsl.absent import no_operator
@@ -31,7 +31,7 @@ from streamlet.errors import (
     error_text,
 )
 from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreListener
-from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.policy import Answer, ErrorHandler, ErrorPolicy
 from streamlet.serdes import SerdeLike
 from streamlet.topology.graph import Topology
 
@@ -60,8 +60,12 @@ class App(Sources):
             before streamlet's own, which takes over where its plan breaks a rule or it raises. All
             instances should have the same: the group's leader asks it for all.
         on_error: what becomes of a record that a serde or a user function fails on, or calls
-            ``sys.exit`` on: ``"fail"``, ``"skip"`` or ``("dead_letter", topic)``.
-
+            ``sys.exit`` on: ``"fail"``, ``"skip"``, ``("dead_letter", topic)`` or a ``Retry``.
+        deserialization_handler: the same for records that cannot be read, or a function of
+            ``(context, record, error)`` that returns one of these answers.
+        processing_handler: likewise, for records that an operator fails on.
+        production_handler: likewise, for records that cannot be encoded or that the producer
+            refuses.
         key: type or serde of keys that have no type: of sources without ``key=``, and of results
             whose type is not known where they are written. As ``default.key.serde`` in Kafka
             Streams.
@@ -79,9 +83,12 @@ class App(Sources):
         bootstrap_servers: str | None = None,
         config: Mapping[str, object] | None = None,
         assignor: Assignor | None = None,
-        on_error: ErrorPolicy | Literal["fail", "skip"] | tuple[str, str] = "fail",
+        on_error: Answer = "fail",
         key: SerdeLike[Any] = None,
         value: SerdeLike[Any] = None,
+        deserialization_handler: Answer | ErrorHandler | None = None,
+        processing_handler: Answer | ErrorHandler | None = None,
+        production_handler: Answer | ErrorHandler | None = None,
     ) -> None:
         if not _NAME.fullmatch(name) or name in (".", ".."):
             raise ConfigError(
@@ -95,7 +102,12 @@ class App(Sources):
             raise ConfigError([f"assignor: {assignor!r} is async; a plan cannot be awaited"])
         self.name = name
         self.assignor = assignor
-        self.policy = ErrorPolicy.of(on_error)
+        self.policy = ErrorPolicy.of(
+            on_error,
+            deserialization=deserialization_handler,
+            processing=processing_handler,
+            production=production_handler,
+        )
         self._config = dict(config or {})
         if bootstrap_servers is not None:
             self._config["bootstrap.servers"] = bootstrap_servers

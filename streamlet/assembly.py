@@ -106,9 +106,9 @@ def open_worker(
         undo.callback(session.close)
         copies = _copies(topology, settings, session, board, directory, clock)
         edges = _edges(topology, settings, catalog)
-        tables = _global_tables(topology, settings, member, directory, policy, clock, undo)
         name = f"{topology.application}-{member.member}"
         sink = _sink(topology, settings, name, catalog, policy)
+        tables = _global_tables(topology, settings, member, directory, policy, sink, clock, undo)
         worker = StreamThread(
             settings,
             group=session,
@@ -225,7 +225,7 @@ def _sink(
     topology: Topology, settings: Settings, name: str, catalog: Catalog, policy: ErrorPolicy
 ) -> KafkaSink:
     """A producer that knows its topics already, and what they take."""
-    catalog.learn_limits(policy.topic)
+    catalog.learn_limits(policy.topics)
     sink = KafkaSink(
         settings.bootstrap_servers,
         settings.client_config("producer"),
@@ -432,6 +432,7 @@ def _global_tables(
     member: MemberIdentity,
     directory: StateDirectory,
     policy: ErrorPolicy,
+    sink: KafkaSink,
     clock: Clock,
     undo: ExitStack,
 ) -> GlobalTables | None:
@@ -445,6 +446,9 @@ def _global_tables(
         admin_for(settings),
         clock,
         policy=policy,
+        sink=sink,
+        application=topology.application,
+        flush_timeout_ms=settings.session_timeout_ms,
         cache_bytes=settings.cache_max_bytes // 4,
         write_ms=settings.commit_interval_ms,
         look_ms=settings.metadata_max_age_ms,

@@ -93,10 +93,12 @@ class OperatorFailed(Exception):
     """Raised by an operator on the record at ``index`` of its batch; the chained cause says why.
 
     ``done`` is the operator's output for the records before it. The task sends that on, applies
-    the error policy to the record, and goes on behind it.
+    the error policy to the record, and goes on behind it. ``again``: the operator has kept nothing
+    of the record yet, so that the task may give it the record a second time.
     """
 
-    def __init__(self, index: int, done: Batch) -> None:
+    def __init__(self, index: int, done: Batch, *, again: bool = False) -> None:
         super().__init__(index)
         self.index = index
         self.done = done
+        self.again = again

@@ -50,6 +50,11 @@ class SystemClock:
         return time.thread_time_ns()
 
 
+def pause(ms: int) -> None:
+    """Block the calling thread for so long."""
+    time.sleep(ms / 1000)
+
+
 def moment(text: str) -> datetime:
     """The time that a text names, in UTC; one without an offset from UTC is in UTC.
 

@@ -189,6 +189,10 @@ class BufferFullError(ProcessingError):
     """
 
 
+class HandlerError(ProcessingError):
+    """An error handler of the user's failed on the failure of a record; the message has both."""
+
+
 class ListenerError(StreamletError):
     """A state or restore listener of the user's raised; that ends the worker."""
 

@@ -268,7 +268,7 @@ def finished(done: Batch, error: BaseException | None) -> Batch:
         OperatorFailed: there is an error.
     """
     if error is not None:
-        raise OperatorFailed(len(done), done) from error
+        raise OperatorFailed(len(done), done, again=True) from error
     return done
 
 

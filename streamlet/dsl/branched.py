@@ -164,7 +164,7 @@ class NumberBranches:
         if NO_BRANCH in numbers:
             out = out.select([number != NO_BRANCH for number in numbers])
         if error is not None:
-            raise OperatorFailed(len(numbers), out) from error
+            raise OperatorFailed(len(numbers), out, again=True) from error
         return out
 
 

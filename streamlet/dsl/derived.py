@@ -118,7 +118,7 @@ class StoredRows:
         if self.silent and not all(seen):
             out = out.select(seen)
         if failure is not None or error is not None:
-            raise OperatorFailed(len(olds), out) from (failure or error)
+            raise OperatorFailed(len(olds), out, again=True) from (failure or error)
         return out
 
     def _put(self, ckeys: list[Any], rows: list[Any]) -> tuple[list[Any], BaseException | None]:

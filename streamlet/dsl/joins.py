@@ -63,10 +63,12 @@ class StreamTableJoin:
         if failure is None:
             done = part.with_values(out)
             if error is not None:
-                raise OperatorFailed(len(batch), done) from error
+                raise OperatorFailed(len(batch), done, again=True) from error
             return done
         index = len(out) if mask is None else _nth(mask, len(out))
-        raise OperatorFailed(index, part.slice(0, len(out)).with_values(out)) from failure
+        raise OperatorFailed(
+            index, part.slice(0, len(out)).with_values(out), again=True
+        ) from failure
 
     def _looked_up(self, batch: Batch) -> tuple[list[Any], BaseException | None]:
         """Each record's row, None if it has none; as far as they could be looked up."""

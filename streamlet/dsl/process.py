@@ -131,7 +131,7 @@ class Process:
             raise
         except BaseException as error:  # a user function may raise anything, or exit
             forwarding.cut(before)
-            raise OperatorFailed(index, forwarding.take(batch)) from error
+            raise OperatorFailed(index, forwarding.take(batch), again=True) from error
         finally:
             forwarding.record = forwarding.offset = None
         self._seen = offsets[index - 1]

@@ -113,7 +113,8 @@ class StateProcess:
                 raise
             except BaseException as failure:  # a user function may raise anything, or exit
                 self._forwarding.cut(before)
-                raise OperatorFailed(index, self._forwarding.take(batch)) from failure
+                done = self._forwarding.take(batch)
+                raise OperatorFailed(index, done, again=True) from failure
             if not self._rules.by_clock:
                 yield from self._fire(self._observed, offset, given)
             if len(self._forwarding) >= PART:

@@ -29,7 +29,7 @@ class Filter:
         mask, error = collect(map(truth if self.keep else not_, answers), len(batch))
         if error is not None:
             done = batch.slice(0, len(mask)).select(mask)
-            raise OperatorFailed(len(mask), done) from error
+            raise OperatorFailed(len(mask), done, again=True) from error
         return batch if all(mask) else batch.select(mask)
 
 
@@ -45,7 +45,9 @@ class MapValues:
         results = over_values(self.function, self.takes, batch.keys, batch.values)
         out, error = collect(results, len(batch))
         if error is not None:
-            raise OperatorFailed(len(out), batch.slice(0, len(out)).with_values(out)) from error
+            raise OperatorFailed(
+                len(out), batch.slice(0, len(out)).with_values(out), again=True
+            ) from error
         return batch.with_values(out)
 
 
@@ -59,7 +61,9 @@ class SelectKey:
         """Raises ``OperatorFailed`` when the function fails."""
         out, error = collect(map(self.function, batch.keys, batch.values), len(batch))
         if error is not None:
-            raise OperatorFailed(len(out), batch.slice(0, len(out)).with_keys(out)) from error
+            raise OperatorFailed(
+                len(out), batch.slice(0, len(out)).with_keys(out), again=True
+            ) from error
         return batch.with_keys(out)
 
 
@@ -74,7 +78,9 @@ class Map:
         pairs = map(_pair, map(self.function, batch.keys, batch.values))
         out, error = collect(pairs, len(batch))
         if error is not None:
-            raise OperatorFailed(len(out), _with_pairs(batch.slice(0, len(out)), out)) from error
+            raise OperatorFailed(
+                len(out), _with_pairs(batch.slice(0, len(out)), out), again=True
+            ) from error
         return _with_pairs(batch, out)
 
 
@@ -91,7 +97,7 @@ class FlatMapValues:
         groups, error = collect(map(tuple, results), len(batch))
         if error is not None:
             done = _expanded(batch.slice(0, len(groups)), groups)
-            raise OperatorFailed(len(groups), done) from error
+            raise OperatorFailed(len(groups), done, again=True) from error
         return _expanded(batch, groups)
 
 
@@ -110,7 +116,7 @@ class FlatMap:
         expanded = _expanded(part, groups)
         out = _with_pairs(expanded, expanded.values)
         if error is not None:
-            raise OperatorFailed(len(groups), out) from error
+            raise OperatorFailed(len(groups), out, again=True) from error
         return out
 
 
@@ -124,7 +130,7 @@ class Peek:
         """Raises ``OperatorFailed`` when the function fails."""
         out, error = collect(map(self.function, batch.keys, batch.values), len(batch))
         if error is not None:
-            raise OperatorFailed(len(out), batch.slice(0, len(out))) from error
+            raise OperatorFailed(len(out), batch.slice(0, len(out)), again=True) from error
         return batch
 
 
@@ -138,7 +144,7 @@ class Foreach:
         """Raises ``OperatorFailed`` when the function fails."""
         out, error = collect(map(self.function, batch.keys, batch.values), len(batch))
         if error is not None:
-            raise OperatorFailed(len(out), batch.slice(0, 0)) from error
+            raise OperatorFailed(len(out), batch.slice(0, 0), again=True) from error
         return batch.slice(0, 0)
 
 

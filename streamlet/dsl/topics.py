@@ -42,5 +42,7 @@ class ChooseTopics:
         topics, error = collect(chosen, len(batch))
         if error is not None:
             done = batch.slice(0, len(topics))
-            raise OperatorFailed(len(topics), done.with_values(done.values, topics)) from error
+            raise OperatorFailed(
+                len(topics), done.with_values(done.values, topics), again=True
+            ) from error
         return batch.with_values(batch.values, topics)

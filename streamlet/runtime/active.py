@@ -14,6 +14,7 @@ as a dormant copy.
 from __future__ import annotations
 
 import enum
+from collections import deque
 from collections.abc import Mapping
 
 import attrs
@@ -22,6 +23,7 @@ from streamlet.group.commit_metadata import CommitMetadata, Rebuilt
 from streamlet.group.input_notes import InputNote
 from streamlet.runtime.edges.writer import EdgeWriter
 from streamlet.runtime.opening import OpenTask
+from streamlet.runtime.outputs import Output
 from streamlet.runtime.task import Task
 from streamlet.state.freshness import Freshness
 from streamlet.state.task_state import TaskState
@@ -47,6 +49,19 @@ MOVES: dict[TaskStage, frozenset[TaskStage]] = {
 }
 
 
+@attrs.define
+class Unsent:
+    """Outputs of a task that wait, and the number and time of the next try of their first record.
+
+    ``shown`` are the whole outputs, which the observer sees once all is sent.
+    """
+
+    outputs: deque[Output]
+    attempt: int
+    due_ms: int
+    shown: list[Output]
+
+
 @attrs.define(eq=False)
 class ActiveTask:
     """An active period of one task, in the sense of the commit numbers.
@@ -64,6 +79,7 @@ class ActiveTask:
         rebuilt: what commits tell of changelogs that lack records.
         looked_ms: when all its changelogs were last looked at, whether it had written or not.
         freshness: of the topics of its tables, which others write.
+        unsent: outputs that wait, because the producer is to be given a record again; or None.
         halted: why it processes nothing although it runs; empty: it processes.
     """
 
@@ -84,6 +100,7 @@ class ActiveTask:
     halted: str = ""
     looked_ms: int = 0
     freshness: dict[TopicPartition, Freshness] = attrs.field(factory=dict)
+    unsent: Unsent | None = None
 
     def begin_again(self) -> None:
         """Begin a new active period in place: the last commit of the task is still ours."""
@@ -160,8 +177,15 @@ class ActiveTask:
 
     @property
     def under_way(self) -> bool:
-        """True if it has begun a batch and not ended it."""
-        return self.processor is not None and self.processor.under_way
+        """True if it has begun a batch and not ended it, or not sent all of its outputs."""
+        begun = self.processor is not None and self.processor.under_way
+        return begun or self.unsent is not None
+
+    @property
+    def retrying(self) -> bool:
+        """True if it waits, amid a batch, to try a record again."""
+        amid = self.processor is not None and self.processor.retrying
+        return amid or self.unsent is not None
 
     @property
     def edge_writer(self) -> EdgeWriter | None:

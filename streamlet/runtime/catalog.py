@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from streamlet.assignor.values import TaskInfo
 from streamlet.config import Settings
@@ -82,7 +82,7 @@ class Catalog:
             given=self._settings.topics,
         )
 
-    def learn_limits(self, dead_letters: str | None) -> None:
+    def learn_limits(self, dead_letters: Iterable[str]) -> None:
         """Read how large records may be in the topics that are written, dead letters included.
 
         Raises:
@@ -90,8 +90,7 @@ class Catalog:
         """
         parts = self._topology.subtopologies
         written = {topic for part in parts for topic in part.output_topics + part.changelog_topics}
-        if dead_letters is not None:
-            written.add(dead_letters)
+        written.update(dead_letters)
         found = self._admin.largest_records(sorted(written))
         self.limits = TopicLimits.of(found, self._settings.client_config("producer"))
 

@@ -54,7 +54,7 @@ class SinkEncoder:
             values = node.value.encode_column(batch.values)
         except ColumnError as failed:
             done = batch.slice(0, failed.index)
-            raise OperatorFailed(failed.index, done) from failed.cause
+            raise OperatorFailed(failed.index, done, again=True) from failed.cause
         if node.partitioner is not None:
             rows, partitions = self._chosen(batch, keys)
             if rows is not None:
@@ -90,7 +90,7 @@ class SinkEncoder:
             raise
         except BaseException as error:
             done = batch.slice(0, len(chosen))
-            raise OperatorFailed(len(chosen), done) from error
+            raise OperatorFailed(len(chosen), done, again=True) from error
         partitions = [one for some in chosen for one in some]
         nowhere = chosen.count(())
         if nowhere:

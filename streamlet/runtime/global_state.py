@@ -5,19 +5,19 @@ Sans-IO, like a task; the worker, the TopologyTestDriver and tests drive it.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 
-from streamlet.errors import ProcessingError
 from streamlet.kafka.ports import PartitionBatch
+from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.record_decoder import RecordDecoder
+from streamlet.runtime.record_decoder import RecordDecoder, Undecoded
+from streamlet.runtime.record_failures import RecordFailures, TaskCounters
+from streamlet.runtime.retry_pause import RetryPause
 from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
 from streamlet.topology.nodes import GlobalTableSpec
 from streamlet.types import StateNumber, TopicPartition
-
-log = logging.getLogger(__name__)
 
 
 class GlobalState:
@@ -26,20 +26,34 @@ class GlobalState:
     Args:
         tables: of the topology.
         state: their stores; it has no changelogs: the topics are.
-        policy: what becomes of records that cannot be decoded; none of them is a dead letter.
+        policy: what becomes of records that cannot be decoded.
+        application: its name.
+        emit: takes dead letters.
+        pause: before a record is decoded again.
     """
 
     def __init__(
-        self, tables: Sequence[GlobalTableSpec], state: TaskState, policy: ErrorPolicy
+        self,
+        tables: Sequence[GlobalTableSpec],
+        state: TaskState,
+        policy: ErrorPolicy,
+        application: str,
+        emit: Callable[[Output], None],
+        pause: RetryPause,
     ) -> None:
         self.state = state
         self.topics = tuple(sorted(table.topic for table in tables))
         #: Next offset to read of each partition.
         self.positions: dict[TopicPartition, int] = dict(state.positions)
-        #: Records that the error policy took out.
-        self.skipped = 0
-        self._policy = policy
-        self._decoder = RecordDecoder(self._failed, lambda operator, count: None)
+        #: Counts what the error policy took out.
+        self.counters = TaskCounters()
+        self._pause = pause
+        self._failures = RecordFailures(
+            *(policy, application, None, self.counters, emit, lambda: 0, pause)
+        )
+        self._decoder = RecordDecoder(self._failures, lambda operator, count: None)
+        #: Batches from the one on that is to be decoded again.
+        self._waiting: deque[PartitionBatch | Undecoded] = deque()
         self._tables = {
             table.topic: (table.source, table.make(state.stores[table.store.name]))
             for table in tables
@@ -51,16 +65,39 @@ class GlobalState:
         return self.state.stores
 
     def apply(self, raw: PartitionBatch) -> None:
-        """Put the records of a batch into their table.
+        """Put the records of a batch into their table, behind those that wait.
 
         Raises:
             ProcessingError: one cannot be decoded, under the policy ``fail``.
         """
+        self._waiting.append(raw)
+        self._failures.keep(raw)
+        self.go_on(self._pause.now_ms)
+
+    def go_on(self, now_ms: int) -> bool:
+        """Put records that wait into their tables, up to one that is to be decoded again later.
+
+        True if there is such a record. Raises as ``apply``.
+        """
+        self._pause.now_ms = now_ms
+        while self._waiting and not self._pause.lasts:
+            self._put(self._waiting.popleft())
+        self._failures.processed(self.positions)
+        return bool(self._waiting)
+
+    def _put(self, given: PartitionBatch | Undecoded) -> None:
+        raw, attempt = (given.raw, given.attempt) if isinstance(given, Undecoded) else (given, 1)
         source, table = self._tables[raw.topic]
-        batch = self._decoder.batch(source, raw)
+        received = raw.offsets[-1] + 1
+        batch = self._decoder.batch(source, raw, attempt)
+        rest = self._decoder.undecoded
+        if rest is not None:
+            self._waiting.appendleft(rest)
+            self._pause.begin(rest.pause_ms)
+            received = rest.raw.offsets[0]
         mask = [key is not None for key in batch.keys]
         table.process(batch if all(mask) else batch.select(mask))
-        self.positions[TopicPartition(raw.topic, raw.partition)] = raw.offsets[-1] + 1
+        self.positions[TopicPartition(raw.topic, raw.partition)] = received
 
     @property
     def changed(self) -> bool:
@@ -86,23 +123,4 @@ class GlobalState:
         """
         self.state.wipe()
         self.positions = {}
-
-    def _failed(
-        self,
-        reason: str,
-        where: TopicPartition,
-        offset: int,
-        operator: str,
-        cause: BaseException | None,
-    ) -> None:
-        """Apply the error policy to a record.
-
-        Raises:
-            ProcessingError: under ``fail``.
-        """
-        detail = f"{reason} ({type(cause).__name__}: {cause})"
-        error = ProcessingError(detail, where.topic, where.partition, offset, operator, None)
-        if self._policy.action == "fail":
-            raise error from cause
-        self.skipped += 1
-        log.warning("left out of a global table: %s", error)
+        self._waiting.clear()

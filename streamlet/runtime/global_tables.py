@@ -24,9 +24,12 @@ from streamlet.errors import (
     StateMismatchError,
     TaskCorruptedError,
 )
-from streamlet.kafka.ports import Admin, RecordSource
+from streamlet.kafka.ports import Admin, RecordSink, RecordSource
 from streamlet.runtime.global_state import GlobalState
 from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.record_collector import RecordCollector
+from streamlet.runtime.record_failures import TaskCounters
+from streamlet.runtime.retry_pause import RetryPause
 from streamlet.state.directory import DATABASE, FolderLock
 from streamlet.state.rocksdb import wipe_folder
 from streamlet.state.store import CachedStore
@@ -58,6 +61,9 @@ class GlobalTables:
         admin: knows the topics.
         clock: the time.
         policy: what becomes of records that cannot be decoded.
+        sink: takes dead letters.
+        application: its name, for them.
+        flush_timeout_ms: how long their delivery may take.
         cache_bytes: bound on the objects in memory.
         write_ms: how often rows are written to the folder.
         look_ms: how often topics are looked at for new partitions.
@@ -72,15 +78,25 @@ class GlobalTables:
         clock: Clock,
         *,
         policy: ErrorPolicy,
+        sink: RecordSink,
+        application: str,
+        flush_timeout_ms: int,
         cache_bytes: int,
         write_ms: int,
         look_ms: int,
     ) -> None:
         self._source, self._admin, self._clock = source, admin, clock
         self._cache_bytes, self._write_ms, self._look_ms = cache_bytes, write_ms, look_ms
+        self._sink, self._flush_timeout_ms = sink, flush_timeout_ms
+        letters = RecordCollector(sink, policy, application)
+        self._pause = RetryPause(in_parts=True)
+        self._lettered = 0  # of those that were delivered
         self._lock = _locked(folder, clock)
         try:
-            self._global = GlobalState(tables, self._opened(tables), policy)
+            opened = self._opened(tables)
+            self._global = GlobalState(
+                *(tables, opened, policy, application, letters.send_now, self._pause)
+            )
         except BaseException:
             self._lock.release()
             raise
@@ -98,6 +114,11 @@ class GlobalTables:
         ends = {tp: self._source.known_end(tp) for tp in self._assigned}
         positions = self._global.positions
         return {tp: max(0, end - positions.get(tp, 0)) for tp, end in ends.items() if end}
+
+    @property
+    def counters(self) -> TaskCounters:
+        """The records that the error policy took out."""
+        return self._global.counters
 
     # Reading.
 
@@ -185,6 +206,10 @@ class GlobalTables:
             self._global.positions = {**self._global.positions, **positions}
 
     def _poll(self, records: int, wait_ms: int) -> int:
+        if wait_ms:
+            self._pause.sit_out()  # nothing else can be done meanwhile
+        if self._global.go_on(self._clock.now_ms()):
+            return 0
         batches = self._source.poll(records, 0, wait_ms)
         for batch in batches:
             self._global.apply(batch)
@@ -239,6 +264,9 @@ class GlobalTables:
         self._next_write_ms = self._clock.now_ms() + self._write_ms
         if not self._global.changed:
             return
+        if self._lettered != self.counters.dead_lettered:  # they go with the positions behind them
+            self._sink.flush(self._flush_timeout_ms)
+            self._lettered = self.counters.dead_lettered
         wall = self._clock.wall_ms()
         lags = self.lags
         self._global.write({tp: wall for tp in self._global.positions if not lags.get(tp)})

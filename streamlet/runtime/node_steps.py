@@ -36,9 +36,21 @@ class Results(Protocol):
         ...
 
     def record_failed(
-        self, batch: Batch, index: int, operator: str, cause: BaseException | None
-    ) -> None:
-        """A record failed: raises under the policy ``fail``, else processing goes on behind it."""
+        self,
+        batch: Batch,
+        node: ProcessorNode | SinkNode,
+        failed: OperatorFailed,
+        attempt: int,
+    ) -> bool:
+        """Apply the error policy to the first record of a batch.
+
+        True if it is to be tried again, after a pause that ``sit_out`` waits for; else processing
+        goes on behind it. Raises under the policy ``fail``.
+        """
+        ...
+
+    def sit_out(self) -> None:
+        """Wait until the record that failed last is due to be tried again, if one is."""
         ...
 
 
@@ -80,7 +92,7 @@ class NodeSteps:
             batch = records()
             for step in steps:
                 for _ in step(batch):
-                    pass  # there are few, so they are not sent in parts
+                    self._results.sit_out()  # there are few, so they are not sent in parts
 
     def release(self) -> Iterator[None]:
         """Send on what operators hold back until a commit, from the first to the last of them."""
@@ -183,6 +195,7 @@ class NodeSteps:
         failed = self._results.record_failed
 
         def step(batch: Batch) -> Iterator[None]:
+            tries = 0  # of the first record of the batch
             while len(batch):
                 try:
                     yield from through(batch)
@@ -190,8 +203,12 @@ class NodeSteps:
                 except OperatorFailed as failure:
                     if len(failure.done):
                         yield from forward(failure.done)
-                    failed(batch, failure.index, node.name, failure.__cause__)
-                    batch = batch.slice(failure.index + 1, len(batch))
+                    tries = 1 if failure.index else tries + 1
+                    batch = batch.slice(failure.index, len(batch))
+                    if failed(batch, node, failure, tries):
+                        yield
+                    else:
+                        tries, batch = 0, batch.slice(1, len(batch))
 
         return step
 
@@ -218,18 +235,22 @@ class NodeSteps:
         ).encode
 
         def step(batch: Batch) -> Iterator[None]:
+            tries = 0  # of the first record of the batch
             while len(batch):
                 try:
                     output = encode(batch)
                     if output.keys:  # a partitioner may send all to no partition
                         results.emit(output)
-                    break
+                    return
                 except OperatorFailed as failed:
                     if failed.index:
                         results.emit(encode(failed.done))
-                    results.record_failed(batch, failed.index, node.name, failed.__cause__)
-                    batch = batch.slice(failed.index + 1, len(batch))
-            return iter(())
+                    tries = 1 if failed.index else tries + 1
+                    batch = batch.slice(failed.index, len(batch))
+                    if results.record_failed(batch, node, failed, tries):
+                        yield
+                    else:
+                        tries, batch = 0, batch.slice(1, len(batch))
 
         return step
 

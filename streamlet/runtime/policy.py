@@ -1,23 +1,33 @@
-"""The policy for a record that cannot be processed: fail, skip, or dead letter."""
+"""The policy for records that fail: an answer for each stage, or a handler that gives one."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Literal, TypeAlias, cast
 
 import attrs
 
-from streamlet.errors import ConfigError, ProcessingError
+from streamlet.config.values import duration
+from streamlet.errors import ConfigError, HandlerError, ProcessingError, error_text
 from streamlet.kafka.ports import Headers
+from streamlet.runtime.error_context import ErrorContext, FailedRecord, RecordFailure, Stage
+from streamlet.user_code import raised_at
 
 Action = Literal["fail", "skip", "dead_letter"]
+
+#: The words that decide about a record for good.
+FinalWords: TypeAlias = Literal["fail", "skip"] | tuple[str, str]
 
 #: What the names of the headers begin with that give the reason of a dead letter.
 _REASON = "streamlet."
 
+_EXPECTED = '"fail", "skip", ("dead_letter", topic) or streamlet.Retry(...)'
+
 
 @attrs.frozen
-class ErrorPolicy:
-    """One answer for records that a serde or a user function fails on.
+class FinalAnswer:
+    """The decision about a record that fails.
 
     ``fail`` stops the task, nothing behind the last commit is kept. ``skip`` counts the record and
     goes on behind it. ``dead_letter`` writes it as it was read to ``topic``, the reason in headers.
@@ -26,25 +36,189 @@ class ErrorPolicy:
     action: Action = "fail"
     topic: str | None = None
 
+
+class Retry:
+    """The answer to try a record again, after a pause that doubles with each try.
+
+    Meanwhile its task waits, so that nothing overtakes the record; other tasks, heartbeats and
+    commits go on. Try 1 is the first one, so that ``attempts=5`` calls a function five times.
+
+    Args:
+        attempts: how often the record is tried in all, 2 to 1,000.
+        backoff: the pause before the second try: text such as ``"100ms"``, a ``timedelta``, or ms.
+        longest: the longest pause.
+        then: the answer to the last failure: "fail", "skip" or ("dead_letter", topic). It decides
+            at once where nothing can be tried again: for punctuators, timers and ``timestamp=``.
+
+    Raises:
+        ConfigError: one of these cannot be.
+    """
+
+    def __init__(
+        self,
+        attempts: int = 5,
+        *,
+        backoff: str | timedelta | int = "100ms",
+        longest: str | timedelta | int = "10s",
+        then: FinalWords = "fail",
+    ) -> None:
+        if type(attempts) is not int or not 2 <= attempts <= 1_000:
+            raise ConfigError([f"Retry(attempts={attempts!r}): expected 2 to 1000"])
+        self.attempts = attempts
+        self.backoff_ms = _milliseconds("backoff", backoff)
+        self.longest_ms = _milliseconds("longest", longest)
+        final = answer_of(then)
+        if not isinstance(final, FinalAnswer):
+            raise ConfigError([f"Retry(then={then!r}): expected another answer than to retry"])
+        self.then = final
+
+    def __repr__(self) -> str:
+        return f"Retry({self.attempts}, then={self.then.action!r})"
+
+    def pause_ms(self, attempt: int) -> int:
+        """The pause behind the failure of so many tries."""
+        return int(min(self.backoff_ms << min(attempt - 1, 40), self.longest_ms))
+
+
+#: The answer of a handler.
+Answer: TypeAlias = FinalWords | Retry
+
+#: A user's function that is asked about each failure: ``(context, record, error)``. ``record`` is
+#: None where an operator acts without one.
+ErrorHandler: TypeAlias = Callable[[ErrorContext, FailedRecord | None, BaseException], Answer]
+
+#: The rule of one stage.
+Rule: TypeAlias = FinalAnswer | Retry | ErrorHandler
+
+FAIL = FinalAnswer()
+
+
+def _milliseconds(name: str, given: str | timedelta | int) -> int:
+    try:
+        return duration().parse(given)
+    except ValueError as error:
+        raise ConfigError([f"Retry({name}={given!r}): {error}"]) from error
+
+
+def answer_of(given: object) -> FinalAnswer | Retry | None:
+    """Read the words of an answer; None: they are none."""
+    match given:
+        case FinalAnswer() | Retry():
+            return given
+        case "fail" | "skip":
+            return FinalAnswer(cast(Action, given))
+        case ("dead_letter", str(topic)) if topic:
+            return FinalAnswer("dead_letter", topic)
+    return None
+
+
+@attrs.frozen
+class ErrorPolicy:
+    """The rules for records that fail, one for each stage."""
+
+    deserialization: Rule = FAIL
+    processing: Rule = FAIL
+    production: Rule = FAIL
+
     @classmethod
-    def of(cls, value: ErrorPolicy | str | tuple[str, str] | None) -> ErrorPolicy:
-        """Read what a user gives: ``"fail"``, ``"skip"`` or ``("dead_letter", topic)``.
+    def of(cls, on_error: object, **handlers: object) -> ErrorPolicy:
+        """Read what a user gives: ``on_error`` for all stages, and ``handlers`` by their stages.
 
         Raises:
-            ConfigError: it is none of these.
+            ConfigError: one is neither an answer nor, of a stage, a function.
         """
-        match value:
-            case None:
-                return cls()
-            case ErrorPolicy():
-                return value
-            case "fail" | "skip":
-                return cls(value)
-            case ("dead_letter", str(topic)) if topic:
-                return cls("dead_letter", topic)
-        raise ConfigError(
-            [f'on_error: expected "fail", "skip" or ("dead_letter", topic), not {value!r}']
-        )
+        problems = []
+        default = answer_of(on_error)
+        if default is None:
+            problems.append(
+                f"on_error: expected {_EXPECTED}, not {on_error!r}; functions are for "
+                "deserialization_handler, processing_handler and production_handler"
+            )
+        rules: dict[str, Any] = dict.fromkeys(("deserialization", "processing", "production"))
+        for stage, given in handlers.items():
+            rules[stage] = given if callable(given) else answer_of(given)
+            if given is not None and rules[stage] is None:
+                problems.append(
+                    f"{stage}_handler: expected {_EXPECTED} or a function of (context, record, "
+                    f"error) that returns one, not {given!r}"
+                )
+        if problems:
+            raise ConfigError(problems)
+        assert default is not None
+        return cls(*(rules[stage] or default for stage in rules))
+
+    @property
+    def rules(self) -> Mapping[Stage, Rule]:
+        """The rules by stage."""
+        return {
+            "deserialization": self.deserialization,
+            "processing": self.processing,
+            "production": self.production,
+        }
+
+    @property
+    def asks(self) -> bool:
+        """True if a function of the user's decides at some stage, about any topic."""
+        return any(callable(rule) for rule in self.rules.values())
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics of dead letters, as far as they are known before one is written."""
+        finals = (one.then if isinstance(one, Retry) else one for one in self.rules.values())
+        return frozenset(one.topic for one in finals if isinstance(one, FinalAnswer) and one.topic)
+
+    @property
+    def writes_letters(self) -> bool:
+        """True if dead letters may be written."""
+        return self.asks or bool(self.topics)
+
+    def decide(self, failure: RecordFailure) -> FinalAnswer | int:
+        """The decision about a failure, or the pause before the record is tried again, ms.
+
+        Raises:
+            HandlerError: a handler failed, or returned no answer.
+        """
+        rule = self.rules[failure.context.stage]
+        if callable(rule):
+            rule = _asked(rule, failure)
+        if isinstance(rule, FinalAnswer):
+            return rule
+        attempt = failure.context.attempt
+        if failure.final or attempt >= rule.attempts:
+            return rule.then
+        return rule.pause_ms(attempt)
+
+
+def _asked(handler: ErrorHandler, failure: RecordFailure) -> FinalAnswer | Retry:
+    """The answer of a user's handler."""
+    try:
+        given = handler(failure.context, failure.record, failure.cause or RuntimeError())
+        answer = answer_of(given)
+        if answer is None:
+            raise TypeError(f"expected {_EXPECTED}, got {given!r}")
+        return answer
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        context, cause = failure.context, failure.cause
+        what = failure.reason if cause is None else f"{failure.reason} ({error_text(cause)})"
+        raise HandlerError(
+            f"the handler of {context.stage} failed, which was asked about: {what}",
+            *(context.topic, context.partition, context.offset, context.node),
+            error_text(error),
+        ) from error
+
+
+def error_of(failure: RecordFailure) -> ProcessingError:
+    """The error that a failure ends its task with, or that its dead letter names."""
+    cause, at = failure.cause, failure.context
+    raised = error_text(cause) if cause is not None and raised_at(cause) is not None else None
+    detail = failure.reason
+    if raised is None and cause is not None:
+        detail = f"{detail} ({type(cause).__name__}: {cause})"
+    error = ProcessingError(detail, at.topic, at.partition, at.offset, at.node, raised)
+    error.__cause__ = cause
+    return error
 
 
 def reason_headers(

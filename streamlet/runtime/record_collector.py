@@ -6,13 +6,28 @@ import logging
 
 import attrs
 
+from streamlet.clock import pause
 from streamlet.errors import ProcessingError, RecordRefusedError
 from streamlet.kafka.ports import RecordSink
 from streamlet.runtime.edges.writer import EdgeWriter
+from streamlet.runtime.error_context import ErrorContext, FailedRecord, RecordFailure
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy, has_reason, reason_headers
+from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Resend:
+    """The rest of an output, from a refused record on that is to be sent again after a pause.
+
+    ``attempt`` is the number of that try, 2 after the first.
+    """
+
+    rest: Output
+    attempt: int
+    pause_ms: int
 
 
 @attrs.define
@@ -31,8 +46,23 @@ class RecordCollector:
     skipped: int = 0
     dead_lettered: int = 0
 
-    def send(self, output: Output, writer: EdgeWriter | None = None) -> None:
+    def send(
+        self,
+        output: Output,
+        writer: EdgeWriter | None = None,
+        task: TaskId | None = None,
+        attempt: int = 1,
+    ) -> Resend | None:
         """Queue records in order, with the prefixes that ``writer`` gives those of exact topics.
+
+        Args:
+            output: the records.
+            writer: gives prefixes; None: there are none.
+            task: for handlers.
+            attempt: the number of tries of the first record, this one included.
+
+        Returns:
+            What is left to send later; None: nothing is.
 
         Raises:
             ProcessingError: one is refused, under ``fail``.
@@ -49,24 +79,56 @@ class RecordCollector:
                     written.partitions,
                     written.headers,
                 )
-                return
+                return None
             except RecordRefusedError as refused:
                 if writer is not None and written is not output:
                     writer.refused(output, refused.index)
-                self._refused(output, refused)
-                output = output.behind(refused.index)
+                tries = 1 if refused.index else attempt
+                pause_ms = self._refused(output, refused, task, tries)
+                if pause_ms is not None:
+                    return Resend(output.behind(refused.index - 1), tries + 1, pause_ms)
+                output, attempt = output.behind(refused.index), 1
 
-    def _refused(self, output: Output, refused: RecordRefusedError) -> None:
-        where, offset = output.origin(refused.index)
-        operator = f"sink to {output.topic}"
-        error = ProcessingError(str(refused), where.topic, where.partition, offset, operator)
-        if self.policy.action == "fail":
+    def send_now(self, output: Output) -> None:
+        """Send records of no task, waiting for the pauses; raises as ``send``."""
+        again = self.send(output)
+        while again is not None:
+            pause(again.pause_ms)
+            again = self.send(again.rest, attempt=again.attempt)
+
+    def _refused(
+        self, output: Output, refused: RecordRefusedError, task: TaskId | None, attempt: int
+    ) -> int | None:
+        """Apply the error policy to a refused record: as ``ErrorPolicy.decide``, None: left out."""
+        failure = self._failure(output, refused, task, attempt)
+        decision = self.policy.decide(failure)
+        if isinstance(decision, int):
+            return decision
+        at = failure.context
+        error = ProcessingError(str(refused), at.topic, at.partition, at.offset, at.node)
+        if decision.action == "fail":
             raise error from refused
         self.skipped += 1
-        if self.policy.topic is not None:
+        if decision.topic is not None:
             error.__cause__ = refused
             self.dead_lettered += 1
-            self._dead_letter(self.policy.topic, output, refused.index, error)
+            self._dead_letter(decision.topic, output, refused.index, error)
+        return None
+
+    def _failure(
+        self, output: Output, refused: RecordRefusedError, task: TaskId | None, attempt: int
+    ) -> RecordFailure:
+        index = refused.index
+        where, offset = output.origin(index)
+        headers = output.headers and output.headers[index]
+        context = ErrorContext(
+            *("production", self.application, task, f"sink to {output.topic}"),
+            *(where.topic, where.partition, offset, output.timestamps[index]),
+            tuple(headers or ()),
+            attempt,
+        )
+        record = FailedRecord(output.keys[index], output.values[index], output.topic)
+        return RecordFailure(context, record, str(refused), refused)
 
     def _dead_letter(self, topic: str, output: Output, index: int, error: ProcessingError) -> None:
         """Write it as it was to be written, with the place of the input record in its headers.

@@ -5,42 +5,61 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
+
 from streamlet.batch import Batch
 from streamlet.kafka.ports import PartitionBatch
+from streamlet.runtime.error_context import FailedRecord, RecordFailure
+from streamlet.runtime.record_failures import RecordFailures
 from streamlet.runtime.timestamps import Timestamps
 from streamlet.serdes import ColumnError
 from streamlet.topology.nodes import SourceNode
-from streamlet.types import TopicPartition
 
-#: ``(reason, partition, offset, operator, cause)``: applies the error policy to a record.
-Failed = Callable[[str, TopicPartition, int, str, BaseException | None], None]
+
+@attrs.frozen
+class Undecoded:
+    """The rest of a batch, from a record on that is to be decoded again after a pause.
+
+    ``attempt`` is the number of that try, 2 after the first.
+    """
+
+    raw: PartitionBatch
+    attempt: int
+    pause_ms: int
 
 
 class RecordDecoder:
     """Decodes the batches of a task.
 
     Args:
-        failed: called with each record that cannot be decoded, and left out if this returns.
+        failures: applies the error policy to records that cannot be decoded.
         dropped: counts records left out by rule.
     """
 
-    def __init__(self, failed: Failed, dropped: Callable[[str, int], None]) -> None:
-        self._failed = failed
-        self._timestamps = Timestamps(failed, dropped)
+    def __init__(self, failures: RecordFailures, dropped: Callable[[str, int], None]) -> None:
+        self._failures = failures
+        self._timestamps = Timestamps(self._no_time, dropped)
+        #: The rest of the batch decoded last; None: it was decoded whole.
+        self.undecoded: Undecoded | None = None
 
-    def batch(self, source: SourceNode, raw: PartitionBatch) -> Batch:
-        """The records that can be decoded and have a time, with that time."""
+    def batch(self, source: SourceNode, raw: PartitionBatch, attempt: int = 1) -> Batch:
+        """The records that can be decoded and have a time, with that time.
+
+        ``attempt`` is the number of tries of the first record, this one included. The batch ends
+        before a record that is to be tried again, with which ``undecoded`` begins then.
+        """
+        self.undecoded = None
         try:
             keys = source.key.decode_column(raw.keys)
             values = source.value.decode_column(raw.values)
         except ColumnError:
-            return self._one_by_one(source, raw)
+            return self._one_by_one(source, raw, attempt)
         return self._timestamps.timed(
             source,
             Batch(raw.topic, raw.partition, raw.offsets, keys, values, raw.timestamps, raw.headers),
         )
 
-    def _one_by_one(self, source: SourceNode, raw: PartitionBatch) -> Batch:
+    def _one_by_one(self, source: SourceNode, raw: PartitionBatch, attempt: int) -> Batch:
         """The slow way through a batch with a record that cannot be decoded."""
         good: list[int] = []
         keys: list[Any] = []
@@ -52,8 +71,11 @@ class RecordDecoder:
                 good.append(i)
             except ColumnError as failed:
                 del keys[len(values) :]
-                where = TopicPartition(raw.topic, raw.partition)
-                self._failed("undecodable record", where, raw.offsets[i], source.name, failed.cause)
+                tries = 1 if i else attempt
+                pause_ms = self._failed(source, raw, i, tries, failed.cause)
+                if pause_ms is not None:
+                    self.undecoded = Undecoded(_from(raw, i), tries + 1, pause_ms)
+                    break
         return self._timestamps.timed(
             source,
             Batch(
@@ -66,3 +88,31 @@ class RecordDecoder:
                 None if raw.headers is None else [raw.headers[i] for i in good],
             ),
         )
+
+    def _failed(
+        self, source: SourceNode, raw: PartitionBatch, index: int, attempt: int, cause: Exception
+    ) -> int | None:
+        """The pause before a record is decoded again, ms; None: it is left out."""
+        context = self._failures.context("deserialization", source.name, raw, index, attempt)
+        record = FailedRecord(raw.keys[index], raw.values[index])
+        return self._failures.apply(RecordFailure(context, record, "undecodable record", cause))
+
+    def _no_time(
+        self, source: SourceNode, batch: Batch, index: int, reason: str, cause: BaseException
+    ) -> None:
+        """Apply the policy to a record without a valid time, which is not tried again."""
+        context = self._failures.context("deserialization", source.name, batch, index, 1)
+        record = FailedRecord(batch.keys[index], batch.values[index])
+        self._failures.apply(RecordFailure(context, record, reason, cause, final=True))
+
+
+def _from(raw: PartitionBatch, start: int) -> PartitionBatch:
+    """The records of a batch from an index on."""
+    return attrs.evolve(
+        raw,
+        offsets=raw.offsets[start:],
+        keys=raw.keys[start:],
+        values=raw.values[start:],
+        timestamps=raw.timestamps[start:],
+        headers=None if raw.headers is None else raw.headers[start:],
+    )

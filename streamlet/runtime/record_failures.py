@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from streamlet.errors import ProcessingError, error_text
+from streamlet.batch import Batch, OperatorFailed
 from streamlet.kafka.ports import Headers, PartitionBatch
+from streamlet.runtime.error_context import ErrorContext, FailedRecord, RecordFailure, Stage
 from streamlet.runtime.outputs import Output
-from streamlet.runtime.policy import ErrorPolicy, reason_headers
-from streamlet.types import TopicPartition
-from streamlet.user_code import raised_at
+from streamlet.runtime.policy import ErrorPolicy, FinalAnswer, error_of, reason_headers
+from streamlet.runtime.retry_pause import RetryPause
+from streamlet.topology.nodes import ProcessorNode, SinkNode
+from streamlet.types import TaskId, TopicPartition
 
 
 @attrs.define
@@ -31,21 +33,27 @@ class RecordFailures:
 
     Args:
         policy: what becomes of them.
-        application: name for dead letters.
+        application: its name.
+        task: which; None for global tables.
         counters: of the task.
-        emit: takes dead letters.
+        emit: takes outputs, and dead letters among them.
+        stream_time: of the task, ms.
+        pause: before a record is tried again.
     """
 
     policy: ErrorPolicy
     application: str
+    task: TaskId | None
     counters: TaskCounters
     emit: Callable[[Output], None]
+    stream_time: Callable[[], int]
+    pause: RetryPause
     #: Batches as read, for dead letters; only those that may still be needed.
     raws: list[PartitionBatch] = attrs.field(factory=list, init=False)
 
     def keep(self, raw: PartitionBatch) -> None:
         """Keep a batch as it was read, if dead letters may need it."""
-        if self.policy.topic is not None and len(raw):
+        if self.policy.writes_letters and len(raw):
             self.raws.append(raw)
 
     def processed(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -60,39 +68,84 @@ class RecordFailures:
                 if raw.offsets[-1] >= positions[TopicPartition(raw.topic, raw.partition)] - 1
             ]
 
-    def apply(
+    # What nodes tell (node_steps.Results).
+
+    def record_failed(
         self,
-        reason: str,
-        where: TopicPartition,
-        offset: int,
-        operator: str,
-        cause: BaseException | None,
-        stream_time: int,
-    ) -> None:
+        batch: Batch,
+        node: ProcessorNode | SinkNode,
+        failed: OperatorFailed,
+        attempt: int,
+    ) -> bool:
+        """Apply the policy to the record at the beginning of a batch, on which a node failed.
+
+        True if it is to be tried again, after a pause that has begun.
+        """
+        topic = node.topic if isinstance(node, SinkNode) else None
+        stage: Stage = "processing" if topic is None else "production"
+        record = FailedRecord(batch.keys[0], batch.values[0], topic)
+        context = self.context(stage, node.name, batch, 0, attempt)
+        pause_ms = self.apply(
+            RecordFailure(context, record, "a record failed", failed.__cause__, not failed.again)
+        )
+        if pause_ms is not None:
+            self.pause.begin(pause_ms)
+        return pause_ms is not None
+
+    def sit_out(self) -> None:
+        """Wait until the record that failed is to be tried again, if one is."""
+        self.pause.sit_out()
+
+    def without_record(self, operator: str, at: Batch, error: BaseException) -> None:
+        """Apply the policy to what an operator did without a record of its own."""
+        context = self.context("processing", operator, at, 0, 1)
+        self.apply(RecordFailure(context, None, "a record failed", error, final=True))
+
+    def context(
+        self, stage: Stage, node: str, batch: Batch | PartitionBatch, index: int, attempt: int
+    ) -> ErrorContext:
+        """The context of a failure on one record of a batch."""
+        headers = batch.headers and batch.headers[index]
+        return ErrorContext(
+            *(stage, self.application, self.task, node),
+            *(batch.topic, batch.partition, batch.offsets[index], batch.timestamps[index]),
+            tuple(headers or ()),
+            attempt,
+        )
+
+    # The answer.
+
+    def apply(self, failure: RecordFailure) -> int | None:
         """Apply the error policy to one record.
 
+        Returns:
+            The pause before the record is to be tried again, ms; None: it is left out.
+
         Raises:
-            ProcessingError: under ``fail``.
+            ProcessingError: under ``fail``, or because a handler failed.
         """
-        if self.policy.action == "skip":
-            self.counters.skipped += 1
-            return
-        raised = error_text(cause) if cause is not None and raised_at(cause) is not None else None
-        detail = reason if raised is not None else f"{reason} ({type(cause).__name__}: {cause})"
-        error = ProcessingError(detail, where.topic, where.partition, offset, operator, raised)
-        error.__cause__ = cause
-        if self.policy.action == "fail":
-            raise error
+        decision = self.policy.decide(failure)
+        if isinstance(decision, int):
+            return decision
+        if decision.action != "skip":
+            self._letter(failure, decision)
         self.counters.skipped += 1
-        if self.policy.topic is not None:
-            self.counters.dead_lettered += 1
-            key, value, time, headers = self._as_read(where, offset, stream_time)
-            letter = reason_headers(error, self.application, headers)
-            origin = (1, where, [offset])
-            self.emit(Output(self.policy.topic, [key], [value], [time], None, [letter], [origin]))
+        return None
+
+    def _letter(self, failure: RecordFailure, decision: FinalAnswer) -> None:
+        """Write the dead letter of a record; raises under ``fail``."""
+        error, at = error_of(failure), failure.context
+        if decision.topic is None:
+            raise error
+        self.counters.dead_lettered += 1
+        where = TopicPartition(at.topic, at.partition)
+        key, value, time, headers = self._as_read(where, at.offset)
+        letter = reason_headers(error, at.application, headers)
+        origin = (1, where, [at.offset])
+        self.emit(Output(decision.topic, [key], [value], [time], None, [letter], [origin]))
 
     def _as_read(
-        self, where: TopicPartition, offset: int, stream_time: int
+        self, where: TopicPartition, offset: int
     ) -> tuple[bytes | None, bytes | None, int, Headers | None]:
         """The record as it came from the topic, for its dead letter.
 
@@ -103,4 +156,4 @@ class RecordFailures:
                 i = raw.offsets.index(offset)
                 headers = None if raw.headers is None else raw.headers[i]
                 return raw.keys[i], raw.values[i], raw.timestamps[i], headers
-        return None, None, max(0, stream_time), None
+        return None, None, max(0, self.stream_time()), None

@@ -1,19 +1,21 @@
 """The records of a round: what is polled, processed and sent by the tasks that run.
 
 Each task with a batch under way goes on with its next part once a round; between two rounds orders,
-commits of other tasks and restoring have their turn.
+commits of other tasks and restoring have their turn. A task with a record that is to be tried again
+after a pause waits with all that is behind it, and no other task does.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 
-from streamlet.clock import Clock
+from streamlet.clock import Clock, pause
 from streamlet.errors import OutOfRangeError, ProcessingError, StateError
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.runtime.activation import Activation
-from streamlet.runtime.active import ActiveTask, TaskStage
+from streamlet.runtime.active import ActiveTask, TaskStage, Unsent
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.opening import blamed
@@ -118,7 +120,9 @@ class RecordLoop:
         if active.processor is None:
             return
         try:
+            self._send_rest_now(active)
             self._send(active, active.processor.settle())
+            self._send_rest_now(active)
         except ProcessingError as error:
             self._fail(active, error)
 
@@ -174,11 +178,16 @@ class RecordLoop:
 
     def _process_waiting(self, active: ActiveTask, now: int) -> None:
         assert active.processor is not None
-        if active.halted or not active.processor.waits(now):
+        if active.halted or self._waits_for_retry(active, now):
+            return
+        if active.unsent is None and not active.processor.waits(now):
             return
         self._waiting = True
         try:
             with blamed(active.task):
+                self._send_rest(active)
+                if active.unsent is not None:
+                    return
                 self._send(active, active.processor.resume(now, self._end_of_records))
         except ProcessingError as error:
             self._fail(active, error)
@@ -186,7 +195,18 @@ class RecordLoop:
             self._restart(error)
         else:
             self._under_way |= active.processor.under_way
-            self._holdings.bound(active.processor.buffered())
+            if active.unsent is None:
+                self._holdings.bound(active.processor.buffered())
+
+    def _waits_for_retry(self, active: ActiveTask, now: int) -> bool:
+        """True if a record of a task is to be tried again, and not yet."""
+        assert active.processor is not None
+        if active.unsent is not None:
+            return now < active.unsent.due_ms
+        if not active.processor.pausing or active.processor.waits(now):
+            return False
+        self._holdings.bound(active.processor.buffered())
+        return True
 
     def _end_of_records(self, partition: TopicPartition) -> int | None:
         """End of a partition as far as records will come, once all that was polled is taken.
@@ -199,8 +219,44 @@ class RecordLoop:
             return None
         return 0 if self._source.positions([partition]).get(partition, -1) >= end else end
 
+    # Sending.
+
     def _send(self, active: ActiveTask, outputs: list[Output]) -> None:
-        for output in outputs:
-            self._sending.send(output, active.edge_writer)
+        if active.unsent is not None:  # they come behind what waits
+            active.unsent.outputs += outputs
+            active.unsent.shown += outputs
+            return
+        for number, output in enumerate(outputs):
+            again = self._sending.send(output, active.edge_writer, active.task)
+            if again is not None:
+                rest = deque([again.rest, *outputs[number + 1 :]])
+                due_ms = self._clock.now_ms() + again.pause_ms
+                active.unsent = Unsent(rest, again.attempt, due_ms, list(outputs))
+                self._holdings.pause(active)
+                return
         if outputs:
             self._observer.produced(outputs)
+
+    def _send_rest(self, active: ActiveTask) -> None:
+        """Send what waits because the producer refused a record of it."""
+        unsent = active.unsent
+        if unsent is None:
+            return
+        while unsent.outputs:
+            again = self._sending.send(
+                unsent.outputs[0], active.edge_writer, active.task, unsent.attempt
+            )
+            if again is not None:
+                unsent.outputs[0], unsent.attempt = again.rest, again.attempt
+                unsent.due_ms = self._clock.now_ms() + again.pause_ms
+                return
+            unsent.outputs.popleft()
+            unsent.attempt = 1
+        active.unsent = None
+        self._observer.produced(unsent.shown)
+
+    def _send_rest_now(self, active: ActiveTask) -> None:
+        """Send what waits, with the pauses: the task has stopped, and a commit is to cover it."""
+        while active.unsent is not None:
+            pause(max(0, active.unsent.due_ms - self._clock.now_ms()))
+            self._send_rest(active)

@@ -42,7 +42,7 @@ from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.out_of_range import OutOfRange
 from streamlet.runtime.outside import Observer, WorkerCounters, WorkerGroup
-from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.policy import FAIL, ErrorPolicy
 from streamlet.runtime.postponed import PostponedCommit
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.rebalance_events import RebalanceEvents
@@ -272,11 +272,15 @@ class StreamThread:
         self._set_state("PENDING_SHUTDOWN")
         for task in self._activation.tasks:
             self._activation.cancel(task)
+        for active in self.holdings.of_stage(TaskStage.RUNNING):
+            if active.retrying:
+                log.info("task %s: its next owner tries the record again", active.task)
+                self.holdings.drop(active)
         self.holdings.stop(self.holdings.of_stage(TaskStage.RUNNING))
         try:
             self._commit_last()
         except EntryTooLargeError as error:
-            if self._sending.policy.action == "fail":
+            if self._sending.policy.processing == FAIL:
                 raise
             log.warning("%s; the next owner begins at the commit before", error)
         except (TimedOutError, TaskMigratedError, UndeliveredError) as error:
@@ -388,7 +392,7 @@ class StreamThread:
         The commit that would have held it does not happen, for no task. The next time each entry of
         that task is measured when it is put, so that the one record fails, as its policy says.
         """
-        if self._sending.policy.action == "fail" or not self._activation.be_careful(error.task):
+        if self._sending.policy.processing == FAIL or not self._activation.be_careful(error.task):
             raise error
         self._lose(error)
 
@@ -453,6 +457,8 @@ class StreamThread:
         assert self._measured is not None
         self._next_measure_ms = self._clock.now_ms() + MEASURE_MS
         live = [one.processor.counters for one in self.holdings.tasks.values() if one.processor]
+        if self._globals is not None:
+            live.append(self._globals.counters)
         with self._board.rules() as rules:
             roles, lags = roles_of(rules), lags_of(rules)
         member = MeasuredMember(

@@ -14,14 +14,16 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch
+from streamlet.clock import pause
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.edges.task_edges import TaskEdges
 from streamlet.runtime.node_steps import NodeSteps
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.partition_group import KnownEnd, PartitionGroup
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.record_decoder import RecordDecoder
+from streamlet.runtime.record_decoder import RecordDecoder, Undecoded
 from streamlet.runtime.record_failures import RecordFailures, TaskCounters
+from streamlet.runtime.retry_pause import RetryPause
 from streamlet.runtime.stream_times import StreamTimes
 from streamlet.state.progress_store import ProgressStore
 from streamlet.state.task_state import TaskState
@@ -58,6 +60,7 @@ class Task:
         wall_ms: the time of day, ms since the epoch; None: the ``now_ms`` of the present step.
         global_stores: those of global tables, by name, which all tasks of a process share.
         has_headers: whether headers of records are read and written.
+        pause: blocks for some ms, where a retry cannot be left for a later ``resume``.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Task:
         wall_ms: Callable[[], int] | None = None,
         global_stores: Mapping[str, Any] | None = None,
         has_headers: bool = True,
+        pause: Callable[[int], None] = pause,
     ) -> None:
         self.task = task
         self.application = subtopology.application
@@ -89,14 +93,18 @@ class Task:
         self.positions = dict(positions)
         self.edges = edges
         self._outputs: list[Output] = []
+        #: Before a record is processed again, and before one is decoded again.
+        self._pause, self._undecoded = RetryPause(in_parts, pause), RetryPause(in_parts, pause)
         self._failures = RecordFailures(
-            policy or ErrorPolicy(), self.application, self.counters, self.emit
+            *(policy or ErrorPolicy(), self.application, task, self.counters, self.emit),
+            lambda: self.stream_time,
+            self._pause,
         )
-        self._decoder = RecordDecoder(self._failed, self.dropped)
+        self._decoder = RecordDecoder(self._failures, self.dropped)
         self._received = dict(positions)
         self._inputs = PartitionGroup(dict(positions), idle_ms) if len(positions) > 1 else None
-        #: What came while a batch of the one input was under way: batches, and offsets to skip to.
-        self._later: deque[PartitionBatch | int] = deque()
+        #: What came and was not begun, nor put into the group: batches, and offsets to skip to.
+        self._later: deque[PartitionBatch | Undecoded | tuple[TopicPartition, int]] = deque()
         self._in_parts = in_parts
         self._under_way: _UnderWay | None = None
         #: Time of the present step, by the clock of the caller.
@@ -107,7 +115,7 @@ class Task:
         #: True if an operator wants a commit before the next one is due.
         self.commit_requested = False
         self._stream_times = StreamTimes()
-        self._nodes = NodeSteps(subtopology, self, self, partition_counts or {})
+        self._nodes = NodeSteps(subtopology, self, self._failures, partition_counts or {})
         self._timed, self._punctuated = self._nodes.timed, self._nodes.punctuated
         self._sources = {
             topic: (source, self._nodes.behind(source.name))
@@ -134,7 +142,7 @@ class Task:
 
     def failed(self, operator: str, at: Batch, error: BaseException) -> None:
         """Apply the error policy to what an operator did without a record of its own."""
-        self.record_failed(at, 0, operator, error)
+        self._failures.without_record(operator, at, error)
 
     def request_commit(self) -> None:
         """Ask for a commit before the next one is due."""
@@ -162,13 +170,8 @@ class Task:
             ProcessingError: a record failed under the policy ``fail``. The task must then be
                 dropped without a commit: its stores may already hold later records.
         """
-        self.now_ms = now_ms
-        received = raw.offsets[-1] + 1
-        self._received[TopicPartition(raw.topic, raw.partition)] = received
-        if self._inputs is None:
-            self._later.append(raw)
-        else:
-            self._inputs.add(self._decode(raw), received)
+        self._received[TopicPartition(raw.topic, raw.partition)] = raw.offsets[-1] + 1
+        self._later.append(raw)
         return self.resume(now_ms, known_end)
 
     def resume(self, now_ms: int, known_end: KnownEnd | None = None) -> list[Output]:
@@ -176,20 +179,24 @@ class Task:
 
         Where no record is there, operators act that do so by the clock.
         """
-        self.now_ms, self._ticked = now_ms, not self._timed
-        while self._advance() and self._begin_next(now_ms, known_end or (lambda _: 0)):
-            pass
+        self.now_ms = self._pause.now_ms = self._undecoded.now_ms = now_ms
+        self._ticked = not self._timed
+        known_end = known_end or (lambda _: 0)
+        while not self._pause.lasts and self._advance() and not self._undecoded.lasts:
+            if not self._begin_next(now_ms, known_end):
+                break
         return self._take_outputs()
 
     def settle(self) -> list[Output]:
         """Finish the batch under way, and send what waits for a commit: one is about to be made.
 
-        Positions and stores then belong together.
+        Positions and stores then belong together. Pauses before retries are waited for.
         """
+        self._pause.sit_out()
         while not self._advance():
-            pass
+            self._pause.sit_out()
         for _ in self._nodes.release():
-            pass
+            self._pause.sit_out()
         self.commit_requested = False
         return self._take_outputs()
 
@@ -212,15 +219,9 @@ class Task:
 
     def skip_to(self, partition: TopicPartition, offset: int) -> None:
         """Go on at a later offset of an input partition, once what waits was processed."""
-        before = self._received[partition]
         self._received[partition] = offset
-        if self._inputs is not None:
-            if self.edges is not None and offset != before:
-                self.edges.skip(partition, offset)
-            self._inputs.skip_to(partition, offset)
-            self._drained(self._inputs)
-        elif self._under_way is not None or self._later:
-            self._later.append(offset)
+        if self._later or (self._inputs is None and self._under_way is not None):
+            self._later.append((partition, offset))
         else:
             self._skip(partition, offset)
 
@@ -236,16 +237,33 @@ class Task:
 
     def waits(self, now_ms: int) -> bool:
         """True if ``resume`` may find something to do."""
+        pause = self._undecoded if self._under_way is None else self._pause
+        if pause.due_ms is not None:
+            return now_ms >= pause.due_ms
         begun = self._under_way is not None or bool(self._later)
         timed = self._timed and now_ms >= self._tick_ms
         return begun or self._inputs is not None or timed or self._punctuates()
 
     def buffered(self) -> dict[TopicPartition, int]:
         """Records kept back, per input partition."""
+        buffered = dict.fromkeys(self.positions, 0)
         if self._inputs is not None:
-            return self._inputs.buffered()
-        kept = sum(len(one) for one in self._later if isinstance(one, PartitionBatch))
-        return dict.fromkeys(self.positions, kept)
+            buffered = self._inputs.buffered()
+        for raw in self._later:
+            raw = raw.raw if isinstance(raw, Undecoded) else raw
+            if isinstance(raw, PartitionBatch):
+                buffered[TopicPartition(raw.topic, raw.partition)] += len(raw)
+        return buffered
+
+    @property
+    def pausing(self) -> bool:
+        """True if a record is to be tried again."""
+        return not (self._pause.due_ms is None and self._undecoded.due_ms is None)
+
+    @property
+    def retrying(self) -> bool:
+        """True if one is amid a batch, so that a commit would have to wait for it."""
+        return self._pause.due_ms is not None
 
     # Going on.
 
@@ -257,6 +275,7 @@ class Task:
         for _ in batch.step:
             if self._in_parts:
                 return False
+            self._pause.sit_out()
         self._under_way = None
         self.positions[batch.partition] = batch.position
         return True
@@ -266,22 +285,24 @@ class Task:
         if self._punctuates():
             self._begin_without_record(self._nodes.by_clock)
             return True
-        if self._inputs is None:
-            return self._begin_later() or self._begin_timed(now_ms, known_end)
+        if self._later:
+            self._take_later()
+            return True
         return self._begin_ready(now_ms, known_end) or self._begin_timed(now_ms, known_end)
 
-    def _begin_later(self) -> bool:
-        if not self._later:
-            return False
-        raw = self._later.popleft()
-        if isinstance(raw, int):
-            self._skip(next(iter(self.positions)), raw)
+    def _take_later(self) -> None:
+        """Begin, or put into the group of inputs, the first of what has come."""
+        later = self._later.popleft()
+        if isinstance(later, tuple):
+            self._skip(*later)
+        elif self._inputs is None:
+            self._begin(*self._decode(later))
         else:
-            self._begin(self._decode(raw), raw.offsets[-1] + 1)
-        return True
+            self._inputs.add(*self._decode(later))
 
     def _begin_ready(self, now_ms: int, known_end: KnownEnd) -> bool:
-        assert self._inputs is not None
+        if self._inputs is None:
+            return False
         batch = next(self._inputs.ready(now_ms, known_end), None)
         if batch is None:
             self._drained(self._inputs)
@@ -330,9 +351,15 @@ class Task:
             self.stream_time = max(self.stream_time, max(batch.timestamps))
 
     def _skip(self, partition: TopicPartition, offset: int) -> None:
-        if self.edges is not None and offset != self.positions[partition]:
+        received = self.positions if self._inputs is None else self._inputs.received()
+        before = received[partition]
+        if self.edges is not None and offset != before:
             self.edges.skip(partition, offset)
-        self.positions[partition] = offset
+        if self._inputs is None:
+            self.positions[partition] = offset
+        else:
+            self._inputs.skip_to(partition, offset)
+            self._drained(self._inputs)
 
     def _drained(self, inputs: PartitionGroup) -> None:
         self.positions |= inputs.drained()
@@ -344,13 +371,24 @@ class Task:
         self._failures.processed(self.positions)
         return outputs
 
-    def _decode(self, raw: PartitionBatch) -> Batch:
-        if self.edges is not None:
-            raw = self.edges.take(raw)
-        self._failures.keep(raw)
-        return self._decoder.batch(self._sources[raw.topic][0], raw)
+    def _decode(self, raw: PartitionBatch | Undecoded) -> tuple[Batch, int]:
+        """Decode a batch, and the offset up to which it was; the rest comes first of what waits."""
+        attempt = 1
+        if isinstance(raw, Undecoded):
+            attempt, raw = raw.attempt, raw.raw
+        else:
+            raw = raw if self.edges is None else self.edges.take(raw)
+            self._failures.keep(raw)
+        received = raw.offsets[-1] + 1
+        batch = self._decoder.batch(self._sources[raw.topic][0], raw, attempt)
+        rest = self._decoder.undecoded
+        if rest is not None:
+            self._later.appendleft(rest)
+            self._undecoded.begin(rest.pause_ms)
+            received = rest.raw.offsets[0]
+        return batch, received
 
-    # What its nodes tell (node_steps.Results).
+    # What its nodes tell (record_failures).
 
     def emit(self, output: Output) -> None:
         """Queue an output, joined with the one before where that changes no order."""
@@ -358,20 +396,3 @@ class Task:
             self._outputs[-1].extend(output)
         else:
             self._outputs.append(output)
-
-    def record_failed(
-        self, batch: Batch, index: int, operator: str, cause: BaseException | None
-    ) -> None:
-        """Apply the error policy to a record that an operator failed on."""
-        where = TopicPartition(batch.topic, batch.partition)
-        self._failed("a record failed", where, batch.offsets[index], operator, cause)
-
-    def _failed(
-        self,
-        reason: str,
-        where: TopicPartition,
-        offset: int,
-        operator: str,
-        cause: BaseException | None,
-    ) -> None:
-        self._failures.apply(reason, where, offset, operator, cause, self.stream_time)

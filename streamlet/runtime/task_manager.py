@@ -342,8 +342,9 @@ class TaskManager:
             BrokerError: the broker does not answer just now; go on with the port's ``begin``.
         """
         assert not self._commit.under_way
-        ask, self._hold_wanted = self._hold_wanted, None
-        if ask is not None:
+        ask = self._hold_wanted
+        if ask is not None and not self._holdings.any_retries(ask.tasks):
+            self._hold_wanted = None
             self._group.hold(ask.token, ask.generation)
         last = self._last
         if last is None:

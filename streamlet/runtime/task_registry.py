@@ -135,6 +135,14 @@ class TaskRegistry:
             self._source.resume(low)
             self._paused.difference_update(low)
 
+    def any_retries(self, tasks: Iterable[TaskId]) -> bool:
+        """True if one of these tasks is to try a record again: it can be stopped behind that."""
+        return any(task in self.tasks and self.tasks[task].retrying for task in tasks)
+
+    def pause(self, active: ActiveTask) -> None:
+        """Fetch no more for a task until ``bound`` finds that little waits."""
+        self.bound(dict.fromkeys(active.inputs, self._most_buffered + 1))
+
     def _stop_fetching(self, tasks: Sequence[ActiveTask]) -> None:
         """Have the client forget their inputs, at once: each call waits for a thread of its own."""
         mine = [tp for task in tasks for tp in task.inputs if self.by_partition.get(tp) is task]

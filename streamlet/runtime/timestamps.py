@@ -15,8 +15,8 @@ from streamlet.batch import Batch
 from streamlet.topology.nodes import SourceNode
 from streamlet.types import TopicPartition
 
-#: Applies the error policy to a record: reason, partition, offset, operator, cause.
-Failed: TypeAlias = Callable[[str, TopicPartition, int, str, BaseException | None], None]
+#: Applies the error policy to a record of a batch, by its index: with the reason and the cause.
+Failed: TypeAlias = Callable[[SourceNode, Batch, int, str, BaseException], None]
 #: Counts records left out by rule: operator, number.
 Dropped: TypeAlias = Callable[[str, int], None]
 
@@ -53,11 +53,10 @@ class Timestamps:
         if not len(batch) or min(batch.timestamps) >= 0:
             return batch
         if source.timestamp is None:
-            where = TopicPartition(batch.topic, batch.partition)
-            for offset, time in zip(batch.offsets, batch.timestamps, strict=True):
+            for index, time in enumerate(batch.timestamps):
                 if time < 0:
                     cause = ValueError(f"{time} ms; {_NO_TIME}")
-                    self._failed("negative timestamp", where, offset, source.name, cause)
+                    self._failed(source, batch, index, "negative timestamp", cause)
         else:
             self._dropped(source.name, sum(time < 0 for time in batch.timestamps))
         return batch.select([time >= 0 for time in batch.timestamps])
@@ -75,7 +74,7 @@ class Timestamps:
                 raise
             except BaseException as error:
                 bad = len(times)
-                self._failed("no timestamp", where, batch.offsets[bad], source.name, error)
+                self._failed(source, batch, bad, "no timestamp", error)
                 batch = batch.select([i != bad for i in range(len(batch))])
         if source.partition_time:
             self._highest[where] = max([self._highest.get(where, -1), *times])

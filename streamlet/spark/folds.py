@@ -97,8 +97,11 @@ def folds(topology: Topology, policy: ErrorPolicy) -> tuple[Fold, ...]:
     found = tuple(_fold(part, node) for part, node in stateful)
     if not found:
         raise Unfit("there is no aggregation")
-    if policy.topic is not None:
-        raise Unfit(f"dead letters go to {policy.topic}, around the aggregation")
+    if policy.topics:
+        topics = ", ".join(sorted(policy.topics))
+        raise Unfit(f"dead letters go to {topics}, around the aggregation")
+    if policy.asks:
+        raise Unfit("an error handler may write dead letters, around the aggregation")
     results = [sink.topic for fold in found for sink in fold.sinks]
     ours = {sink.name for fold in found for sink in fold.sinks}
     for part in topology.subtopologies:

@@ -127,8 +127,7 @@ def prepare(
         if source is not None:
             raise ConfigError(["partitions: needed where the records do not come from Kafka"])
         wanted = {*topology.source_topics, *_written(topology)}
-        if found.policy.topic is not None:
-            wanted.add(found.policy.topic)
+        wanted |= found.policy.topics
         if clients is None:
             partitions = topics.partition_counts(spark, wanted, client)
         else:
@@ -136,7 +135,7 @@ def prepare(
     laid_out = plan(reference, topology, partitions, partitions)
     if laid_out.stages and not folds:
         _check_state_store(spark)
-    letters = found.policy.topic is not None
+    letters = found.policy.writes_letters
     return Prepared(topology, laid_out, chosen, client, clients, letters, folds, reason)
 
 

@@ -23,6 +23,7 @@ from streamlet.runtime.edges.records import edge_of
 from streamlet.runtime.edges.writer import EdgeWriter
 from streamlet.runtime.global_state import GlobalState
 from streamlet.runtime.outputs import Output
+from streamlet.runtime.retry_pause import RetryPause
 from streamlet.runtime.task import Task
 from streamlet.serdes import SerdeLike
 from streamlet.serdes import serde as serde_of
@@ -55,7 +56,8 @@ class TopologyTestDriver:
     """Runs an application's topology in the calling thread.
 
     Every call processes all there is to process and commits, so that stores and outputs can be
-    looked at behind it. Close it, or use it as a context manager.
+    looked at behind it. Close it, or use it as a context manager. A record that an error policy has
+    tried again is tried at once, without a pause.
 
     Args:
         app: the application; its error policy holds here too.
@@ -80,10 +82,16 @@ class TopologyTestDriver:
         self._parts: list[_Part] = []
         self._reader: dict[TopicPartition, _Part] = {}
         self._sources: dict[str, SourceNode] = {}
-        self._topics = DriverTopics(self._topology, self._policy.topic, partitions or {})
+        policy, given = self._policy, partitions or {}
+        self._topics = DriverTopics(self._topology, policy.topics, given, any_letters=policy.asks)
         tables = self._topology.global_tables
         stores = TaskState.open(None, [table.store for table in tables], CACHE_BYTES)
-        self._globals = GlobalState(tables, stores, self._policy)
+        #: Dead letters of global tables in topics that are read.
+        self._letters: deque[PartitionBatch] = deque()
+        self._globals = GlobalState(
+            *(tables, stores, policy, self.application, self._lettered),
+            RetryPause(in_parts=False, block=_no_pause),
+        )
         self._sources |= {table.topic: table.source for table in tables}
         for part in self._topology.subtopologies:
             for number in range(self._topics.counts[part.input_topics[0]]):
@@ -279,7 +287,8 @@ class TopologyTestDriver:
 
     def skipped(self) -> int:
         """Records that the error policy took out so far."""
-        return sum(part.task.counters.skipped for part in self._parts)
+        of_tasks = sum(part.task.counters.skipped for part in self._parts)
+        return of_tasks + self._globals.counters.skipped
 
     def close(self) -> None:
         """Close the stores; what they held is gone."""
@@ -308,6 +317,7 @@ class TopologyTestDriver:
             partition_counts={topic: counts.get(topic, 1) for topic in part.output_topics},
             wall_ms=self._wall.wall_ms,
             global_stores=self._globals.stores,
+            pause=_no_pause,
         )
         headed = {
             topic: counts.get(topic, 1)
@@ -352,11 +362,16 @@ class TopologyTestDriver:
             batch = batches.popleft()
             if batch.topic in self._globals.topics:
                 self._globals.apply(batch)
+                batches.extend(self._letters)
+                self._letters.clear()
                 continue
             part = self._reader[TopicPartition(batch.topic, batch.partition)]
             batches.extend(self._taken(part, part.task.process(batch, self._wall.now_ms())))
             batches.extend(self._taken(part, part.task.settle()))
             self._commit(part)
+
+    def _lettered(self, letter: Output) -> None:
+        self._letters.extend(self._topics.take(letter))
 
     def _taken(self, part: _Part, outputs: Iterable[Output]) -> Iterator[PartitionBatch]:
         """Keep outputs to be read by the test; those the application reads, as input."""
@@ -367,6 +382,10 @@ class TopologyTestDriver:
         part.commits += 1
         drained = part.state.drain()
         part.state.write(drained, StateNumber(1, part.commits), {})
+
+
+def _no_pause(ms: int) -> None:
+    """Wait for nothing: records are tried again at once."""
 
 
 def _ms(by: timedelta | int) -> int:

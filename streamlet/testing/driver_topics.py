@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import attrs
@@ -39,7 +39,8 @@ class DriverTopics:
 
     Args:
         topology: the application's.
-        dead_letters: where records go that fail, if they do.
+        dead_letters: where records go that fail, as far as it is known.
+        any_letters: whether a handler may name any other topic for them.
         given: partition counts; topics that are not in it have one, and repartition topics as many
             as follow from those of the topics that are read.
 
@@ -49,7 +50,12 @@ class DriverTopics:
     """
 
     def __init__(
-        self, topology: Topology, dead_letters: str | None, given: Mapping[str, int]
+        self,
+        topology: Topology,
+        dead_letters: Set[str],
+        given: Mapping[str, int],
+        *,
+        any_letters: bool = False,
     ) -> None:
         parts = topology.subtopologies
         self._topology = topology
@@ -61,9 +67,10 @@ class DriverTopics:
         }
         written = {topic for part in parts for topic in part.output_topics} - self.ours
         #: Topics that are written, dead letters included, repartition topics not.
-        self.written = written if dead_letters is None else written | {dead_letters}
-        #: Whether a sink chooses a topic for each record, so that any name may come.
-        self.any_written = any(sink.by_record for part in parts for sink in part.sinks)
+        self.written = written | dead_letters
+        by_record = any(sink.by_record for part in parts for sink in part.sinks)
+        #: Whether topics are chosen for single records, so that any name may come.
+        self.any_written = by_record or any_letters
         self.counts = self._counted(given)
         self._next_offset: dict[TopicPartition, int] = {}
         self._records: dict[str, deque[OutputRecord]] = {}

@@ -239,7 +239,7 @@ def test_a_record_that_the_producer_refuses_leaves_no_gap() -> None:
         def reset(self) -> None: ...
         def close(self) -> None: ...
 
-    collector = RecordCollector(Sink(), ErrorPolicy("skip"), "app")
+    collector = RecordCollector(Sink(), ErrorPolicy.of("skip"), "app")
     collector.send(output([0, 1, 2]), writer())
     found = [Origin.from_headers(headers) for headers in taken]
     assert [one and (one.offset, one.previous) for one in found] == [(0, None), (2, (0, 0))]

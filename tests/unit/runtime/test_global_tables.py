@@ -14,7 +14,7 @@ from streamlet.errors import MissingTopicError, ProcessingError, StateLockedErro
 from streamlet.runtime import global_tables
 from streamlet.runtime.global_tables import GlobalTables
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
+from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import TopicPartition
 
 DAY = 86_400_000
@@ -27,7 +27,8 @@ class Broker:
         self.clock = ManualClock(DAY)
         self.log = MemoryLog(self.clock)
         self.log.create("g", 2, {"cleanup.policy": "compact", **config})
-        self.folder, self.policy = folder, ErrorPolicy.of(policy)  # type: ignore[arg-type]
+        self.sink = MemorySink(self.log)
+        self.folder, self.policy = folder, ErrorPolicy.of(policy)
 
     def put(self, key: str | None, value: str | None, partition: int = 0) -> None:
         encoded = [None if one is None else one.encode() for one in (key, value)]
@@ -44,6 +45,9 @@ class Broker:
             MemoryAdmin(self.log),
             self.clock,
             policy=self.policy,
+            sink=self.sink,
+            application="a",
+            flush_timeout_ms=1_000,
             cache_bytes=1 << 20,
             write_ms=100,
             look_ms=1_000,

@@ -17,7 +17,7 @@ from streamlet.types import TopicPartition
 
 IN = TopicPartition("in", 3)
 LARGE = b"x" * 20
-LETTERS = ErrorPolicy("dead_letter", "letters")
+LETTERS = ErrorPolicy.of(("dead_letter", "letters"))
 
 
 class SmallSink:
@@ -70,12 +70,12 @@ def sent(policy: ErrorPolicy, given: Output) -> tuple[SmallSink, RecordCollector
 
 def test_a_refused_record_stops_the_application_and_names_where_it_came_from() -> None:
     with pytest.raises(ProcessingError, match="at in-3 offset 41, operator sink to out"):
-        sent(ErrorPolicy("fail"), output((b"a", b"1"), (b"b", LARGE)))
+        sent(ErrorPolicy.of("fail"), output((b"a", b"1"), (b"b", LARGE)))
 
 
 def test_a_refused_record_is_skipped_and_counted_and_the_others_are_sent() -> None:
     given = output((b"a", LARGE), (b"b", b"1"), (b"c", LARGE), (b"d", b"2"))
-    sink, sending = sent(ErrorPolicy("skip"), given)
+    sink, sending = sent(ErrorPolicy.of("skip"), given)
     assert [key for _, key, _, _ in sink.taken] == [b"b", b"d"]
     assert sending.skipped == 2
 
@@ -105,7 +105,7 @@ def test_a_dead_letter_that_is_too_large_itself_keeps_its_reason() -> None:
 
 def test_a_refused_record_leaves_no_gap_between_the_prefixes() -> None:
     sink = SmallSink(most=10 + PREFIX_BYTES)
-    collector = RecordCollector(sink, ErrorPolicy("skip"), "app")
+    collector = RecordCollector(sink, ErrorPolicy.of("skip"), "app")
     writer = EdgeWriter({"out": 1}, {IN: edge_of(IN)})
     collector.send(output((b"a", b"1"), (b"b", LARGE), (b"c", b"3"), (b"d", LARGE)), writer)
     found = unpack([value for _, _, value, _ in sink.taken])

@@ -36,7 +36,7 @@ class Each:
             out.extend(map(self.function, batch.values))
         except Exception as error:
             done = batch.slice(0, len(out)).with_values(out)
-            raise OperatorFailed(len(out), done) from error
+            raise OperatorFailed(len(out), done, again=True) from error
         return batch.with_values(out)
 
 
@@ -110,14 +110,14 @@ def test_a_failing_record_tells_the_line_of_the_program_it_failed_on() -> None:
 
 
 def test_a_failing_record_is_skipped_and_counted() -> None:
-    running = task(graph(each("up", ("source",), upper), sink("up")), ErrorPolicy("skip"))
+    running = task(graph(each("up", ("source",), upper), sink("up")), ErrorPolicy.of("skip"))
     assert values(running.process(raw("a", "bad", "b", "bad"))) == [b"A", b"B"]
     assert running.counters.skipped == 2
     assert running.positions == {IN: 4}
 
 
 def test_a_dead_letter_is_the_record_as_it_was_read_with_the_reason() -> None:
-    policy = ErrorPolicy("dead_letter", "dlq")
+    policy = ErrorPolicy.of(("dead_letter", "dlq"))
     running = task(graph(each("up", ("source",), upper), sink("up")), policy)
     outputs = running.process(raw("a", "bad", "b"))
     assert values(outputs) == [b"A", b"B"]
@@ -135,7 +135,7 @@ def test_a_dead_letter_is_the_record_as_it_was_read_with_the_reason() -> None:
 def test_an_undecodable_record_meets_the_policy_and_spares_its_neighbours(bad: int) -> None:
     data: list[str | bytes | None] = ["a", "b", "c"]
     data[bad] = b"\xff\xfe"
-    running = task(graph(sink("source")), ErrorPolicy("dead_letter", "dlq"))
+    running = task(graph(sink("source")), ErrorPolicy.of(("dead_letter", "dlq")))
     outputs = running.process(raw(*data))
     assert values(outputs) == [v.encode() for v in "abc" if "abc".index(v) != bad]
     assert values(outputs, "dlq") == [b"\xff\xfe"]
@@ -146,7 +146,7 @@ def test_an_undecodable_record_meets_the_policy_and_spares_its_neighbours(bad: i
 
 def test_a_value_the_sink_cannot_encode_meets_the_policy() -> None:
     numbers = each("number", ("source",), lambda text: int(text) if text.isdigit() else text)
-    running = task(graph(numbers, sink("number", value=INT)), ErrorPolicy("skip"))
+    running = task(graph(numbers, sink("number", value=INT)), ErrorPolicy.of("skip"))
     assert values(running.process(raw("1", "x", "3"))) == [INT.encode(1), INT.encode(3)]
     with pytest.raises(ProcessingError, match="offset 1, operator to-out"):
         task(graph(numbers, sink("number", value=INT))).process(raw("1", "x", "3"))
@@ -195,7 +195,9 @@ def test_a_failing_partitioner_meets_the_policy() -> None:
         return {"a": 0, "b": 1}[value]
 
     running = task(
-        graph(sink("source", partitioner=choose)), ErrorPolicy("skip"), partition_counts={"out": 2}
+        graph(sink("source", partitioner=choose)),
+        ErrorPolicy.of("skip"),
+        partition_counts={"out": 2},
     )
     (out,) = running.process(raw("a", "c", "b"))
     assert (out.values, out.partitions) == ([b"a", b"b"], [0, 1])
@@ -213,7 +215,7 @@ def test_a_record_whose_own_time_is_negative_meets_the_policy() -> None:
     batch = attrs.evolve(raw("a", "b", "c"), timestamps=[5, -1, 7])
     with pytest.raises(ProcessingError, match=r"negative timestamp \(ValueError: -1 ms; it was"):
         task(graph(sink("source"))).process(batch)
-    running = task(graph(sink("source")), ErrorPolicy("skip"))
+    running = task(graph(sink("source")), ErrorPolicy.of("skip"))
     (out,) = running.process(batch)
     assert (out.values, out.timestamps) == ([b"a", b"c"], [5, 7])
     assert (running.counters.skipped, running.counters.dropped) == (1, 0)
@@ -229,7 +231,7 @@ def test_an_extractor_may_see_the_highest_time_that_it_gave_the_partition_before
         return highest if value == "?" else int(value)
 
     built = graph(sink("source"), timestamp=extract, partition_time=True)
-    running = task(built, ErrorPolicy("skip"))
+    running = task(built, ErrorPolicy.of("skip"))
     (out,) = running.process(raw("?", "5", "?", "3", "x", "?", "-1"))
     assert out.timestamps == [5, 5, 3, 5], "before the first it is -1, which drops the record"
     (out,) = running.process(attrs.evolve(raw("?"), offsets=range(7, 8)))
@@ -241,14 +243,14 @@ def test_an_extractor_that_raises_stop_iteration_fails_on_its_record() -> None:
     built = graph(
         sink("source"), timestamp=lambda key, value, time: next(iter([int(value)][: value != "0"]))
     )
-    running = task(built, ErrorPolicy("skip"))
+    running = task(built, ErrorPolicy.of("skip"))
     (out,) = running.process(raw("5", "0", "7"))
     assert (out.timestamps, running.counters.skipped) == ([5, 7], 1)
 
 
 def test_a_timestamp_that_cannot_be_read_meets_the_policy() -> None:
     built = graph(sink("source"), timestamp=lambda key, value, time: int(value))
-    running = task(built, ErrorPolicy("skip"))
+    running = task(built, ErrorPolicy.of("skip"))
     (out,) = running.process(raw("5", "x", "7"))
     assert out.timestamps == [5, 7]
 
@@ -256,7 +258,7 @@ def test_a_timestamp_that_cannot_be_read_meets_the_policy() -> None:
 @pytest.mark.parametrize("given", [None, "5", 1.5, True, 1 << 63])
 def test_a_timestamp_that_is_none_meets_the_policy(given: Any) -> None:
     built = graph(sink("source"), timestamp=lambda key, value, time: given if value == "x" else 7)
-    running = task(built, ErrorPolicy("skip"))
+    running = task(built, ErrorPolicy.of("skip"))
     (out,) = running.process(raw("5", "x", "7"))
     assert out.timestamps == [7, 7]
     assert running.counters.skipped == 1
@@ -265,7 +267,7 @@ def test_a_timestamp_that_is_none_meets_the_policy(given: Any) -> None:
 @pytest.mark.parametrize("given", [[None], "0", 1.0, True, -1, 2])
 def test_a_partition_that_there_is_not_meets_the_policy(given: Any) -> None:
     node = sink("source", partitioner=lambda key, value, count: given if value == "x" else 1)
-    running = task(graph(node), ErrorPolicy("skip"), partition_counts={"out": 2})
+    running = task(graph(node), ErrorPolicy.of("skip"), partition_counts={"out": 2})
     (out,) = running.process(raw("a", "x", "b"))
     assert (out.values, out.partitions) == ([b"a", b"b"], [1, 1])
     assert running.counters.skipped == 1

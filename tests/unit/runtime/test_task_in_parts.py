@@ -85,7 +85,7 @@ def test_a_task_settles_behind_the_batch_it_has_begun() -> None:
 
 
 def test_a_record_that_fails_between_two_parts_meets_the_policy() -> None:
-    running = spelling(policy=ErrorPolicy("skip"))
+    running = spelling(policy=ErrorPolicy.of("skip"))
     seen = values(running.process(raw("a?b", "c")))
     while running.waits(0):
         seen += values(running.resume(0))
