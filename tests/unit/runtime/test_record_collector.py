@@ -11,7 +11,7 @@ from streamlet.kafka.ports import Headers
 from streamlet.runtime.edges.records import PREFIX_BYTES, edge_of, unpack
 from streamlet.runtime.edges.writer import EdgeWriter
 from streamlet.runtime.outputs import Output
-from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.policy import ErrorPolicy, Retry
 from streamlet.runtime.record_collector import RecordCollector
 from streamlet.types import TopicPartition
 
@@ -120,3 +120,16 @@ def test_a_dead_letter_bears_no_prefix() -> None:
     collector = RecordCollector(sink, LETTERS, "app")
     collector.send(output((b"a", b"small")), EdgeWriter({"out": 1}, {IN: edge_of(IN)}))
     assert [(topic, value) for topic, _, value, _ in sink.taken] == [("letters", b"small")]
+
+
+def test_a_refused_record_is_sent_again_with_all_behind_it_and_not_for_ever() -> None:
+    sink = SmallSink()
+    retry = Retry(2, backoff=100, then="skip")
+    collector = RecordCollector(sink, ErrorPolicy.of("fail", production=retry), "app")
+    again = collector.send(output((b"a", b"1"), (b"b", LARGE), (b"c", b"2")))
+    assert again is not None
+    assert (again.rest.keys, again.attempt, again.pause_ms) == ([b"b", b"c"], 2, 100)
+    assert again.rest.origin(0) == (IN, 41)
+    assert collector.send(again.rest, attempt=again.attempt) is None
+    assert [key for _, key, _, _ in sink.taken] == [b"a", b"c"]
+    assert collector.skipped == 1
