@@ -246,7 +246,10 @@ class Tap(threading.Thread):
 
 
 def read_all(servers: str, topic: str, partitions: Iterable[int]) -> list[Record]:
-    """All records of a topic up to its present end, by partition in order of offsets."""
+    """All records of a topic up to its present end, by partition in order of offsets.
+
+    Without those that are deleted meanwhile, as owners do in repartition topics.
+    """
     tps = [TopicPartition(topic, p) for p in partitions]
     admin, consumer = KafkaAdmin(servers), _consumer(servers)
     starts, ends = admin.start_offsets(tps), admin.end_offsets(tps)
@@ -254,9 +257,16 @@ def read_all(servers: str, topic: str, partitions: Iterable[int]) -> list[Record
         left = {tp: end for tp, end in ends.items() if end > starts[tp]}
         consumer.assign([RawPartition(tp.topic, tp.partition, starts[tp]) for tp in left])
         found: list[Record] = []
+        heard = time.monotonic()
         while left:
-            records = _records(consumer, SILENCE_S, most=1)
-            assert records, f"nothing more of {topic}, though it goes on to {left}"
+            records = _records(consumer, 1.0, most=1)
+            if not records:
+                starts = admin.start_offsets([*left])
+                left = {tp: end for tp, end in left.items() if end > starts[tp]}
+                silence = time.monotonic() - heard
+                assert silence < SILENCE_S, f"nothing more of {topic}, though it goes on to {left}"
+                continue
+            heard = time.monotonic()
             records += _records(consumer, 0.05)
             for record in records:
                 tp = TopicPartition(topic, record.partition)
