@@ -20,12 +20,14 @@ from streamlet.topology.nodes import SourceNode
 class Undecoded:
     """The rest of a batch, from a record on that is to be decoded again after a pause.
 
-    ``attempt`` is the number of that try, 2 after the first.
+    ``attempt`` is the number of that try, 2 after the first. ``received`` is the offset behind the
+    whole batch as it was read, of which the filter of an edge may have left out the last records.
     """
 
     raw: PartitionBatch
     attempt: int
     pause_ms: int
+    received: int = -1
 
 
 class RecordDecoder:

@@ -375,15 +375,15 @@ class Task:
         """Decode a batch, and the offset up to which it was; the rest comes first of what waits."""
         attempt = 1
         if isinstance(raw, Undecoded):
-            attempt, raw = raw.attempt, raw.raw
+            attempt, received, raw = raw.attempt, raw.received, raw.raw
         else:
+            received = raw.offsets[-1] + 1
             raw = raw if self.edges is None else self.edges.take(raw)
             self._failures.keep(raw)
-        received = raw.offsets[-1] + 1
         batch = self._decoder.batch(self._sources[raw.topic][0], raw, attempt)
         rest = self._decoder.undecoded
         if rest is not None:
-            self._later.appendleft(rest)
+            self._later.appendleft(attrs.evolve(rest, received=received))
             self._undecoded.begin(rest.pause_ms)
             received = rest.raw.offsets[0]
         return batch, received

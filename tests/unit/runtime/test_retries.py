@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import streamlet as sl
 from streamlet.kafka.ports import PartitionBatch
+from streamlet.runtime.edges.task_edges import TaskEdges
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.task import Task
 from streamlet.state.task_state import TaskState
@@ -73,6 +74,39 @@ def test_a_commit_of_a_stopped_task_waits_for_the_pauses() -> None:
     running.process(raw("a", "b"))
     assert values(running.settle()) == [b"b"]
     assert (pauses, running.positions) == ([100, 200], {IN: 2})
+
+
+class Replays:
+    """The edges of a task behind a repartition topic, some of whose records came before."""
+
+    writer = None
+
+    def __init__(self, *offsets: int) -> None:
+        self._offsets = {*offsets}
+
+    def take(self, batch: PartitionBatch) -> PartitionBatch:
+        """The others."""
+        kept = [i for i, offset in enumerate(batch.offsets) if offset not in self._offsets]
+        columns = (batch.offsets, batch.keys, batch.values, batch.timestamps)
+        return PartitionBatch(
+            batch.topic, batch.partition, *([column[i] for i in kept] for column in columns)
+        )
+
+
+@pytest.mark.parametrize("replayed", [(0, 1, 2), (2,), (1, 2)])
+def test_positions_are_behind_records_that_came_before(replayed: tuple[int, ...]) -> None:
+    running = tried("fail", Flaky(), in_parts=True)
+    running.edges = cast(TaskEdges, Replays(*replayed))
+    left = [text for offset, text in enumerate((b"a", b"b", b"c")) if offset not in replayed]
+    assert values(running.process(raw("a", "b", "c"))) == left
+    assert running.positions == {IN: 3}
+
+
+def test_positions_are_behind_them_also_after_a_record_was_decoded_again() -> None:
+    running = task(graph(sink("source")), ErrorPolicy.of(sl.Retry(2, backoff=0, then="skip")))
+    running.edges = cast(TaskEdges, Replays(2))
+    assert values(running.process(raw("a", b"\xff", "c"))) == [b"a"]
+    assert running.positions == {IN: 3}
 
 
 @pytest.mark.parametrize(
