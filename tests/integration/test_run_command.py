@@ -57,6 +57,10 @@ numbers.map_values(lambda number: 1 // number, value=int).group_by_key().count(s
 """
 
 
+#: A worker without a fork server.
+PROGRAM = "import sys; from streamlet.process import main; sys.exit(main(int(sys.argv[1])))"
+
+
 def test_what_a_worker_did_before_it_failed_for_good_is_counted(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:
@@ -76,7 +80,7 @@ def test_what_a_worker_did_before_it_failed_for_good_is_counted(
     }
     with (
         subprocess.Popen(
-            [sys.executable, "-m", "streamlet.process", "--events-fd", str(write)],
+            [sys.executable, "-c", PROGRAM, str(write)],
             env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
             stdin=subprocess.PIPE,
             pass_fds=(write,),
