@@ -123,7 +123,7 @@ class ForkServer:
         events, from_worker = os.pipe()
         try:
             pid = self._ask_for_fork(orders, from_worker)
-        except OSError as error:
+        except (OSError, EOFError) as error:
             os.close(to_worker)
             os.close(events)
             raise StreamletError(

@@ -8,9 +8,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from multiprocessing import Pipe
+from multiprocessing.reduction import recv_handle
 
 import psutil
 import pytest
+
+from streamlet.errors import StreamletError
+from streamlet.runtime.fork_server import ForkServer
 
 #: What every program begins with.
 BEGIN = """
@@ -129,6 +135,25 @@ with ForkServer(MODULE) as server:
     other.kill()
     assert other.wait() == UNKNOWN_END
 """)
+
+
+def test_a_server_that_dies_before_it_answers_is_gone_as_well() -> None:
+    ours, theirs = Pipe()
+
+    def die() -> None:
+        theirs.recv()
+        for _ in range(2):
+            os.close(recv_handle(theirs))
+        theirs.close()
+
+    server = ForkServer("nothing")
+    server._channel = ours
+    dying = threading.Thread(target=die)
+    dying.start()
+    with pytest.raises(StreamletError, match="is gone"):
+        server.launch()
+    dying.join()
+    ours.close()
 
 
 def test_workers_and_server_end_with_the_supervisor_however_that_ends() -> None:
