@@ -190,6 +190,20 @@ def test_no_bound_is_left_of_a_file_that_is_short_or_gone() -> None:
     assert [name for name in LONG_FILES if lengths.get(name, 0) <= MOST_FILE_LINES] == []
 
 
+def test_no_constant_of_a_module_is_bound_twice() -> None:
+    """A second value would replace the first for every function of the module, in silence."""
+    twice = []
+    for path in python_files(*FOLDERS):
+        bound: set[str] = set()
+        for node in parsed(path).body:
+            for target in node.targets if isinstance(node, ast.Assign) else ():
+                if isinstance(target, ast.Name) and target.id.isupper():
+                    if target.id in bound:
+                        twice.append(f"{place(path, node.lineno)} {target.id}")
+                    bound.add(target.id)
+    assert twice == []
+
+
 def test_a_class_name_means_one_thing() -> None:
     places: dict[str, list[str]] = {}
     for path in python_files("streamlet"):

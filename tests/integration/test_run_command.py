@@ -58,7 +58,7 @@ numbers.map_values(lambda number: 1 // number, value=int).group_by_key().count(s
 
 
 #: A worker without a fork server.
-PROGRAM = "import sys; from streamlet.process import main; sys.exit(main(int(sys.argv[1])))"
+WORKER = "import sys; from streamlet.process import main; sys.exit(main(int(sys.argv[1])))"
 
 
 def test_what_a_worker_did_before_it_failed_for_good_is_counted(
@@ -80,7 +80,7 @@ def test_what_a_worker_did_before_it_failed_for_good_is_counted(
     }
     with (
         subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(write)],
+            [sys.executable, "-c", WORKER, str(write)],
             env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
             stdin=subprocess.PIPE,
             pass_fds=(write,),
