@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from streamlet.runtime.error_context import ErrorContext, FailedRecord
     from streamlet.runtime.listeners import StateRestoreListener
     from streamlet.runtime.policy import Answer, Retry
+    from streamlet.runtime.uncaught import UncaughtAnswer
     from streamlet.serdes import (
         Serde,
         Windowed,
@@ -127,6 +128,7 @@ __all__ = [
     "Serde",
     "StateRestoreListener",
     "StreamletError",
+    "UncaughtAnswer",
     "Windowed",
     "WindowedCogroupedKStream",
     "WindowedKStream",
@@ -171,6 +173,7 @@ _HOMES = {
     "ErrorContext": "streamlet.runtime.error_context",
     "FailedRecord": "streamlet.runtime.error_context",
     "Retry": "streamlet.runtime.policy",
+    "UncaughtAnswer": "streamlet.runtime.uncaught",
     "Processor": "streamlet.dsl.processor",
     "ProcessorContext": "streamlet.dsl.processor",
     "Cancellable": "streamlet.dsl.punctuators",

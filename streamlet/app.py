@@ -32,6 +32,7 @@ from streamlet.errors import (
 )
 from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreListener
 from streamlet.runtime.policy import Answer, ErrorHandler, ErrorPolicy
+from streamlet.runtime.uncaught import UncaughtAnswer, UncaughtHandler
 from streamlet.serdes import SerdeLike
 from streamlet.topology.graph import Topology
 
@@ -66,9 +67,11 @@ class App(Sources):
         processing_handler: likewise, for records that an operator fails on.
         production_handler: likewise, for records that cannot be encoded or that the producer
             refuses.
+        uncaught_handler: the answer to an error that ends a worker, or a function of the error that
+            returns one: ``"replace_thread"``, ``"shutdown_client"`` or ``"shutdown_application"``.
+            Without it ``run`` raises; ``streamlet run`` replaces workers, up to five times.
         key: type or serde of keys that have no type: of sources without ``key=``, and of results
-            whose type is not known where they are written. As ``default.key.serde`` in Kafka
-            Streams.
+            whose type is not known where they are written, as ``default.key.serde`` has it.
         value: the same of values, as ``default.value.serde``.
 
     Raises:
@@ -89,6 +92,7 @@ class App(Sources):
         deserialization_handler: Answer | ErrorHandler | None = None,
         processing_handler: Answer | ErrorHandler | None = None,
         production_handler: Answer | ErrorHandler | None = None,
+        uncaught_handler: UncaughtAnswer | UncaughtHandler | None = None,
     ) -> None:
         if not _NAME.fullmatch(name) or name in (".", ".."):
             raise ConfigError(
@@ -107,6 +111,7 @@ class App(Sources):
             deserialization=deserialization_handler,
             processing=processing_handler,
             production=production_handler,
+            uncaught=uncaught_handler,
         )
         self._config = dict(config or {})
         if bootstrap_servers is not None:
@@ -480,10 +485,8 @@ def _module(name: str) -> ModuleType:
                 f"there is no module {name!r} in {here} or on Python's path"
             ) from error
         raise AppNotFoundError(f"module {name!r} cannot be imported: {error}") from error
-    except StreamletError:
+    except (StreamletError, KeyboardInterrupt):
         raise  # wrong settings or a wrong topology: there is an application, but it cannot be
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # also an exit: else "run" would end with the module's own code
         raise AppNotFoundError(
             f"module {name!r} cannot be imported: {error_text(error)}"

@@ -253,7 +253,7 @@ def _link(
         board.set_leaving(leaving)
         on_leaving(leaving)
 
-    folder = StateDirectory(settings.state_dir, application).path
+    noted = fields_of(StateDirectory(settings.state_dir, application).path / INSTANCE_LOCK)
     link = ControlLink(
         member.key,
         member.name,
@@ -261,7 +261,8 @@ def _link(
         clock,
         leave_timeout_ms=settings.scale_down_timeout_ms,
         on_leaving=leaving_changed,
-        reset=str(fields_of(folder / INSTANCE_LOCK).get("reset", "")),
+        reset=str(noted.get("reset", "")),
+        shutdown=str(noted.get("shutdown", "")),
     )
     link.start()
     if endpoint is not None:

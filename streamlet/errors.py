@@ -85,6 +85,16 @@ class RefusedError(StreamletError):
     exit_code = 5
 
 
+class ApplicationShutdownError(StreamletError):
+    """The ``uncaught_handler`` of some instance shut the application down everywhere."""
+
+    exit_code = 7
+
+
+class UncaughtHandlerError(StreamletError):
+    """The ``uncaught_handler`` failed on the error that ended a worker; the message has both."""
+
+
 class BrokerError(StreamletError):
     """The broker cannot be reached, is too old, or answered with an error we cannot mend."""
 

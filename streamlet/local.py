@@ -216,8 +216,8 @@ def prepare_instance(
     """Do what must be done before any worker of the instance starts, or refuse it.
 
     Compares its topology with the group's, makes the control topic, removes the instance's mark
-    (to start it is to want it), discards state from before a reset, and renames folders of an
-    earlier topology.
+    (to start it is to want it), notes the last shutdown, discards state from before a reset, and
+    renames folders of an earlier topology.
 
     Args:
         topology: what is run.
@@ -239,6 +239,8 @@ def prepare_instance(
     with open_control(application, settings) as control:
         view = control.read()
         discard_before_reset(directory, lock, view.reset)
+        if view.shutdown is not None:
+            lock.set(shutdown=view.shutdown.text)  # it was meant for those that ran then
         adopt_folders(directory, lock, topology)
         if instance in view.marks:
             control.remove((Mark, instance))

@@ -195,5 +195,5 @@ def _work(orders: SupervisorOrders, observer: PipeObserver) -> None:
     try:
         worker.run(keep_going)
     finally:
-        observer.tell(**ended_event(worker.counters, worker.drained))
+        observer.tell(**ended_event(worker.counters, worker.drained, worker.uncaught.answer))
         gc.freeze()  # else Python looks through all that was cached while it ends, for nothing

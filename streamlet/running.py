@@ -33,6 +33,7 @@ from streamlet.runtime.listeners import Listeners
 from streamlet.runtime.metrics.server import ANY_HOST, serving
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.replacing import run_replaced
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.signals import GracefulStop
 from streamlet.runtime.stream_thread import StreamThread
@@ -252,12 +253,12 @@ class Run:
         try:
             record.say(drains=int(signals is not None))
             waiting.until_done(prepared)
-            worker = waiting.until_done(partial(opened, on_leaving=on_leaving))
-            worker.leaves = lambda: self._leaves
-            try:
-                worker.run(lambda: self._goes_on(worker, signals) and wanted())
-            finally:
-                self._records = worker.counters.records
+            worker = run_replaced(
+                partial(waiting.until_done, partial(opened, on_leaving=on_leaving)),
+                partial(self._run_worker, signals=signals, wanted=wanted),
+                clock=self._clock,
+                stopped=lambda: self._stopped(signals) or not wanted(),
+            )
             if worker.drained:
                 forget_instance(application, self._settings, instance)
             ended = "drained" if worker.drained else "stopped"
@@ -265,6 +266,15 @@ class Run:
             ended = "stopped"
         finally:
             record.say(drains=0, tasks=0, ended=ended)
+
+    def _run_worker(
+        self, worker: StreamThread, *, signals: GracefulStop | None, wanted: Callable[[], bool]
+    ) -> None:
+        worker.leaves = lambda: self._leaves
+        try:
+            worker.run(lambda: self._goes_on(worker, signals) and wanted())
+        finally:
+            self._records += worker.counters.records
 
     def _prepare(self, process_id: str, lock: FolderLock) -> None:
         """Make what the run needs on the broker; may be repeated."""

@@ -20,6 +20,7 @@ from streamlet.control.values import (
     MemberKey,
     MemberProgress,
     ResetEpoch,
+    Shutdown,
 )
 
 #: Kind of an entry, and what it is kept by within its kind.
@@ -30,6 +31,7 @@ _KINDS: dict[str, type[Entry]] = {
     "progress": MemberProgress,
     "endpoint": Endpoint,
     "reset": ResetEpoch,
+    "shutdown": Shutdown,
     "command": Command,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
@@ -59,7 +61,7 @@ class Change:
 
 def place_of(entry: Entry) -> Place:
     """The place where an entry is kept."""
-    return type(entry), None if isinstance(entry, ResetEpoch) else entry.key
+    return type(entry), None if isinstance(entry, ResetEpoch | Shutdown) else entry.key
 
 
 def encode_key(place: Place) -> bytes:
@@ -91,7 +93,7 @@ def decode(key: bytes | None, value: bytes | None) -> Change | None:
 
 def _place(key: _Key) -> Place | None:
     kind = _KINDS.get(key.kind)
-    if kind is ResetEpoch:
+    if kind is ResetEpoch or kind is Shutdown:
         return kind, None
     if kind is Command:
         return None if key.id is None else (kind, key.id)

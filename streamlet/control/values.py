@@ -142,6 +142,24 @@ class ResetEpoch:
 
 
 @attrs.frozen
+class Shutdown:
+    """The application is to end: an error handler of an instance decided so.
+
+    It holds for the instances that run then, never for one that starts later.
+    """
+
+    instance: str  # process id of the one that decided
+    name: str
+    at_ms: int
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """The form in which state folders note it; unique per shutdown."""
+        return f"{self.at_ms}@{self.instance}"
+
+
+@attrs.frozen
 class Command:
     """An operator's command that is about to change marks.
 
@@ -159,4 +177,4 @@ class Command:
         return self.id
 
 
-Entry: TypeAlias = Mark | MemberProgress | Endpoint | ResetEpoch | Command
+Entry: TypeAlias = Mark | MemberProgress | Endpoint | ResetEpoch | Shutdown | Command

@@ -8,7 +8,15 @@ from typing import Any, Self
 import attrs
 
 from streamlet.control.records import Place, decode
-from streamlet.control.values import Command, Endpoint, Mark, MemberKey, MemberProgress, ResetEpoch
+from streamlet.control.values import (
+    Command,
+    Endpoint,
+    Mark,
+    MemberKey,
+    MemberProgress,
+    ResetEpoch,
+    Shutdown,
+)
 
 _FIELDS = {
     Mark: "marks",
@@ -31,6 +39,7 @@ class ControlView:
     endpoints: dict[MemberKey, Endpoint] = attrs.field(factory=dict)
     commands: dict[str, Command] = attrs.field(factory=dict)
     reset: ResetEpoch = attrs.field(factory=lambda: ResetEpoch(0))
+    shutdown: Shutdown | None = None
 
     def apply(self, key: bytes | None, value: bytes | None) -> Self:
         """The view after one more record."""
@@ -39,7 +48,7 @@ class ControlView:
     def apply_all(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> Self:
         """The view after more records, in their order; itself if they say nothing new."""
         found: dict[str, dict[Any, Any]] = {}
-        reset = self.reset
+        reset, shutdown = self.reset, self.shutdown
         for key, value in records:
             change = decode(key, value)
             if change is None:
@@ -48,13 +57,16 @@ class ControlView:
             if kind is ResetEpoch:
                 reset = change.entry if isinstance(change.entry, ResetEpoch) else ResetEpoch(0)
                 continue
+            if kind is Shutdown:
+                shutdown = change.entry if isinstance(change.entry, Shutdown) else None
+                continue
             field = _FIELDS[kind]
             entries = found.setdefault(field, dict(getattr(self, field)))
             if change.entry is None:
                 entries.pop(whose, None)
             else:
                 entries[whose] = change.entry
-        view = attrs.evolve(self, reset=reset, **found)
+        view = attrs.evolve(self, reset=reset, shutdown=shutdown, **found)
         return self if view == self else view
 
     def progress_of(self, member_id: str) -> MemberProgress | None:

@@ -24,7 +24,7 @@ from streamlet.clock import Clock
 from streamlet.control.agreement import disagreement
 from streamlet.control.records import Place, place_of
 from streamlet.control.topic import ControlTopic
-from streamlet.control.values import Endpoint, Entry, Mark, MemberKey, MemberProgress
+from streamlet.control.values import Endpoint, Entry, Mark, MemberKey, MemberProgress, Shutdown
 from streamlet.control.view import ControlView
 from streamlet.errors import RefusedError, StreamletError
 from streamlet.group.session_events import Assigned, Lost, SessionEvent
@@ -49,6 +49,14 @@ class _OwnMark:
     mark: Mark
 
 
+@attrs.frozen(eq=False)
+class _Announcement:
+    """Write this for all instances, and set ``done`` when it is delivered."""
+
+    entry: Shutdown
+    done: threading.Event
+
+
 class ControlLink:
     """Follows and publishes for one member; every thread may call the public methods.
 
@@ -60,6 +68,7 @@ class ControlLink:
         leave_timeout_ms: ``scale.down.timeout.ms``, for marks without a deadline; None: never.
         on_leaving: called when our instance is marked, and when the mark is removed.
         reset: the last reset that our instance's state takes into account, as its folder notes it.
+        shutdown: the last shutdown from before our instance started, likewise.
     """
 
     def __init__(
@@ -72,14 +81,16 @@ class ControlLink:
         leave_timeout_ms: int | None,
         on_leaving: Callable[[Leaving | None], None],
         reset: str = "",
+        shutdown: str = "",
     ) -> None:
         self._member = member
-        self._name = name
+        self.name = name
         self._open_topic = open_topic
         self._clock = clock
         self._leave_timeout_ms = leave_timeout_ms
         self._on_leaving = on_leaving
         self._reset = reset
+        self._shutdown_before = shutdown
         #: What the topic said last.
         self.view = ControlView()
         #: All members as of the last rebalance if we lead, None if we do not.
@@ -88,7 +99,7 @@ class ControlLink:
         self._words: dict[MemberKey, MemberProgress] = {}
         #: Of the last assignment, -1 before the first.
         self._generation = -1
-        self._orders: queue.SimpleQueue[Entry | _OwnMark] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[Entry | _OwnMark | _Announcement] = queue.SimpleQueue()
         self._closing = threading.Event()
         self._was_read = threading.Event()
         self._thread = threading.Thread(target=self._run, name="streamlet-control", daemon=True)
@@ -99,6 +110,7 @@ class ControlLink:
         self._pending: dict[Place, Entry | None] = {}
         #: What we wrote of ourselves; written again if it is removed while we live.
         self._mine: dict[Place, Entry] = {}
+        self._announcing: list[threading.Event] = []
         #: Entries about no member, and since when they have been.
         self._missing: dict[Place, int] = {}
         #: What the members' settings were compared by last, and what was wrong.
@@ -135,13 +147,30 @@ class ControlLink:
                 "it discards the state from before"
             )
 
+    @property
+    def instance(self) -> str:
+        """The process id of our instance."""
+        return self._member.instance
+
+    @property
+    def shutdown(self) -> Shutdown | None:
+        """The shutdown of the application since our instance was started; None: it is to run."""
+        found = self.view.shutdown
+        return None if found is None or found.text == self._shutdown_before else found
+
+    def announce(self, entry: Shutdown, timeout_ms: int) -> bool:
+        """Write a shutdown for all instances; False if it was not delivered in time."""
+        done = threading.Event()
+        self._orders.put(_Announcement(entry, done))
+        return done.wait(timeout_ms / 1000)
+
     def publish(self, entry: MemberProgress | Endpoint) -> None:
         """Say this of ourselves, soon; it is removed when we close."""
         self._orders.put(entry)
 
     def mark(self, since_ms: int) -> None:
         """Mark our own instance, soon; a mark that is there already stays as it is."""
-        self._orders.put(_OwnMark(Mark(self._member.instance, since_ms, name=self._name)))
+        self._orders.put(_OwnMark(Mark(self._member.instance, since_ms, name=self.name)))
 
     def take(self, event: SessionEvent) -> None:
         """Note the leader, and the generation of the assignment."""
@@ -251,6 +280,9 @@ class ControlLink:
                 before = self.view.marks.get(order.mark.instance)
                 if before is None or before.successors:  # ours waits for no other instance
                     self._pending[place_of(order.mark)] = order.mark
+            elif isinstance(order, _Announcement):
+                self._pending[place_of(order.entry)] = order.entry
+                self._announcing.append(order.done)
             else:
                 self._mine[place_of(order)] = self._pending[place_of(order)] = order
 
@@ -268,6 +300,8 @@ class ControlLink:
             topic.forget_unwritten()
             raise
         self._pending.clear()
+        while self._announcing:
+            self._announcing.pop().set()
 
     def _compare(self) -> None:
         """Log once, as the leader, that other members would plan otherwise."""

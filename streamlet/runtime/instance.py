@@ -29,13 +29,10 @@ from streamlet.clock import Clock
 from streamlet.errors import StreamletError
 from streamlet.group.dead_members import DeadMembers
 from streamlet.runtime.fork_server import ChildProcess, Launched, close_stdin
-from streamlet.runtime.restarts import RestartPolicy
+from streamlet.runtime.restarts import FINAL_CODES, RestartPolicy, how_ended
 from streamlet.runtime.signals import GracefulStop, handled
 
 log = logging.getLogger(__name__)
-
-#: Exit codes that a restart cannot mend: usage, not found, refused, fenced.
-FINAL_CODES = frozenset({2, 3, 5, 6})
 
 #: How long the end waits for removals of dead members, s.
 REMOVALS_S = 2.0
@@ -62,6 +59,7 @@ class WorkerProcess:
     reported: int | None = None
     exit_code: int | None = None
     drained: bool = False  # it ended because the instance leaves
+    answer: str | None = None  # of ``uncaught_handler``, to the error that ended it
 
     @property
     def alive(self) -> bool:
@@ -236,6 +234,7 @@ class Supervisor:
         worker.process, worker.events = launched.process, launched.events
         worker.unread, worker.passing = b"", False
         worker.drained, worker.reported, worker.member_id = False, None, ""
+        worker.answer = None
         worker.started_ms = self._clock.now_ms()
         self._tell(worker, {**self._orders, "member": worker.member})
         if self._drain_since_ms is not None and not self._marked:
@@ -290,6 +289,7 @@ class Supervisor:
                         gone.drained, gone.exit_code = False, None
             case "ended":
                 worker.drained = event.get("drained", False)
+                worker.answer = event.get("answer")
             case "member":
                 worker.member_id = event["member_id"]
                 if worker.member_id and self._dead_members is not None:
@@ -319,7 +319,7 @@ class Supervisor:
             if code is None:
                 code = returncode or 1
             self._on_event(worker.member, {"event": "exited", "exit_code": code})
-            self._ended(worker, code, _how_ended(worker.reported, returncode))
+            self._ended(worker, code, how_ended(worker.reported, returncode))
             self._take_out(worker)
 
     def _ended(self, worker: WorkerProcess, code: int, how: str) -> None:
@@ -328,7 +328,7 @@ class Supervisor:
             # It left, and then the instance was to stay.
             worker.pause_ms, worker.start_at_ms = 0, now
             return
-        final = worker.reported in FINAL_CODES
+        final = worker.reported in FINAL_CODES or worker.answer == "shutdown_client"
         if code == 0 or final or self._stopping_since is not None:
             worker.exit_code = 1 if worker.reported is None else code
             if final and self._stopping_since is None:
@@ -338,7 +338,8 @@ class Supervisor:
             return
         recent = self._restart.recent(worker.failures, now)
         worker.failures = recent if worker.passing else [*recent, now]
-        if not worker.passing and len(worker.failures) >= self._restart.most:
+        counts = not worker.passing and worker.answer != "replace_thread"
+        if counts and len(worker.failures) >= self._restart.most:
             log.error(
                 "worker %d failed %d times (%s), giving up",
                 worker.member,
@@ -352,7 +353,7 @@ class Supervisor:
             len(worker.failures), now - worker.started_ms, passing=worker.passing
         )
         worker.start_at_ms = now + pause
-        counted = "" if worker.passing else f", failure {len(worker.failures)}"
+        counted = f", failure {len(worker.failures)}" if counts else ""
         if counted:
             counted += f" of {self._restart.most} within {self._restart.within_ms // 1000} s"
         log.warning(
@@ -385,12 +386,3 @@ class Supervisor:
             if worker.events >= 0:
                 os.close(worker.events)
                 worker.events = -1
-
-
-def _how_ended(reported: int | None, returncode: int) -> str:
-    """Describe for the log how a worker ended; ``returncode`` is that of its process."""
-    if reported is not None:
-        return f"exit code {reported}"
-    if returncode < 0:
-        return f"killed by signal {-returncode}"
-    return f"exit code {returncode} without a report of its end; os._exit in user code does that"

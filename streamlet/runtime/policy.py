@@ -12,6 +12,12 @@ from streamlet.config.values import duration
 from streamlet.errors import ConfigError, HandlerError, ProcessingError, error_text
 from streamlet.kafka.ports import Headers
 from streamlet.runtime.error_context import ErrorContext, FailedRecord, RecordFailure, Stage
+from streamlet.runtime.uncaught import (
+    UNCAUGHT_EXPECTED,
+    UncaughtAnswer,
+    UncaughtHandler,
+    uncaught_answer,
+)
 from streamlet.user_code import raised_at
 
 Action = Literal["fail", "skip", "dead_letter"]
@@ -114,15 +120,21 @@ def answer_of(given: object) -> FinalAnswer | Retry | None:
 
 @attrs.frozen
 class ErrorPolicy:
-    """The rules for records that fail, one for each stage."""
+    """The rules for records that fail, one for each stage.
+
+    ``uncaught`` is the rule for errors that end a worker all the same; None: it is started again.
+    """
 
     deserialization: Rule = FAIL
     processing: Rule = FAIL
     production: Rule = FAIL
+    uncaught: UncaughtAnswer | UncaughtHandler | None = None
 
     @classmethod
-    def of(cls, on_error: object, **handlers: object) -> ErrorPolicy:
+    def of(cls, on_error: object, uncaught: Any = None, **handlers: object) -> ErrorPolicy:
         """Read what a user gives: ``on_error`` for all stages, and ``handlers`` by their stages.
+
+        ``uncaught`` is the rule for errors that end a worker.
 
         Raises:
             ConfigError: one is neither an answer nor, of a stage, a function.
@@ -142,10 +154,15 @@ class ErrorPolicy:
                     f"{stage}_handler: expected {_EXPECTED} or a function of (context, record, "
                     f"error) that returns one, not {given!r}"
                 )
+        if uncaught is not None and not callable(uncaught) and uncaught_answer(uncaught) is None:
+            problems.append(
+                f"uncaught_handler: expected {UNCAUGHT_EXPECTED} or a function of (error) that "
+                f"returns one, not {uncaught!r}"
+            )
         if problems:
             raise ConfigError(problems)
         assert default is not None
-        return cls(*(rules[stage] or default for stage in rules))
+        return cls(**{stage: rule or default for stage, rule in rules.items()}, uncaught=uncaught)
 
     @property
     def rules(self) -> Mapping[Stage, Rule]:

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 import attrs
 
+#: Exit codes that a restart cannot mend: usage, not found, refused, fenced, shut down.
+FINAL_CODES = frozenset({2, 3, 5, 6, 7})
+
 
 @attrs.frozen
 class RestartPolicy:
@@ -37,3 +40,12 @@ class RestartPolicy:
                 return 0
             failures -= 2
         return min(self.first_ms << failures, self.longest_ms)
+
+
+def how_ended(reported: int | None, returncode: int) -> str:
+    """Describe for the log how a worker ended; ``returncode`` is that of its process."""
+    if reported is not None:
+        return f"exit code {reported}"
+    if returncode < 0:
+        return f"killed by signal {-returncode}"
+    return f"exit code {returncode} without a report of its end; os._exit in user code does that"

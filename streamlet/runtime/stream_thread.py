@@ -53,6 +53,7 @@ from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.store_failures import StoreFailures
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
+from streamlet.runtime.uncaught import UncaughtErrors
 from streamlet.runtime.watchdog import Watchdog
 from streamlet.types import TaskId
 
@@ -177,6 +178,7 @@ class StreamThread:
         self.on_drained: Callable[[], None] = lambda: None
         self._reported_tasks: tuple[TaskId, ...] = ()
         self._next_commit_ms = self._next_measure_ms = self._collect_by_ms = 0
+        self.uncaught = UncaughtErrors(policy.uncaught, link, clock)
         self._postponed = PostponedCommit(clock, settings.session_timeout_ms // 2)
 
     def _record_loop(self) -> RecordLoop:
@@ -223,15 +225,17 @@ class StreamThread:
                 self._advisor.start()
             if self._cleanup is not None:
                 self._cleanup.start()
-            while keep_going() and self._orders.leaving is None:
+            while keep_going() and self._orders.leaving is None and not self.uncaught.stops:
                 self.run_once()
             self.stop()
+            self.uncaught.check()
         except BaseException as error:
             self._set_state("ERROR")
             self._orders.drop_all()
             if not isinstance(error, KeyboardInterrupt):  # a second Ctrl-C waits for nothing
                 # Else the group would wait a session timeout for us, our own restart included.
                 self._group.leave("failed", FAREWELL_MS)
+            self.uncaught.take(error)
             raise
         finally:
             if collecting:

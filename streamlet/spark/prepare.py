@@ -11,6 +11,7 @@ import attrs
 from streamlet.config import Settings
 from streamlet.dsl.record_context import InContext
 from streamlet.errors import ConfigError, TopologyError
+from streamlet.runtime.policy import ErrorPolicy
 from streamlet.spark import topics
 from streamlet.spark.folding import folds_of
 from streamlet.spark.folds import Fold, Unfit
@@ -103,6 +104,7 @@ def prepare(
     reference = reference_of(app)
     found = resolve(reference)
     topology, chosen = found.topology(), where.settings or found.settings
+    _check_policy(found.policy)
     _check_settings(chosen)
     _check_functions(topology)
     _check_partitioners(topology)
@@ -201,6 +203,22 @@ def _written(topology: Topology) -> set[str]:
     """Topics written that others read."""
     written = {topic for part in topology.subtopologies for topic in part.output_topics}
     return written - set(topology.repartition_topics)
+
+
+def _check_policy(policy: ErrorPolicy) -> None:
+    """Refuse a handler of errors that end a worker.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    if policy.uncaught is not None:
+        raise ConfigError(
+            [
+                "uncaught_handler: not on Spark, which tries a task again itself, and then ends "
+                "the query with the error. Leave it out there, and decide about records that fail "
+                "with on_error= or processing_handler="
+            ]
+        )
 
 
 def _check_settings(settings: Settings) -> None:

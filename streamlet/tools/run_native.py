@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from streamlet.group.dead_members import DeadMembers
     from streamlet.runtime.fork_server import ForkServer
     from streamlet.runtime.signals import GracefulStop
+    from streamlet.runtime.stream_thread import StreamThread
     from streamlet.starting import BrokerWait
     from streamlet.state.directory import FolderLock
     from streamlet.tools.run_live import Measures
@@ -204,6 +205,7 @@ def _run_here(
     from streamlet.clock import SystemClock
     from streamlet.local import MemberIdentity
     from streamlet.runtime.background import lower_priority
+    from streamlet.runtime.replacing import run_replaced
     from streamlet.tools.worker_events import ended_event, leaving_event
 
     member = MemberIdentity(orders["process_id"], orders["name"])
@@ -220,17 +222,22 @@ def _run_here(
         endpoint=measures.endpoint,
         on_leaving=lambda leaving: progress.event(0, leaving_event(leaving)),
     )
-    worker = waiting.until_done(opened)
-    worker.on_drained = partial(lower_priority, of_all=True)
 
-    def keep_going() -> bool:
-        if stop.drain.is_set():
-            stop.drain.clear()
-            worker.drain(clock.wall_ms())
-        return not stop.asked.is_set()
+    def run(worker: StreamThread) -> None:
+        worker.on_drained = partial(lower_priority, of_all=True)
 
-    try:
-        worker.run(keep_going)
-    finally:
-        progress.event(0, ended_event(worker.counters, worker.drained))
+        def keep_going() -> bool:
+            if stop.drain.is_set():
+                stop.drain.clear()
+                worker.drain(clock.wall_ms())
+            return not stop.asked.is_set()
+
+        try:
+            worker.run(keep_going)
+        finally:
+            answer = worker.uncaught.answer
+            progress.event(0, ended_event(worker.counters, worker.drained, answer))
+
+    once_more = partial(waiting.until_done, opened)
+    run_replaced(once_more, run, clock=clock, stopped=partial(_stopped, stop))
     return 0

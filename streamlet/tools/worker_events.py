@@ -9,11 +9,17 @@ import attrs
 from streamlet.assignor.values import Leaving
 from streamlet.runtime.outside import WorkerCounters
 from streamlet.runtime.restore_job import RestoreProgress
+from streamlet.runtime.uncaught import UncaughtAnswer
 
 
-def ended_event(counters: WorkerCounters, drained: bool) -> dict[str, Any]:
-    """The event that tells a supervisor what a worker did until it ended, well or not."""
-    return {"event": "ended", "drained": drained, **attrs.asdict(counters)}
+def ended_event(
+    counters: WorkerCounters, drained: bool, answer: UncaughtAnswer | None
+) -> dict[str, Any]:
+    """The event that tells a supervisor what a worker did until it ended, well or not.
+
+    ``answer`` is that of ``uncaught_handler`` to the error that ended it, if it was asked.
+    """
+    return {"event": "ended", "drained": drained, "answer": answer, **attrs.asdict(counters)}
 
 
 def leaving_event(leaving: Leaving | None) -> dict[str, Any]:

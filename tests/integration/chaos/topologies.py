@@ -37,6 +37,8 @@ LATEST = "CHAOS_LATEST_VERSION"
 #: How ``exiting`` ends its process, as ``os._exit 0``, and the file that says that it has.
 EXIT = "CHAOS_EXIT"
 EXITED = "CHAOS_EXITED"
+#: The file without which ``poisoned`` fails on a number below zero.
+HEALED = "CHAOS_HEALED"
 #: The file that ``blocking`` waits for the end of, as long as there is one.
 BLOCKED = "CHAOS_BLOCKED"
 #: How much state others restore rather than wait for a crashed worker's restart, bytes.
@@ -303,6 +305,21 @@ def in_front(name: str) -> App:
     return app
 
 
+def poisoned(name: str) -> App:
+    """``counting``, where a number below zero shuts the application down everywhere."""
+
+    def check(key: str, number: int) -> int:
+        if number < 0 and not Path(os.environ[HEALED]).exists():
+            raise ValueError("poisoned")
+        return number
+
+    app = App(name, uncaught_handler="shutdown_application")
+    events = app.stream(f"{name}-in", key=str, value=int).map_values(check, value=int)
+    events.group_by_key().count(store="counts").to_stream().to(f"{name}-counts")
+    by_last_digit(events).to_stream().to(f"{name}-groups")
+    return app
+
+
 SHAPES: dict[str, Callable[[str], App]] = {
     "blocking": blocking,
     "counting": counting,
@@ -319,6 +336,7 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "in_front": in_front,
     "originated": originated,
     "plain": plain,
+    "poisoned": poisoned,
     "windowed": windowed,
     "stranger": stranger,
     "fronted": fronted,

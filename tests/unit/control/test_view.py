@@ -17,6 +17,7 @@ from streamlet.control.values import (
     MemberKey,
     MemberProgress,
     ResetEpoch,
+    Shutdown,
     TaskProgress,
 )
 from streamlet.control.view import ControlView
@@ -28,6 +29,7 @@ ENTRIES: tuple[Entry, ...] = (
     Endpoint("p1", 1, "h1-1", "localhost", 9_100),
     ResetEpoch(4, 9),
     Command("c1", "scale-down on host-7", 50),
+    Shutdown("p1", "h1", 70, "boom"),
 )
 
 
@@ -58,6 +60,7 @@ def test_the_keys_are_these_bytes_for_ever() -> None:
         b'{"kind":"endpoint","instance":"p1","number":1}',
         b'{"kind":"reset"}',
         b'{"kind":"command","id":"c1"}',
+        b'{"kind":"shutdown"}',
     ]
 
 
@@ -80,6 +83,8 @@ def test_members_are_found_by_key_and_by_member_id() -> None:
     assert view.places_of(MemberKey("p1", 1)) == [(Endpoint, MemberKey("p1", 1))]
     assert view.reset == ResetEpoch(4, 9)
     assert view.apply(*removal(place_of(ResetEpoch(0)))).reset == ResetEpoch(0)
+    assert view.shutdown == Shutdown("p1", "h1", 70, "boom")
+    assert view.apply(*removal((Shutdown, None))).shutdown is None
 
 
 def test_fields_that_a_later_version_adds_are_passed_over() -> None:

@@ -8,7 +8,14 @@ import pytest
 from streamlet.assignor.values import GroupState, Leaving, MemberState
 from streamlet.clock import ManualClock
 from streamlet.control.topic import ControlTopic, prepare_control
-from streamlet.control.values import Endpoint, Mark, MemberKey, MemberProgress, ResetEpoch
+from streamlet.control.values import (
+    Endpoint,
+    Mark,
+    MemberKey,
+    MemberProgress,
+    ResetEpoch,
+    Shutdown,
+)
 from streamlet.control.view import ControlView
 from streamlet.errors import DeliveryError, RefusedError, StreamletError
 from streamlet.group.session_events import Assigned, Lost
@@ -38,6 +45,7 @@ class Bench:
     told: list[Leaving | None] = attrs.field(factory=list)
     leave_timeout_ms: int | None = None
     reset: str = ""
+    shutdown: str = ""
     link: ControlLink = attrs.field(init=False)
     sink: MemorySink = attrs.field(init=False)
     topic: ControlTopic = attrs.field(init=False)
@@ -54,6 +62,7 @@ class Bench:
             leave_timeout_ms=self.leave_timeout_ms,
             on_leaving=self.told.append,
             reset=self.reset,
+            shutdown=self.shutdown,
         )
 
     def opened(self, sink: MemorySink) -> ControlTopic:
@@ -315,6 +324,31 @@ def test_who_missed_a_reset_ends() -> None:
     for starting in (True, False):
         with pytest.raises(RefusedError, match="start it again"):
             bench.link.check_reset(starting=starting)
+
+
+def test_a_shutdown_is_for_the_instances_that_run_then() -> None:
+    first, second = Shutdown("p2", "h2", 7, "boom"), Shutdown("p2", "h2", 8, "again")
+    late, early = Bench(shutdown=first.text), Bench()
+    for bench in (late, early):
+        bench.others().write(first)
+        bench.step()
+    assert (late.link.shutdown, early.link.shutdown) == (None, first)
+    late.others().write(second)
+    late.step()
+    assert late.link.shutdown == second
+
+
+def test_an_announced_shutdown_outlasts_the_member_that_wrote_it() -> None:
+    bench, entry = Bench(), Shutdown("p1", "h1", 7, "boom")
+    bench.link.start()
+    bench.link.publish(progress(ME))
+    assert bench.link.announce(entry, 30_000)
+    bench.link.close()
+    assert bench.view() == ControlView(shutdown=entry)
+
+
+def test_a_shutdown_that_cannot_be_written_in_time_is_reported() -> None:
+    assert not Bench().link.announce(Shutdown("p1", "h1", 7), 1)  # its thread was not started
 
 
 def test_a_thread_that_breaks_ends_the_worker() -> None:

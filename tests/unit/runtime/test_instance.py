@@ -45,6 +45,8 @@ def end(code=0, **more):
 if orders.get("outage"):
     end(1, passing=True)
 if orders["member"] == orders.get("who", orders["member"]):
+    if orders.get("answer"):
+        say(event="ended", answer=orders["answer"])
     if orders.get("exit") is not None:
         end(orders["exit"])
     if orders.get("leaves_and_fails"):
@@ -216,7 +218,7 @@ def test_the_others_stop_in_order_once_no_worker_can_be_started(
     assert "no worker can be started; stopping" in caplog.text
 
 
-@pytest.mark.parametrize("code", [2, 3, 5, 6])
+@pytest.mark.parametrize("code", [2, 3, 5, 6, 7])
 def test_a_failure_that_a_restart_cannot_mend_ends_the_instance(code: int) -> None:
     events = Events()
     assert instance(events, count=2, exit=code, who=1).run() == code
