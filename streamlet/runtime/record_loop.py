@@ -171,6 +171,8 @@ class RecordLoop:
             with blamed(active.task):
                 outputs = active.processor.process(batch, now, self._source.known_end)
                 self._send(active, outputs)
+                if not active.processor.under_way:
+                    active.state.trim()
         except ProcessingError as error:
             self._fail(active, error)
         except StateError as error:

@@ -215,10 +215,10 @@ class TaskState:
             store.reset(self._backing(name))
 
     def trim(self, recent: Mapping[str, Iterable[Any]] | None = None) -> None:
-        """Evict clean entries down to the bound, ``recent`` ones last; cheap if there are none."""
+        """Evict clean entries down to the bound, ``recent`` ones last; cheap if there are few."""
         sizes = {name: store.cache_bytes() for name, store in self.stores.items()}
         total = sum(sizes.values())
-        if total > self.cache_bytes:
+        if total > self.cache_bytes and total - self.dirty_bytes() > self.cache_bytes // 10:
             for name, store in self.stores.items():
                 share = self.cache_bytes * sizes[name] // total
                 store.evict(share, (recent or {}).get(name, ()))

@@ -244,3 +244,24 @@ def test_memory_keeps_its_keys_in_order_through_deletion() -> None:
     assert [k for k, _ in backing.scan(None, b"081")] == [b"005", b"080"]
     backing.update([b"005"], [None])
     assert [k for k, _ in backing.scan(None, None)] == keys[80:]
+
+
+def test_clean_entries_make_room_for_written_ones_before_their_commit(tmp_path: Path) -> None:
+    bound = 150_000
+    state = TaskState.open(tmp_path, [Spec("s")], bound)
+    store = state.stores["s"]
+    for i in range(400):
+        store.put(f"old-{i}", i)
+    state.write(state.drain(), StateNumber(1, 1), {})
+    store.put("old-0", -1)
+    most = 0
+    for i in range(2_000):
+        store.put(f"new-{i}", i)
+        state.trim()
+        clean = store.cache_bytes() - store.dirty_bytes()
+        assert store.cache_bytes() <= bound or clean <= bound // 10
+        most = max(most, clean)
+    assert most > bound // 10, "entries that fit stay"
+    assert store.cache["old-0"] == -1
+    assert [store.get(f"old-{i}") for i in range(1, 400)] == list(range(1, 400))
+    state.close()
