@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
+import attrs
 import pytest
 
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.runtime.active import ActiveTask
+from streamlet.runtime.outputs import Output
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.record_loop import (
     IDLE_MS,
@@ -19,7 +22,7 @@ from streamlet.runtime.record_loop import (
     QUIET_MS,
 )
 from streamlet.runtime.stream_thread import StreamThread
-from streamlet.types import TopicPartition
+from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import Group
 from tests.unit.runtime.test_stream_thread_rounds import Commits
 
@@ -127,3 +130,36 @@ def test_a_worker_that_runs_nothing_waits_for_news_only(
     worker._orders.busy, worker._orders.urgent = busy, urgent
     worker._records._poll()
     assert source.asked == [wait_ms, (POLL_RECORDS, 0, 0)]
+
+
+@attrs.define
+class Batches:
+    """A task's processor and state, as far as a batch without outputs looks at them."""
+
+    under_way: bool = False
+    trimmed: int = 0
+
+    def process(self, *_: object) -> list[Output]:
+        return []
+
+    def trim(self) -> None:
+        self.trimmed += 1
+
+
+@pytest.mark.parametrize(("under_way", "trimmed"), [(False, 1), (True, 0)])
+def test_the_cache_is_trimmed_after_a_batch_that_is_done(
+    played: tuple[StreamThread, Played, Commits],
+    monkeypatch: pytest.MonkeyPatch,
+    under_way: bool,
+    trimmed: int,
+) -> None:
+    worker, _, _ = played
+    batches = Batches(under_way)
+    active = SimpleNamespace(
+        task=TaskId(0, 0), processor=batches, state=batches, halted=False, unsent=None
+    )
+    batch = PartitionBatch("words", 0, range(1), [b"k"], [b"v"], [0])
+    with monkeypatch.context() as patch:
+        patch.setattr(Played, "known_end", None, raising=False)
+        worker._records._process_batch(cast(ActiveTask, active), batch, 0)
+    assert batches.trimmed == trimmed
