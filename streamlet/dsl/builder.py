@@ -301,6 +301,7 @@ class Builder:
         buffer: BufferSpec | None = None,
         versions: VersionSpec | None = None,
         timers: bool = False,
+        extractor: tuple[Callable[..., int], bool] | None = None,
     ) -> StoreSpec:
         """Add a store under the given name or a made-up one."""
         how = Materialized.of(given)
@@ -325,6 +326,7 @@ class Builder:
             buffer=buffer,
             versions=versions,
             timers=timers,
+            extractor=extractor,
         )
         self.graph.add_store(spec)
         return spec

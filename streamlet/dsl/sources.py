@@ -189,9 +189,11 @@ class Sources:
             if known[1] != settings:
                 raise TopologyError(f"{call}: the topic is a table already, with other settings")
             return known[0]
-        spec = table_store(self._builder, call, store, f"{topic}-", serdes, topic)
+        times = extractor(call, timestamp)
+        restored = None if times[0] is None else times
+        spec = table_store(self._builder, call, store, f"{topic}-", serdes, topic, restored)
         above = None if name is None else f"{name}-source"
-        source = self._builder.source((topic,), *kinds, extractor(call, timestamp), None, above)
+        source = self._builder.source((topic,), *kinds, times, None, above)
         own = self._builder.graph.new_name("KTABLE-SOURCE-", name)
         node = source_node(self._builder, own, source, spec, serdes[1])
         table: KTable[Any, Any] = KTable(node, *kinds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -22,6 +23,7 @@ def table_store(
     prefix: str,
     serdes: tuple[Serde[Any], Serde[Any]],
     source_topic: str | None = None,
+    extractor: tuple[Callable[..., int], bool] | None = None,
 ) -> StoreSpec:
     """Add a store that is versioned if its history is asked for, of a table or of processors.
 
@@ -32,7 +34,7 @@ def table_store(
     """
     history = Materialized.of(store).history
     if history is None:
-        return builder.store(store, prefix, *serdes, source_topic=source_topic)
+        return builder.store(store, prefix, *serdes, source_topic, extractor=extractor)
     key, value = serdes
     versions = VersionSpec(key, value, milliseconds(f"{call}: history", history))
     row_key = attrs.evolve(row_keys(key), name=f"versions of {key.name}")

@@ -32,6 +32,7 @@ from streamlet.state.bounded import BoundedCache
 from streamlet.state.overlay import Overlay
 from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row
 from streamlet.state.sizes import ROW_BYTES, deep_size
+from streamlet.state.source_times import SourceTimes
 
 _MISSING = object()
 _SAMPLE = 16
@@ -65,6 +66,8 @@ class CachedStore:
         self._value = value
         self._backing = backing
         self._overlay = Overlay(self._to_bytes)
+        #: Of a topic that it is restored from.
+        self.source_times = SourceTimes(None)
         self._entry_bytes = float(ROW_BYTES)  # estimate of one entry of the cache
         self._measured = 0  # length of the cache when that was last taken
 
@@ -73,19 +76,11 @@ class CachedStore:
     ) -> tuple[list[bytes], list[bytes | None]]:
         """Records of other writers that this store took, as keys and rows that it would write.
 
-        A record that the serdes cannot read never came through; a restore must leave it out as
-        well, or the row would be unreadable, where it was missing or an older one before.
+        A record that the serdes cannot read, or that has no time, never came through; a restore
+        must leave it out as well, or the row would be unreadable, where it was missing or an older
+        one before.
         """
-        try:
-            decoded = self._key.decode_column(list[bytes | None](keys))
-            self._value.decode_column(values)
-        except ColumnError:
-            if len(keys) == 1:
-                return [], []
-            columns = zip(keys, values, times, strict=True)
-            ones = [self.taken([key], [value], [time]) for key, value, time in columns]
-            return [key for one, _ in ones for key in one], [v for _, one in ones for v in one]
-        return (keys if self.exact_keys else self._encoded(decoded)), rows_of(values, times)
+        return self.source_times.taken(self._key, self._value, keys, values, times)
 
     # The hot way.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from streamlet.serdes import Serde
+from streamlet.state.source_times import Extractor
 from streamlet.state.version_rows import VersionLayout
 from streamlet.state.window_rows import WindowLayout
 
@@ -69,4 +70,9 @@ class StoreFacts(Protocol):
     @property
     def source_topic(self) -> str | None:
         """The topic that is its changelog though others write it, if any."""
+        ...
+
+    @property
+    def extractor(self) -> Extractor | None:
+        """The times of that topic's records; None: they have their own."""
         ...

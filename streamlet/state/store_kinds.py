@@ -6,6 +6,7 @@ from streamlet.state.backing import Backing
 from streamlet.state.bucket_store import BucketStore
 from streamlet.state.buffer_store import BufferStore
 from streamlet.state.join_store import JoinStore
+from streamlet.state.source_times import SourceTimes
 from streamlet.state.store import CachedStore
 from streamlet.state.store_facts import StoreFacts
 from streamlet.state.timer_store import TimerStore
@@ -25,7 +26,9 @@ def store_of(facts: StoreFacts, backing: Backing) -> CachedStore:
     if facts.join == "unmatched":
         return UnmatchedStore(facts.name, facts.value, backing)
     if facts.window is None:
-        return CachedStore(facts.name, facts.key, facts.value, backing)
+        store = CachedStore(facts.name, facts.key, facts.value, backing)
+        store.source_times = SourceTimes(facts.extractor)
+        return store
     if facts.join == "records":
         return JoinStore(facts.name, facts.window, facts.value, backing)
     kind = BucketStore if facts.window.bucket_ms else WindowStore

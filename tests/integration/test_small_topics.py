@@ -102,6 +102,38 @@ def test_an_output_that_is_too_large_meets_the_error_policy(
     assert app.run(timeout=1) == [], "all of it is committed"
 
 
+def test_a_handler_decides_about_each_output_that_is_too_large(
+    bootstrap_servers: str, admin: KafkaAdmin, name: str, tmp_path: Path
+) -> None:
+    asked: list[tuple[sl.ErrorContext, sl.FailedRecord | None, BaseException]] = []
+
+    def decide(
+        context: sl.ErrorContext, record: sl.FailedRecord | None, error: BaseException
+    ) -> sl.Answer:
+        asked.append((context, record, error))
+        return "skip" if context.offset == 1 else ("dead_letter", f"{name}-dead")
+
+    admin.create_topics([NewTopic(f"{name}-dead", 1, 1)])
+    sizes = [("a", 5), ("b", MOST), ("c", 7), ("d", MOST + 1)]
+    texts(bootstrap_servers, name, tmp_path, "fail", sizes)
+    config = {"state.dir": str(tmp_path), "commit.interval.ms": 100}
+    app = sl.App(
+        name, bootstrap_servers=bootstrap_servers, config=config, production_handler=decide
+    )
+    app.stream(f"{name}-in", key=str, value=str).to(f"{name}-out")
+    app.run(count=4, timeout=60)
+    assert [(context.stage, context.offset) for context, _, _ in asked] == [
+        ("production", 1),
+        ("production", 3),
+    ]
+    _, record, error = asked[1]
+    assert record == sl.FailedRecord(b"d", b"x" * (MOST + 1), f"{name}-out")
+    assert isinstance(error, RecordRefusedError)
+    assert error.too_large
+    ends = admin.end_offsets([TopicPartition(f"{name}-{one}", 0) for one in ("out", "dead")])
+    assert sorted(ends.values()) == [1, 2], "two texts, and one dead letter"
+
+
 @pytest.mark.parametrize("policy", ["fail", "skip"])
 def test_an_entry_that_is_too_large_for_its_changelog_is_found_as_ever(
     bootstrap_servers: str, admin: KafkaAdmin, name: str, tmp_path: Path, policy: Policy

@@ -5,6 +5,7 @@ from typing import Any
 import attrs
 
 from streamlet.serdes import Serde, serde
+from streamlet.state.source_times import Extractor
 from streamlet.state.store_facts import BufferLayout
 from streamlet.state.version_rows import VersionLayout
 from streamlet.state.window_rows import WindowLayout
@@ -26,6 +27,7 @@ class Spec:
     join: str = ""
     versions: VersionLayout | None = None
     timers: bool = False
+    extractor: Extractor | None = None
 
 
 def changelog(store: str, partition: int = 0) -> TopicPartition:

@@ -1,0 +1,87 @@
+"""The times of rows that are restored from a table's source topic.
+
+A table takes neither a record without a time nor one whose time its extractor (``timestamp=``)
+cannot tell or makes negative. A restore leaves them out as well, or they would come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import compress
+from typing import Any
+
+from streamlet.serdes import ColumnError, Serde
+from streamlet.state.rows import NO_TIME, rows_of
+
+#: How a source tells times: ``(key, value, time) -> ms``, and whether it is also given the highest
+#: time so far.
+Extractor = tuple[Callable[..., int], bool]
+
+
+class SourceTimes:
+    """The times of a source topic's records, as its table had them.
+
+    Args:
+        extractor: of the source; None: records have their own times.
+    """
+
+    def __init__(self, extractor: Extractor | None) -> None:
+        self._function = None if extractor is None else extractor[0]
+        self._partition_time = extractor is not None and extractor[1]
+        self._highest = NO_TIME
+
+    def taken(
+        self,
+        key: Serde[Any],
+        value: Serde[Any],
+        keys: list[bytes],
+        values: list[bytes | None],
+        times: list[int],
+    ) -> tuple[list[bytes], list[bytes | None]]:
+        """The records that a table with these serdes took, as keys and rows that it would write."""
+        try:
+            decoded = key.decode_column(list[bytes | None](keys))
+            found = value.decode_column(values)
+            raws = keys if key.exact is not None else key.encode_column(decoded)
+        except ColumnError:
+            if len(keys) == 1:
+                return [], []
+            columns = zip(keys, values, times, strict=True)
+            ones = [self.taken(key, value, [one], [row], [time]) for one, row, time in columns]
+            return [one for some, _ in ones for one in some], [v for _, some in ones for v in some]
+        times = self._of(decoded, found, times)
+        return _with_times(
+            [raw for raw in raws if raw is not None],
+            rows_of(values, [max(NO_TIME, time) for time in times]),
+            times,
+        )
+
+    def _of(self, keys: list[Any], values: list[Any], times: Sequence[int]) -> list[int]:
+        """The time of each record, ms; -1 where the table has left it out."""
+        if self._function is None:
+            return list(times)
+        return [self._extracted(*record) for record in zip(keys, values, times, strict=True)]
+
+    def _extracted(self, key: Any, value: Any, time: int) -> int:
+        assert self._function is not None
+        more = (self._highest,) if self._partition_time else ()
+        try:
+            found = self._function(key, value, time, *more)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # its policy was not to fail, or no commit would be behind it
+            return NO_TIME
+        if type(found) is not int or not 0 <= found < 1 << 63:
+            return NO_TIME
+        self._highest = max(self._highest, found)
+        return found
+
+
+def _with_times(
+    keys: list[bytes], rows: list[bytes | None], times: list[int]
+) -> tuple[list[bytes], list[bytes | None]]:
+    """The keys and rows of records that have a time."""
+    if not times or min(times) >= 0:
+        return keys, rows
+    timed = [time >= 0 for time in times]
+    return list(compress(keys, timed)), list(compress(rows, timed))
