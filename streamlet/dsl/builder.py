@@ -35,7 +35,12 @@ from streamlet.topology.nodes import (
     VersionSpec,
     WindowSpec,
 )
-from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
+from streamlet.topology.operator import (
+    CallingOperator,
+    Operator,
+    OperatorInParts,
+    TaskContext,
+)
 
 #: Makes an operator for one task, given its context.
 Make = Callable[[TaskContext], Operator | OperatorInParts]
@@ -169,7 +174,7 @@ class Builder:
         self,
         name: str,
         parents: tuple[str, ...],
-        make: Make,
+        make: Make | Callable[[TaskContext], CallingOperator],
         writes: str | None = None,
         reads: tuple[str, ...] = (),
         skip_nulls: str = "",
@@ -180,9 +185,9 @@ class Builder:
     ) -> None:
         """Add an operator whose name is there already; flags as those of a ``ProcessorNode``."""
 
-        def factory(context: TaskContext) -> Operator | OperatorInParts:
+        def factory(context: TaskContext) -> Operator | OperatorInParts | CallingOperator:
             inner = make(context)
-            if not skip_nulls:
+            if not skip_nulls or isinstance(inner, CallingOperator):
                 return inner
             return skipping_nulls(
                 name, context, inner, values="value" in skip_nulls, keys="key" in skip_nulls

@@ -61,6 +61,30 @@ def takes(call: str, function: Callable[..., Any], *arguments: str, context: boo
     return len(arguments)
 
 
+def takes_async(call: str, function: Callable[..., Any], *arguments: str) -> int:
+    """The number of arguments of a function whose results are awaited, as ``takes``.
+
+    It may be ``non_deterministic``.
+
+    Raises:
+        TopologyError: neither number will do, or it is an async generator.
+    """
+    if isinstance(function, ContextFunction):
+        check_takes(call, function)
+    if not callable(function):
+        raise TopologyError(f"{call} expects an async function, got {function!r}")
+    if any(map(inspect.isasyncgenfunction, _called(function))):
+        raise TopologyError(
+            f"{call}: {_name(function)} yields, and one result is awaited for each value: return it"
+        )
+    signature = _signature(function)
+    wanted = arguments
+    if signature is None or _required(signature) < len(arguments):
+        wanted = arguments[1:]
+    _check_binds(call, function, wanted)
+    return len(wanted)
+
+
 def form_of(call: str, function: Callable[..., Any], *forms: tuple[str, ...]) -> int:
     """The number of arguments a function takes, which are those of one of the forms.
 
@@ -115,19 +139,24 @@ def _check_callable(call: str, function: Any) -> None:
     if is_async(function):
         raise TopologyError(
             f"{call} cannot await, and {_name(function)} is an async function: its results would "
-            "be coroutines that never run; pass a function that returns the result itself"
+            "be coroutines that never run; pass a function that returns the result itself, or have "
+            "KStream.map_values_async() await it"
         )
 
 
 def is_async(function: Any) -> bool:
     """True if calling it returns a coroutine or an async generator, as far as Python can tell."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    called = getattr(type(function), "__call__", None)  # noqa: B004 - an object's own
     return any(
         inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one)
-        for one in (function, called)
+        for one in _called(function)
     )
+
+
+def _called(function: Any) -> tuple[Any, Any]:
+    """A function without its partial arguments, and the one that an object is called by."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function, getattr(type(function), "__call__", None)  # noqa: B004 - an object's own
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:

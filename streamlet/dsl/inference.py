@@ -11,7 +11,7 @@ import dis
 import functools
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, get_args, get_origin
 
 from streamlet.dsl.record_context import ContextFunction
@@ -64,6 +64,14 @@ def result_type(function: Callable[..., Any], *arguments: Any) -> Any:
         return _BUILTINS.get(function, UNKNOWN)
     hint = _hint(function, "return")
     return without_none(_from_code(function, arguments) if hint is UNKNOWN else hint)
+
+
+def awaited_type(of: Any) -> Any:
+    """The type of what is awaited: ``X`` for an ``Awaitable[X]``, any other as it is."""
+    origin = get_origin(of)
+    if isinstance(origin, type) and issubclass(origin, Awaitable):
+        return without_none(get_args(of)[-1])
+    return of
 
 
 def element_type(of: Any) -> Any:

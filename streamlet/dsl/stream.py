@@ -28,6 +28,7 @@ from streamlet.dsl.stateless import (
     Peek,
     SelectKey,
 )
+from streamlet.dsl.stream_calls import StreamCalls
 from streamlet.dsl.stream_joins import StreamJoins
 from streamlet.dsl.stream_processors import StreamProcessors
 from streamlet.dsl.stream_table import table_of
@@ -43,7 +44,7 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 
 
-class KStream(StreamJoins[K, V], StreamProcessors[K, V]):
+class KStream(StreamJoins[K, V], StreamProcessors[K, V], StreamCalls[K, V]):
     """A stream of records. All methods but ``to`` and ``foreach`` return a new stream or table.
 
     User functions take ``(key, value)``; those that only make a new value may take ``(value)``.

@@ -163,7 +163,10 @@ class ActiveTask:
     @property
     def changed(self) -> bool:
         """True if there is something to commit."""
-        return self.under_way or self.positions != self.committed or self.state.has_dirty()
+        calls = None if self.processor is None else self.processor.calls
+        if self.under_way or (calls is not None and calls.shut):
+            return True
+        return self.positions != self.committed or self.state.has_dirty()
 
     @property
     def late(self) -> int:
@@ -180,6 +183,17 @@ class ActiveTask:
         """True if it has begun a batch and not ended it, or not sent all of its outputs."""
         begun = self.processor is not None and self.processor.under_way
         return begun or self.unsent is not None
+
+    def can_commit(self) -> bool:
+        """True if a commit can cover it while it runs; else it lets its calls come to an end."""
+        if self.processor is not None and self.processor.calls is not None:
+            return self.processor.calls.can_commit() and not self.under_way
+        return not self.under_way
+
+    def delays_stop(self) -> bool:
+        """True if it can be stopped soon, behind a record to try again or behind its calls."""
+        calls = None if self.processor is None else self.processor.calls
+        return self.retrying or (calls is not None and calls.delays_stop())
 
     @property
     def retrying(self) -> bool:

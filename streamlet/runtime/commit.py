@@ -36,7 +36,13 @@ from streamlet.group.commands import CommitOutcome
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource
 from streamlet.runtime.active import ActiveTask, TaskStage
 from streamlet.runtime.opening import blamed
-from streamlet.runtime.task_commit import TaskCommit, claim_of, local_positions, times_of
+from streamlet.runtime.task_commit import (
+    TaskCommit,
+    claim_of,
+    local_positions,
+    same_of,
+    times_of,
+)
 from streamlet.runtime.zombie_writes import foreign_keys
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import encode_column
@@ -314,7 +320,7 @@ class AtLeastOnceCommit:
         began = self._clock.now_ns()
         while self._unprepared:
             active = self._unprepared[0]
-            if not active.under_way or active.stage is TaskStage.STOPPED:
+            if active.stage is TaskStage.STOPPED or active.can_commit():
                 self._parts.append(self._flush_state(active))
             self._unprepared.popleft()
             if most_ns is not None and self._clock.now_ns() - began >= most_ns:
@@ -347,6 +353,9 @@ class AtLeastOnceCommit:
         """Send the dirty entries of a task's stores to their changelogs."""
         assert active.processor is not None
         self.settle(active)
+        if active.processor.calling:
+            log.info("task %s: its next owner repeats what its calls are made for", active.task)
+            return same_of(active)
         number = active.number + 1
         contained = StateNumber(active.epoch, number)
         with blamed(active.task):

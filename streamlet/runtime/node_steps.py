@@ -8,16 +8,17 @@ the output of an operator that gives it in parts, so that the tasks beside it ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.runtime.encoding import SinkEncoder
 from streamlet.runtime.meeting import Meeting, Step
-from streamlet.runtime.outputs import Output
+from streamlet.runtime.record_failures import RecordFailures
+from streamlet.runtime.task_calls import TaskCalls
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from streamlet.topology.operator import (
+    CallingOperator,
     HoldingOperator,
     OperatorInParts,
     PunctuatedOperator,
@@ -26,32 +27,16 @@ from streamlet.topology.operator import (
 )
 from streamlet.topology.order import forks_of
 from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import TopicPartition
 
 
-class Results(Protocol):
-    """Takes what comes out of the nodes."""
+@attrs.frozen
+class UnderWay:
+    """A batch that was begun: what is still to be done, and the position once it is."""
 
-    def emit(self, output: Output) -> None:
-        """Records for a topic."""
-        ...
-
-    def record_failed(
-        self,
-        batch: Batch,
-        node: ProcessorNode | SinkNode,
-        failed: OperatorFailed,
-        attempt: int,
-    ) -> bool:
-        """Apply the error policy to the first record of a batch.
-
-        True if it is to be tried again, after a pause that ``sit_out`` waits for; else processing
-        goes on behind it. Raises under the policy ``fail``.
-        """
-        ...
-
-    def sit_out(self) -> None:
-        """Wait until the record that failed last is due to be tried again, if one is."""
-        ...
+    step: Iterator[None]
+    partition: TopicPartition
+    position: int
 
 
 class NodeSteps:
@@ -60,7 +45,7 @@ class NodeSteps:
     Args:
         subtopology: what the task does.
         context: what its operators are made with.
-        results: takes what comes out.
+        results: takes what comes out, and what fails.
         partition_counts: of topics that are written.
     """
 
@@ -68,7 +53,7 @@ class NodeSteps:
         self,
         subtopology: Subtopology,
         context: TaskContext,
-        results: Results,
+        results: RecordFailures,
         partition_counts: Mapping[str, int],
     ) -> None:
         self._subtopology, self._context, self._results = subtopology, context, results
@@ -79,7 +64,11 @@ class NodeSteps:
         self._holding: dict[str, tuple[HoldingOperator, Step]] = {}
         self._timed: dict[str, tuple[TimedOperator, Step]] = {}
         self._punctuated: dict[str, tuple[PunctuatedOperator, Step]] = {}
+        #: Of the async operators; None: there are none.
+        self.calls: TaskCalls | None = None
         self._behind = {source.name: self._forward(source.name) for source in subtopology.sources}
+        if self.calls is not None and self._holding:
+            self.calls.release = self._release
 
     def behind(self, source: str) -> Step:
         """The step behind a source."""
@@ -95,6 +84,10 @@ class NodeSteps:
                     self._results.sit_out()  # there are few, so they are not sent in parts
 
     def release(self) -> Iterator[None]:
+        """Send on what is there before a commit: what operators hold back, results of calls."""
+        return self._release() if self.calls is None else self.calls.settle()
+
+    def _release(self) -> Iterator[None]:
         """Send on what operators hold back until a commit, from the first to the last of them."""
         for node in self._subtopology.processors if self._holding else ():
             if node.name in self._holding:
@@ -126,6 +119,8 @@ class NodeSteps:
         """Stop them."""
         for operator, _ in self._punctuated.values():
             operator.end()
+        if self.calls is not None:
+            self.calls.close()
 
     @property
     def punctuated(self) -> bool:
@@ -188,7 +183,12 @@ class NodeSteps:
             self._timed[node.name] = operator, forward
         if isinstance(operator, PunctuatedOperator):
             self._punctuated[node.name] = operator, forward
-        if isinstance(operator, OperatorInParts):
+        through: Step
+        if isinstance(operator, CallingOperator):
+            if self.calls is None:
+                self.calls = TaskCalls(self._context, self._results)
+            through = self.calls.add(node, operator, forward)
+        elif isinstance(operator, OperatorInParts):
             through = _in_parts(operator.process_in_parts, forward)
         else:
             through = _whole(operator.process, forward)

@@ -43,10 +43,12 @@ class _Input:
     def head(self) -> int:
         return self.waiting[0].timestamps[self.begun]
 
-    def take(self, limit: int | None) -> Batch:
+    def take(self, limit: int | None, most: int) -> Batch:
         """The longest run of the first batch that is not younger than ``limit``, and not empty."""
         batch, start = self.waiting[0], self.begun
         stop = len(batch) if limit is None else _behind(batch.timestamps, start, limit)
+        if most:
+            stop = min(stop, start + most)
         if stop == len(batch):
             self.waiting.popleft()
             self.begun = 0
@@ -97,14 +99,17 @@ class PartitionGroup:
         """Partitions with nothing waiting, and the offset up to which they are done."""
         return {tp: one.received for tp, one in self._inputs.items() if not one.waiting}
 
-    def ready(self, now_ms: int, known_end: KnownEnd) -> Iterator[Batch]:
-        """Runs in the order of their timestamps, as long as that order is certain enough."""
+    def ready(self, now_ms: int, known_end: KnownEnd, most: int = 0) -> Iterator[Batch]:
+        """Runs in the order of their timestamps, as long as that order is certain enough.
+
+        They are of at most so many records, 0: of any number.
+        """
         while self._may_go(now_ms, known_end):
             filled = [one for one in self._inputs.values() if one.waiting]
             first = min(filled, key=_Input.head)  # of equal heads the first in order
             before = filled.index(first)
             limits = [one.head() - (i < before) for i, one in enumerate(filled) if one is not first]
-            yield first.take(min(limits) if limits else None)
+            yield first.take(min(limits) if limits else None, most)
 
     def _may_go(self, now_ms: int, known_end: KnownEnd) -> bool:
         empty = [one for one in self._inputs.values() if not one.waiting]

@@ -9,6 +9,7 @@ import attrs
 
 from streamlet.batch import Batch
 from streamlet.kafka.ports import PartitionBatch
+from streamlet.runtime.edges.task_edges import TaskEdges
 from streamlet.runtime.error_context import FailedRecord, RecordFailure
 from streamlet.runtime.record_failures import RecordFailures
 from streamlet.runtime.timestamps import Timestamps
@@ -44,6 +45,26 @@ class RecordDecoder:
         #: The rest of the batch decoded last; None: it was decoded whole.
         self.undecoded: Undecoded | None = None
 
+    def next(
+        self, source: SourceNode, raw: PartitionBatch | Undecoded, edges: TaskEdges | None
+    ) -> tuple[Batch, int]:
+        """Decode a batch, and the offset up to which it was.
+
+        ``undecoded`` is the rest then, or None. ``edges`` filter the input of their task.
+        """
+        attempt = 1
+        if isinstance(raw, Undecoded):
+            attempt, received, raw = raw.attempt, raw.received, raw.raw
+        else:
+            received = raw.offsets[-1] + 1
+            raw = raw if edges is None else edges.take(raw)
+            self._failures.keep(raw)
+        batch = self.batch(source, raw, attempt)
+        if self.undecoded is not None:
+            self.undecoded = attrs.evolve(self.undecoded, received=received)
+            received = self.undecoded.raw.offsets[0]
+        return batch, received
+
     def batch(self, source: SourceNode, raw: PartitionBatch, attempt: int = 1) -> Batch:
         """The records that can be decoded and have a time, with that time.
 
@@ -76,7 +97,7 @@ class RecordDecoder:
                 tries = 1 if i else attempt
                 pause_ms = self._failed(source, raw, i, tries, failed.cause)
                 if pause_ms is not None:
-                    self.undecoded = Undecoded(_from(raw, i), tries + 1, pause_ms)
+                    self.undecoded = Undecoded(cut(raw, i), tries + 1, pause_ms)
                     break
         return self._timestamps.timed(
             source,
@@ -108,13 +129,14 @@ class RecordDecoder:
         self._failures.apply(RecordFailure(context, record, reason, cause, final=True))
 
 
-def _from(raw: PartitionBatch, start: int) -> PartitionBatch:
-    """The records of a batch from an index on."""
+def cut(raw: PartitionBatch, start: int, stop: int | None = None) -> PartitionBatch:
+    """The records of a batch from an index on, up to another one (exclusive) or the end."""
+    some = slice(start, stop)
     return attrs.evolve(
         raw,
-        offsets=raw.offsets[start:],
-        keys=raw.keys[start:],
-        values=raw.values[start:],
-        timestamps=raw.timestamps[start:],
-        headers=None if raw.headers is None else raw.headers[start:],
+        offsets=raw.offsets[some],
+        keys=raw.keys[some],
+        values=raw.values[some],
+        timestamps=raw.timestamps[some],
+        headers=None if raw.headers is None else raw.headers[some],
     )

@@ -81,16 +81,35 @@ class RecordFailures:
 
         True if it is to be tried again, after a pause that has begun.
         """
+        pause_ms = self.pause_ms(batch, node, failed, attempt)
+        if pause_ms is not None:
+            self.pause.begin(pause_ms)
+        return pause_ms is not None
+
+    def pause_ms(
+        self,
+        batch: Batch,
+        node: ProcessorNode | SinkNode,
+        failed: OperatorFailed,
+        attempt: int,
+    ) -> int | None:
+        """Apply the policy to the first record of a batch, without a pause of the task.
+
+        Returns:
+            The pause before the record is to be tried again, ms; None: it is left out.
+        """
         topic = node.topic if isinstance(node, SinkNode) else None
         stage: Stage = "processing" if topic is None else "production"
         record = FailedRecord(batch.keys[0], batch.values[0], topic)
         context = self.context(stage, node.name, batch, 0, attempt)
-        pause_ms = self.apply(
+        return self.apply(
             RecordFailure(context, record, "a record failed", failed.__cause__, not failed.again)
         )
-        if pause_ms is not None:
-            self.pause.begin(pause_ms)
-        return pause_ms is not None
+
+    @property
+    def blocks(self) -> bool:
+        """True if the task waits for what takes time; else its caller comes back to it."""
+        return not self.pause.in_parts
 
     def sit_out(self) -> None:
         """Wait until the record that failed is to be tried again, if one is."""

@@ -16,6 +16,7 @@ from streamlet.errors import OutOfRangeError, ProcessingError, StateError
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, TaskStage, Unsent
+from streamlet.runtime.call_pool import call_loop
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.opening import blamed
@@ -89,6 +90,8 @@ class RecordLoop:
         #: Of the last round: whether more records were there than it took; whether some wait, and
         #: whether a task has more to come of its batch.
         self._backlog = self._waiting = self._under_way = False
+        #: Whether records wait for calls of async functions.
+        self._calling = False
 
     def process(self) -> None:
         """Poll once, process what came and what may go on."""
@@ -106,7 +109,7 @@ class RecordLoop:
                 self._holdings.ahead.take(batch)
         if batches:
             self._meters.process.add_ns(self._clock.now_ns() - polled)
-        self._waiting = self._under_way = False
+        self._waiting = self._under_way = self._calling = False
         for active in self._holdings.of_stage(TaskStage.RUNNING):
             self._process_waiting(active, now)
 
@@ -126,6 +129,22 @@ class RecordLoop:
         except ProcessingError as error:
             self._fail(active, error)
 
+    def stop(self) -> None:
+        """Stop all running tasks, once their calls have ended.
+
+        Dropped is a task whose calls take too long, or that is to try a record again.
+        """
+        running = self._holdings.of_stage(TaskStage.RUNNING)
+        self._holdings.any_delays_stop([active.task for active in running])
+        for active in running:
+            assert active.processor is not None
+            if active.processor.calling and not active.retrying:
+                self.settle(active)
+            if active.retrying or active.processor.calling:
+                log.info("task %s: its next owner does again what it has begun", active.task)
+                self._holdings.drop(active)
+        self._holdings.stop(self._holdings.of_stage(TaskStage.RUNNING))
+
     # Polling.
 
     def _poll(self) -> list[PartitionBatch]:
@@ -138,6 +157,9 @@ class RecordLoop:
                 return self._source.poll(POLL_RECORDS, 0)
             if self._orders.urgent:
                 return self._poll_between_news()
+            if self._calling and not self._under_way:
+                call_loop().wait(POLL_MS)
+                return self._source.poll(POLL_RECORDS, 0)
             return self._source.poll(
                 POLL_RECORDS, 0 if self._under_way else POLL_MS, self._quiet_ms()
             )
@@ -180,7 +202,10 @@ class RecordLoop:
 
     def _process_waiting(self, active: ActiveTask, now: int) -> None:
         assert active.processor is not None
-        if active.halted or self._waits_for_retry(active, now):
+        self._calling |= active.processor.calling
+        if active.halted and not active.processor.calling:
+            return
+        if self._waits_for_retry(active, now):
             return
         if active.unsent is None and not active.processor.waits(now):
             return
@@ -196,7 +221,7 @@ class RecordLoop:
         except StateError as error:
             self._restart(error)
         else:
-            self._under_way |= active.processor.under_way
+            self._under_way |= active.processor.under_way and not active.processor.calling
             if active.unsent is None:
                 self._holdings.bound(active.processor.buffered())
 

@@ -29,6 +29,12 @@ class RetryPause:
         """Begin a pause, or lengthen the present one."""
         self.due_ms = max(self.now_ms + pause_ms, self.due_ms or 0)
 
+    def rest_of(self, pause_ms: int) -> int:
+        """The part of a pause that is left to a caller that comes back, ms; else it is over."""
+        if not self.in_parts:
+            self.block(pause_ms)
+        return pause_ms if self.in_parts else 0
+
     @property
     def lasts(self) -> bool:
         """True if the pause is not over and need not be waited for; else it ends."""

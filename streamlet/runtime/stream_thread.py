@@ -276,11 +276,7 @@ class StreamThread:
         self._set_state("PENDING_SHUTDOWN")
         for task in self._activation.tasks:
             self._activation.cancel(task)
-        for active in self.holdings.of_stage(TaskStage.RUNNING):
-            if active.retrying:
-                log.info("task %s: its next owner tries the record again", active.task)
-                self.holdings.drop(active)
-        self.holdings.stop(self.holdings.of_stage(TaskStage.RUNNING))
+        self._records.stop()
         try:
             self._commit_last()
         except EntryTooLargeError as error:

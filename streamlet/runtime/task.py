@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-import attrs
-
 from streamlet.batch import Batch
 from streamlet.clock import pause
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.edges.task_edges import TaskEdges
-from streamlet.runtime.node_steps import NodeSteps
+from streamlet.runtime.node_steps import NodeSteps, UnderWay
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.partition_group import KnownEnd, PartitionGroup
 from streamlet.runtime.policy import ErrorPolicy
@@ -32,15 +30,6 @@ from streamlet.types import TaskId, TopicPartition
 
 #: How often operators may act by the clock.
 TICK_MS = 100
-
-
-@attrs.frozen
-class _UnderWay:
-    """A batch that was begun: what is still to be done, and the position once it is."""
-
-    step: Iterator[None]
-    partition: TopicPartition
-    position: int
 
 
 class Task:
@@ -106,17 +95,17 @@ class Task:
         #: What came and was not begun, nor put into the group: batches, and offsets to skip to.
         self._later: deque[PartitionBatch | Undecoded | tuple[TopicPartition, int]] = deque()
         self._in_parts = in_parts
-        self._under_way: _UnderWay | None = None
+        self._under_way: UnderWay | None = None
         #: Time of the present step, by the clock of the caller.
         self.now_ms = self._tick_ms = 0
         #: The time of day, ms since the epoch.
         self.wall_ms = wall_ms or (lambda: self.now_ms)
-        self._ticked = False
-        #: True if an operator wants a commit before the next one is due.
-        self.commit_requested = False
+        #: ``commit_requested``: an operator wants a commit before the next one is due.
+        self._ticked = self.commit_requested = False
         self._stream_times = StreamTimes()
-        self._nodes = NodeSteps(subtopology, self, self._failures, partition_counts or {})
-        self._timed, self._punctuated = self._nodes.timed, self._nodes.punctuated
+        nodes = self._nodes = NodeSteps(subtopology, self, self._failures, partition_counts or {})
+        #: ``calls`` are of async operators; None: there are none.
+        self.calls, self._timed, self._punctuated = nodes.calls, nodes.timed, nodes.punctuated
         self._sources = {
             topic: (source, self._nodes.behind(source.name))
             for source in subtopology.sources
@@ -197,6 +186,8 @@ class Task:
             self._pause.sit_out()
         for _ in self._nodes.release():
             self._pause.sit_out()
+        if self.edges is not None:
+            self.edges.advance(self.positions)
         self.commit_requested = False
         return self._take_outputs()
 
@@ -233,7 +224,12 @@ class Task:
     @property
     def under_way(self) -> bool:
         """True if a batch was begun and not yet ended: there is more to come of it."""
-        return self._under_way is not None
+        return self._under_way is not None or self.calling
+
+    @property
+    def calling(self) -> bool:
+        """True if records wait for calls of async functions."""
+        return self.calls is not None and self.calls.in_flight > 0
 
     def waits(self, now_ms: int) -> bool:
         """True if ``resume`` may find something to do."""
@@ -241,6 +237,7 @@ class Task:
         if pause.due_ms is not None:
             return now_ms >= pause.due_ms
         begun = self._under_way is not None or bool(self._later)
+        begun |= self.calls is not None and self.calls.arrived
         timed = self._timed and now_ms >= self._tick_ms
         return begun or self._inputs is not None or timed or self._punctuates()
 
@@ -282,6 +279,12 @@ class Task:
 
     def _begin_next(self, now_ms: int, known_end: KnownEnd) -> bool:
         """Begin with the next batch; False if there is none that need not wait."""
+        if self.calls is not None:
+            if self.calls.arrived:
+                self._begin_without_record(self.calls.send)
+                return True
+            if self.calls.full:
+                return False
         if self._punctuates():
             self._begin_without_record(self._nodes.by_clock)
             return True
@@ -296,6 +299,8 @@ class Task:
         if isinstance(later, tuple):
             self._skip(*later)
         elif self._inputs is None:
+            if self.calls is not None:
+                later = self.calls.some_of(later, self._later)
             self._begin(*self._decode(later))
         else:
             self._inputs.add(*self._decode(later))
@@ -303,7 +308,8 @@ class Task:
     def _begin_ready(self, now_ms: int, known_end: KnownEnd) -> bool:
         if self._inputs is None:
             return False
-        batch = next(self._inputs.ready(now_ms, known_end), None)
+        most = 0 if self.calls is None else self.calls.most_begun
+        batch = next(self._inputs.ready(now_ms, known_end, most), None)
         if batch is None:
             self._drained(self._inputs)
             return False
@@ -318,7 +324,7 @@ class Task:
         ends = [(known_end(tp), offset) for tp, offset in self._received.items()]
         if any(self.buffered().values()) or any(end is None or end > at for end, at in ends):
             return False
-        self._begin_tick()
+        self._begin_without_record(self._nodes.tick)
         return True
 
     def _punctuates(self) -> bool:
@@ -328,15 +334,12 @@ class Task:
         due = self._nodes.clock_due_ms
         return due is not None and self.wall_ms() >= due
 
-    def _begin_tick(self) -> None:
-        self._begin_without_record(self._nodes.tick)
-
     def _begin_without_record(self, step: Callable[[Batch], Iterator[None]]) -> None:
         where = min(self.positions)
         position = self.positions[where]
         at = Batch(*where, [max(0, position - 1)], [None], [None], [self.stream_time])
         self._stream_times.begin(at, self.stream_time)
-        self._under_way = _UnderWay(step(at), where, position)
+        self._under_way = UnderWay(step(at), where, position)
 
     def _begin(self, batch: Batch, position: int) -> None:
         where = TopicPartition(batch.topic, batch.partition)
@@ -345,7 +348,7 @@ class Task:
         if self._punctuated and len(batch):
             self._stream_times.begin(batch, self.stream_time)
             step = chain(step, self._nodes.by_stream_time(batch.slice(len(batch) - 1, len(batch))))
-        self._under_way = _UnderWay(step, where, position)
+        self._under_way = UnderWay(step, where, position)
         if len(batch):
             self.counters.records += len(batch)
             self.stream_time = max(self.stream_time, max(batch.timestamps))
@@ -368,25 +371,19 @@ class Task:
 
     def _take_outputs(self) -> list[Output]:
         outputs, self._outputs = self._outputs, []
-        self._failures.processed(self.positions)
+        calls, positions = self.calls, self.positions
+        self._failures.processed(positions if calls is None else calls.before(positions))
         return outputs
 
     def _decode(self, raw: PartitionBatch | Undecoded) -> tuple[Batch, int]:
         """Decode a batch, and the offset up to which it was; the rest comes first of what waits."""
-        attempt = 1
-        if isinstance(raw, Undecoded):
-            attempt, received, raw = raw.attempt, raw.received, raw.raw
-        else:
-            received = raw.offsets[-1] + 1
-            raw = raw if self.edges is None else self.edges.take(raw)
-            self._failures.keep(raw)
-        batch = self._decoder.batch(self._sources[raw.topic][0], raw, attempt)
+        topic = (raw.raw if isinstance(raw, Undecoded) else raw).topic
+        decoded = self._decoder.next(self._sources[topic][0], raw, self.edges)
         rest = self._decoder.undecoded
         if rest is not None:
-            self._later.appendleft(attrs.evolve(rest, received=received))
+            self._later.appendleft(rest)
             self._undecoded.begin(rest.pause_ms)
-            received = rest.raw.offsets[0]
-        return batch, received
+        return decoded
 
     # What its nodes tell (record_failures).
 

@@ -57,6 +57,11 @@ def claim_of(active: ActiveTask) -> TaskCommit:
     )
 
 
+def same_of(active: ActiveTask) -> TaskCommit:
+    """The last commit once more: of a task that stops before its calls have ended."""
+    return attrs.evolve(claim_of(active), number=active.number)
+
+
 def times_of(part: TaskCommit) -> dict[TopicPartition, int]:
     """Wall-clock times at which the logs of the stores held nothing behind their positions."""
     times = dict.fromkeys(part.ends, part.ends_ms)

@@ -343,7 +343,7 @@ class TaskManager:
         """
         assert not self._commit.under_way
         ask = self._hold_wanted
-        if ask is not None and not self._holdings.any_retries(ask.tasks):
+        if ask is not None and not self._holdings.any_delays_stop(ask.tasks):
             self._hold_wanted = None
             self._group.hold(ask.token, ask.generation)
         last = self._last

@@ -135,9 +135,9 @@ class TaskRegistry:
             self._source.resume(low)
             self._paused.difference_update(low)
 
-    def any_retries(self, tasks: Iterable[TaskId]) -> bool:
-        """True if one of these tasks is to try a record again: it can be stopped behind that."""
-        return any(task in self.tasks and self.tasks[task].retrying for task in tasks)
+    def any_delays_stop(self, tasks: Iterable[TaskId]) -> bool:
+        """True if one of these tasks can be stopped later, behind what it has begun."""
+        return any([task in self.tasks and self.tasks[task].delays_stop() for task in tasks])
 
     def pause(self, active: ActiveTask) -> None:
         """Fetch no more for a task until ``bound`` finds that little waits."""

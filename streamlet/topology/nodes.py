@@ -14,7 +14,7 @@ import attrs
 from streamlet.topology.operator import Operator, OperatorFactory
 
 #: When the results of an operator come, if not each with a record.
-Timed: TypeAlias = Literal["", "at commits", "by the clock", "with punctuators"]
+Timed: TypeAlias = Literal["", "at commits", "by the clock", "with punctuators", "when calls end"]
 
 
 @attrs.frozen(eq=False)
@@ -138,8 +138,8 @@ class ProcessorNode:
     """One operator with the stores it touches; ``reads`` are those of them it never writes.
 
     It is not ``deterministic`` if it may make something else of the same record a second time.
-    ``timed`` tells when its results come if not each with a record: at commits, by the clock, or
-    with punctuators, whose times are not kept over a restart.
+    ``timed`` tells when its results come if not each with a record: at commits, by the clock, when
+    calls end, or with punctuators, whose times are not kept over a restart.
     One that is ``aside`` gets none of its parent's results, but records that came too late there.
     One with the name of a ``child`` gets what its parent sends to that child, and to all.
     One that is ``alone`` makes its results of its records and its stores, and not of the task's

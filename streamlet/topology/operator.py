@@ -6,7 +6,7 @@ batch and returns one; what it keeps, it keeps in the task's stores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 from streamlet.batch import Batch
@@ -184,9 +184,67 @@ class PunctuatedOperator(Protocol):
         ...
 
 
+class FinalRule(Protocol):
+    """The answer to a record whose last try has failed."""
+
+    @property
+    def action(self) -> str:
+        """``fail``, or another answer."""
+        ...
+
+
+@runtime_checkable
+class RetryRule(Protocol):
+    """A rule by which calls that fail are made again: a ``streamlet.Retry``."""
+
+    attempts: int
+
+    @property
+    def then(self) -> FinalRule:
+        """The answer to the last failure."""
+        ...
+
+    def pause_ms(self, attempt: int) -> int:
+        """The pause behind the failure of so many calls."""
+        ...
+
+
+@runtime_checkable
+class CallingOperator(Protocol):
+    """An operator whose results come later, from calls that run beside the task."""
+
+    @property
+    def concurrency(self) -> int:
+        """The most calls that run at a time."""
+        ...
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """The time after which a call fails; None: it may take as long as it likes."""
+        ...
+
+    @property
+    def retry(self) -> RetryRule | None:
+        """The rule for calls that fail, before the error policy is asked; None: there is none."""
+        ...
+
+    @property
+    def in_order(self) -> bool:
+        """True if results go on in the order of the records, else each when its call has ended."""
+        ...
+
+    def call(self, key: Any, value: Any) -> Awaitable[Any]:
+        """Make the call for a record; its result is the new value."""
+        ...
+
+    def lane(self, key: Any) -> Hashable | None:
+        """The lane of a key: calls of one lane run one after another; None: at any time."""
+        ...
+
+
 class OperatorFactory(Protocol):
     """Makes the operator of one task."""
 
-    def __call__(self, context: TaskContext) -> Operator | OperatorInParts:
+    def __call__(self, context: TaskContext) -> Operator | OperatorInParts | CallingOperator:
         """A new operator bound to the task's stores."""
         ...

@@ -36,6 +36,20 @@ assert_type(flights.filter(lambda k, f: f.delay > 0), KStream[str, Flight])
 assert_type(flights.map_values(lambda f: f.delay), KStream[str, float])
 assert_type(flights.map_values(lambda k, f: (k, f)), KStream[str, tuple[str, Flight]])
 assert_type(flights.flat_map_values(lambda f: f.carrier.split()), KStream[str, str])
+
+
+async def looked_up(flight: Flight) -> int:
+    return len(flight.carrier)
+
+
+async def looked_up_by_key(key: str, flight: Flight) -> bytes:
+    return key.encode()
+
+
+looked = flights.map_values_async(looked_up, retry=sl.Retry(3), order="partition")
+assert_type(looked, KStream[str, int])
+assert_type(flights.map_values_async(looked_up_by_key, timeout="1s"), KStream[str, bytes])
+assert_type(flights.map_values_async(lambda f: looked_up(f)), KStream[str, int])
 assert_type(flights.map(lambda k, f: (f.delay, k)), KStream[float, str])
 assert_type(flights.flat_map(lambda k, f: [(f.delay, k)]), KStream[float, str])
 assert_type(flights.select_key(lambda k, f: f.carrier), KStream[str, Flight])

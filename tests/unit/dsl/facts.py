@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import attrs
@@ -38,6 +38,12 @@ class Calls(list[Pair]):
         def function(key: Any, value: Any) -> Any:
             self.append((key, value))
             return make(key, value)
+
+        return function
+
+    def awaited(self, make: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Awaitable[Any]]:
+        async def function(key: Any, value: Any) -> Any:
+            return self.returning(make)(key, value)
 
         return function
 

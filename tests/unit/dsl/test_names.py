@@ -40,6 +40,10 @@ def rekeyed(app: sl.App) -> KStream[str, str]:
     return stream(app).select_key(lambda k, v: v, key=str)
 
 
+async def upper(value: str) -> str:
+    return value.upper()
+
+
 def concat(left: str, right: str) -> str:
     return f"{left}{right}"
 
@@ -55,6 +59,7 @@ NAMED: dict[str, tuple[Build, set[str]]] = {
     "filter_not": (lambda a, n: stream(a).filter_not(bool_of, name=n), {"mine"}),
     "map": (lambda a, n: stream(a).map(lambda k, v: (k, v), name=n), {"mine"}),
     "map_values": (lambda a, n: stream(a).map_values(str.upper, name=n), {"mine"}),
+    "map_values_async": (lambda a, n: stream(a).map_values_async(upper, name=n), {"mine"}),
     "flat_map": (lambda a, n: stream(a).flat_map(lambda k, v: [(k, v)], name=n), {"mine"}),
     "flat_map_values": (lambda a, n: stream(a).flat_map_values(str.split, name=n), {"mine"}),
     "select_key": (lambda a, n: stream(a).select_key(concat, name=n), {"mine"}),

@@ -38,11 +38,11 @@ OPERATORS = {
 } | {"App.stream": App.stream, "App.table": App.table}
 
 
-#: Operator of a stream -> a topology with it, whose function notes its calls; a new key is "new".
 def cogrouped(stream: KStream[str, str]) -> CogroupedKStream[str, str]:
     return stream.group_by_key().cogroup(lambda key, value, kept: kept + value)
 
 
+#: Operator of a stream -> a topology with it, whose function notes its calls; a new key is "new".
 STREAMS: dict[str, Callable[[App, Calls], None]] = {
     "App.stream": lambda app, calls: stream_of(app).to("out"),
     "KStream.filter": lambda app, calls: (
@@ -56,6 +56,9 @@ STREAMS: dict[str, Callable[[App, Calls], None]] = {
     ),
     "KStream.map_values": lambda app, calls: (
         stream_of(app).map_values(calls.returning(second), value=str).to("out")
+    ),
+    "KStream.map_values_async": lambda app, calls: (
+        stream_of(app).map_values_async(calls.awaited(second), value=str).to("out")
     ),
     "KStream.flat_map": lambda app, calls: (
         stream_of(app)

@@ -122,5 +122,5 @@ class _Amid:
 
     def __init__(self, task: Task | None) -> None:
         assert task is not None
-        self.under_way = True
+        self.under_way, self.calls, self.calling = True, None, False
         self.positions, self.edges = task.positions, task.edges

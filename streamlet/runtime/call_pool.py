@@ -1,0 +1,195 @@
+"""Calls of users' async functions, on an event loop that has a thread of its own.
+
+A process has one such loop. A function that blocks holds up other calls there, and never the loop
+of a worker: tasks hand calls over, and look later for those that have ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from typing import Any
+
+import attrs
+
+from streamlet.kafka.ports import Headers
+
+
+@attrs.define(eq=False)
+class Call:
+    """One record that a function is called for.
+
+    Calls of one ``lane`` run one after another; those without one run at any time. ``attempt`` is
+    the number of the call, 1 for the first. ``ended``: its result, or its error, is final.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Headers | None
+    lane: Hashable | None = None
+    attempt: int = 1
+    result: Any = None
+    error: BaseException | None = None
+    ended: bool = False
+
+
+class CallLoop:
+    """An event loop in a daemon thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()  # the loop itself keeps none alive
+        #: Set when calls have ended that a worker should look at.
+        self.news = threading.Event()
+        threading.Thread(target=self._loop.run_forever, name="streamlet-calls", daemon=True).start()
+
+    def run(self, step: Callable[..., object], *arguments: Any) -> None:
+        """Have the loop take a step soon; from any thread."""
+        self._loop.call_soon_threadsafe(step, *arguments)
+
+    def later(self, pause_ms: int, step: Callable[..., object], *arguments: Any) -> None:
+        """Take a step after a pause; on the loop's thread."""
+        self._loop.call_later(pause_ms / 1000, step, *arguments)
+
+    def start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine; on the loop's thread."""
+        task = self._loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def wait(self, timeout_ms: int) -> None:
+        """Wait for news, or until the time is over."""
+        self.news.wait(timeout_ms / 1000)
+        self.news.clear()
+
+
+#: By process id: a forked process has the object of its parent, but not the thread.
+_LOOPS: dict[int, CallLoop] = {}
+_STARTING = threading.Lock()
+
+
+def call_loop() -> CallLoop:
+    """The loop of this process, which starts when it is first asked for."""
+    with _STARTING:
+        found = _LOOPS.get(os.getpid())
+        if found is None:
+            found = _LOOPS[os.getpid()] = CallLoop()
+        return found
+
+
+class CallPool:
+    """The calls of one operator of one task.
+
+    Args:
+        function: ``(key, value)``, whose awaitable has the result.
+        most: how many calls run at a time.
+        timeout_ms: how long a call may take; None: as long as it likes.
+        news: set when calls have ended that the task should look at.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Any, Any], Awaitable[Any]],
+        most: int,
+        timeout_ms: int | None,
+        news: threading.Event,
+    ) -> None:
+        self._function, self._most, self._news = function, most, news
+        self._timeout_s = None if timeout_ms is None else timeout_ms / 1000
+        self._loop = call_loop()
+        #: Calls that have ended, for the task to take.
+        self.ended: deque[Call] = deque()
+        # The rest is of the loop's thread.
+        self._waiting: deque[Call] = deque()
+        self._lanes: dict[Hashable, deque[Call]] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    # For the task's thread.
+
+    def start(self, calls: list[Call]) -> None:
+        """Run these, in this order as far as they wait for each other."""
+        self._loop.run(self._add, calls)
+
+    def again(self, call: Call, pause_ms: int) -> None:
+        """Run a call that failed again, after a pause; its lane waits."""
+        call.attempt += 1
+        call.error, call.ended = None, False
+        self._loop.run(self._loop.later, pause_ms, self._put_first, call)
+
+    def give_up(self, call: Call) -> None:
+        """Let the lane of a call that failed go on without it."""
+        if call.lane is not None:
+            self._loop.run(self._next, call.lane)
+
+    def close(self) -> None:
+        """Cancel all calls; no more of them end."""
+        self._loop.run(self._cancel)
+
+    # On the loop's thread.
+
+    def _add(self, calls: list[Call]) -> None:
+        lanes = self._lanes
+        for call in calls:
+            if call.lane in lanes:
+                lanes[call.lane].append(call)
+                continue
+            if call.lane is not None:
+                lanes[call.lane] = deque()
+            self._waiting.append(call)
+        self._fill()
+
+    def _put_first(self, call: Call) -> None:
+        self._waiting.appendleft(call)
+        self._fill()
+
+    def _fill(self) -> None:
+        while self._waiting and len(self._running) < self._most and not self._closed:
+            self._running.add(self._loop.start(self._run(self._waiting.popleft())))
+
+    async def _run(self, call: Call) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                call.result = await self._function(call.key, call.value)
+        except GeneratorExit:  # the process ends
+            raise
+        except BaseException as error:  # it may raise anything, or exit; the policy decides
+            call.error = error
+        running = asyncio.current_task()
+        assert running is not None
+        self._running.discard(running)
+        if self._closed:
+            return
+        self.ended.append(call)
+        if call.error is None and call.lane is not None:
+            self._next(call.lane)
+        else:
+            self._fill()
+        # A quarter of them at once, or what there is: each look costs the worker a round.
+        if not self._running or len(self.ended) * 4 >= self._most:
+            self._news.set()
+            self._loop.news.set()
+
+    def _next(self, lane: Hashable) -> None:
+        """Run the next call of a lane, or forget the lane."""
+        behind = self._lanes[lane]
+        if behind:
+            self._waiting.append(behind.popleft())
+        else:
+            del self._lanes[lane]
+        self._fill()
+
+    def _cancel(self) -> None:
+        self._closed = True
+        self._waiting.clear()
+        self._lanes.clear()
+        for one in self._running:
+            one.cancel()
