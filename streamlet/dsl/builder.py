@@ -12,6 +12,7 @@ from streamlet.dsl.kinds import DEFAULT, Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.nulls import skipping_nulls
 from streamlet.dsl.record_context import is_marked
+from streamlet.dsl.row_expiry import expiring, timers_beside, timers_of, ttl_of
 from streamlet.dsl.stateless import DropNullKeys, PassOn
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
@@ -184,16 +185,19 @@ class Builder:
         globals_: tuple[str, ...] = (),
     ) -> None:
         """Add an operator whose name is there already; flags as those of a ``ProcessorNode``."""
+        stores = reads if writes is None else (writes, *reads)
+        specs = [spec for one in stores if (spec := self.graph.store(one)) is not None]
+        stores += tuple(timers_of(spec.name) for spec in specs if spec.ttl_ms is not None)
 
         def factory(context: TaskContext) -> Operator | OperatorInParts | CallingOperator:
             inner = make(context)
-            if not skip_nulls or isinstance(inner, CallingOperator):
+            if isinstance(inner, CallingOperator):
                 return inner
-            return skipping_nulls(
-                name, context, inner, values="value" in skip_nulls, keys="key" in skip_nulls
-            )
+            if skip_nulls:
+                keys, values = "key" in skip_nulls, "value" in skip_nulls
+                inner = skipping_nulls(name, context, inner, values=values, keys=keys)
+            return expiring(inner, context, specs)
 
-        stores = reads if writes is None else (writes, *reads)
         self.graph.add_processor(
             ProcessorNode(
                 name,
@@ -307,9 +311,15 @@ class Builder:
         versions: VersionSpec | None = None,
         timers: bool = False,
         extractor: tuple[Callable[..., int], bool] | None = None,
+        no_ttl: str = "",
     ) -> StoreSpec:
-        """Add a store under the given name or a made-up one."""
+        """Add a store under the given name or a made-up one.
+
+        ``no_ttl`` is the reason why its rows cannot expire, if there is one.
+        """
         how = Materialized.of(given)
+        no_ttl = no_ttl or _no_ttl(source_topic, window, versions)
+        ttl_ms = ttl_of(how, no_ttl)
         if source_topic is not None and not how.logged:
             raise TopologyError(
                 f"table({source_topic!r}): its topic is its changelog, so it is always logged"
@@ -332,9 +342,26 @@ class Builder:
             versions=versions,
             timers=timers,
             extractor=extractor,
+            ttl_ms=ttl_ms,
         )
         self.graph.add_store(spec)
+        if ttl_ms is not None:
+            self.graph.add_store(timers_beside(spec))
         return spec
+
+
+def _no_ttl(
+    source_topic: str | None, window: WindowSpec | None, versions: VersionSpec | None
+) -> str:
+    """The reason why the rows of a store cannot expire; empty if they can."""
+    if source_topic is not None:
+        return (
+            f"{source_topic} is the changelog of its table, and others read it: no tombstones are "
+            f"written there; App.stream({source_topic!r}).to_table(store=…) has its own"
+        )
+    if window is not None:
+        return "windows expire by their retention"
+    return "" if versions is None else "versions expire by their history"
 
 
 @attrs.frozen(eq=False)

@@ -43,6 +43,9 @@ _FORMS = (
     ("left", "right"),
 )
 
+#: The reason why rows cannot expire in joins by foreign keys.
+_NO_TTL = "rows find each other in other tasks, which have other stream times"
+
 
 def joined_by_foreign_key(
     left: KTable[Any, Any],
@@ -66,6 +69,10 @@ def joined_by_foreign_key(
         raise TopologyError(f"{call}: a table joins with a table, not {type(right).__name__}")
     one, other = left._node, right._node
     same_app(call, one.builder, other.builder)
+    for rows in (*one.stores, *other.stores):
+        spec = one.builder.graph.store(rows)
+        if spec is not None and spec.ttl_ms is not None:
+            raise TopologyError(f"{call}, foreign_key=: rows of {rows} expire (ttl=): {_NO_TTL}")
     foreign = ForeignKey(foreign_key, takes(f"{call}, foreign_key=", foreign_key, "key", "value"))
     count = form_of(call, joiner, *_FORMS)
     for use in (one.use, other.use):
@@ -161,7 +168,7 @@ class _ForeignJoin:
         self._subscriptions(builder, names, named=name is not None)
         self._answers(builder, names, named=name is not None)
         spec, use = (
-            builder.store(store, "KTABLE-FK-JOIN-OUTPUT-", self.serdes.key, value),
+            builder.store(store, "KTABLE-FK-JOIN-OUTPUT-", self.serdes.key, value, no_ttl=_NO_TTL),
             TableUse(),
         )
         builder.named_processor(

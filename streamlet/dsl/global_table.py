@@ -16,6 +16,7 @@ from streamlet.dsl.inference import result_type
 from streamlet.dsl.joins import StreamTableJoin
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
+from streamlet.dsl.row_expiry import ttl_of
 from streamlet.dsl.tables import TableSource
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
@@ -63,6 +64,7 @@ def global_table_of(
         TopologyError: the topic is read otherwise already, or the store cannot be had.
     """
     how = Materialized.of(store)
+    ttl_of(how, f"{topic} is the changelog of the global table, and each process has its own time")
     if how.history is not None or how.retention is not None:
         raise TopologyError(f"{call}: a global table has neither a history nor a retention")
     if not how.logged:

@@ -36,6 +36,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 A = TypeVar("A")
 
+#: The reason why groups of a table's rows cannot expire.
+_NO_TTL = "a row of the table that leaves its group is taken back from it, which must be there"
+
 
 class KGroupedTable(Generic[K, V]):
     """Made by ``KTable.group_by``.
@@ -152,7 +155,8 @@ class KGroupedTable(Generic[K, V]):
         change = changes_of(self._value.needed("group_by()", "value", takes=True))
         above.use.want_olds()
         above.use.shown = True
-        spec = builder.store(store, prefix, key, value.needed(call, "value", takes=call[0] == "a"))
+        kind = value.needed(call, "value", takes=call[0] == "a")
+        spec = builder.store(store, prefix, key, kind, no_ttl=_NO_TTL)
         how = Repartition(
             prefix=self._name or spec.name,
             key=key,

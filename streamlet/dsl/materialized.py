@@ -22,6 +22,11 @@ class Materialized:
     ``history`` makes a table versioned (``table`` and ``to_table`` only): rows keep what they were,
     so far back from the latest timestamp. Changes may come out of order; those that are older are
     left out. Streams join with the row as of the time of their record.
+
+    ``ttl`` is for tables of ``count``, ``reduce``, ``aggregate``, ``to_table``, joins of two tables
+    and stored filters and maps: a row is gone once stream time is so far past the row's own time.
+    From then on no reader sees it, and the next record of its key begins a new one. Nothing is sent
+    about that: what was made of the row downstream stays. There is a second store, ``NAME-ttl``.
     """
 
     name: str | None = None
@@ -29,6 +34,7 @@ class Materialized:
     logged: bool = True
     retention: str | timedelta | int | None = None
     history: str | timedelta | int | None = None
+    ttl: str | timedelta | int | None = None
 
     @classmethod
     def of(cls, given: StoreLike) -> Materialized:

@@ -20,6 +20,7 @@ from streamlet.dsl.processor_functions import (
     supplier_of,
 )
 from streamlet.dsl.record_context import is_marked
+from streamlet.dsl.row_expiry import timers_of
 from streamlet.dsl.state_functions import (
     StateOptions,
     repartitioned,
@@ -142,6 +143,8 @@ class Processing:
             if spec.name in views:
                 raise TopologyError(f"{self.call}: store {spec.name!r} is in stores= twice")
             views[spec.name] = reader_of(spec) if by is None else by.view
+            if by is None and spec.ttl_ms is not None:
+                written.append(timers_of(spec.name))
             if by is not None:
                 written += by.names
         return {"views": views, "written": tuple(written)}

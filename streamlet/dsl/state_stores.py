@@ -10,6 +10,7 @@ import attrs
 from streamlet.dsl.builder import Builder
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized
+from streamlet.dsl.row_expiry import timers_of
 from streamlet.dsl.store_expiry import StoreExpiry
 from streamlet.dsl.store_views import (
     KeyValueStore,
@@ -66,7 +67,7 @@ class StoreBuilder:
     @property
     def names(self) -> tuple[str, ...]:
         """Its name, and that of the store of timers beside it, if entries expire."""
-        return (self.name,) if self.ttl_ms is None else (self.name, f"{self.name}-ttl")
+        return (self.name,) if self.ttl_ms is None else (self.name, timers_of(self.name))
 
     def added(self, builder: Builder) -> StoreSpec:
         """Add it to a topology."""
@@ -113,7 +114,11 @@ def reader_of(spec: StoreSpec) -> MakeView:
         store = task.store(spec.name)
         if spec.versions is not None:
             return VersionedKeyValueStore[Any, Any](store, spec.versions.value, writable=False)
-        return TimestampedStore[Any, Any](store, spec.value, writable=False)
+        expiry = None
+        if spec.ttl_ms is not None:
+            store.timers = timers = task.store(timers_of(spec.name))
+            expiry = StoreExpiry(store, timers, spec.key, spec.ttl_ms, stream_time)
+        return TimestampedStore[Any, Any](store, spec.value, False, expiry)
 
     return view
 

@@ -50,7 +50,7 @@ class StoreExpiry:
 
     def shows(self, key: Any) -> bool:
         """True if the entry of a key has not expired, or has no time."""
-        time, now = self._store.timestamp(key), self.now()
+        now, time = self.now(), self._store.timestamp(key)
         return time is None or time + self._ttl_ms > now
 
     def put(self, key: Any, time: int) -> None:

@@ -73,8 +73,7 @@ class StoreView:
 
     def _get(self, key: Any) -> Any:
         """The stored value of a key, unless it has expired."""
-        value = self._store.get(self._key(key))
-        return None if self._expired(key) else value
+        return None if self._expired(self._key(key)) else self._store.get(key)
 
     def _put(self, key: Any, value: Any, time: int) -> None:
         value = self._stored(value)

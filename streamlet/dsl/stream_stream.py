@@ -14,6 +14,7 @@ from streamlet.dsl.join_sides import Keep, MatchRecords, Side
 from streamlet.dsl.join_windows import JoinWindows
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
+from streamlet.dsl.row_expiry import ttl_of
 from streamlet.dsl.stateless import PassOn
 from streamlet.dsl.stream_table import copartitioned
 from streamlet.dsl.unmatched_joins import Looks, MatchOrWait
@@ -117,6 +118,7 @@ class _Join:
         given: str | None,
     ) -> StreamNode:
         """Add its nodes and stores, under the names that Kafka Streams gives them."""
+        ttl_of(how, "records of a join expire with its windows")
         if how.retention is not None:
             raise TopologyError(f"{call}: the windows say how long the stores keep records")
         if self.kind == "inner" and self.windows.interval_ms:

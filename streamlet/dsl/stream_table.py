@@ -14,6 +14,7 @@ from streamlet.dsl.join_grace import JoinLater
 from streamlet.dsl.joins import StreamTableJoin
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
+from streamlet.dsl.row_expiry import ttl_of
 from streamlet.dsl.table import KTable
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.tables import ToTable
@@ -133,6 +134,7 @@ def _add_later(
     builder, (key, value) = left.builder, serdes
     name = builder.graph.new_name("KSTREAM-LEFTJOIN-" if join.left else _JOIN, given)
     how = Materialized.of(store)
+    ttl_of(how, "grace= says how long the store keeps records")
     if how.retention is not None or how.history is not None:
         raise TopologyError("join(): grace= says how long the store keeps records")
     raw = serde(bytes)

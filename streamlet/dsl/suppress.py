@@ -10,6 +10,7 @@ from streamlet.dsl.aggregations import accepting, copier
 from streamlet.dsl.joins import TableView
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
+from streamlet.dsl.row_expiry import ttl_of
 from streamlet.dsl.suppression import Suppress
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
@@ -124,6 +125,7 @@ def suppressed_node(
     builder = above.builder
     name = builder.graph.own_name("KTABLE-SUPPRESS-", given)
     materialized = Materialized.of(store)
+    ttl_of(materialized, "updates wait until they are sent, and are deleted then")
     if given is not None and materialized.name is None:
         materialized = attrs.evolve(materialized, name=f"{given}-store")
     kept = builder.store(

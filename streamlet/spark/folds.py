@@ -125,6 +125,8 @@ def _fold(part: Subtopology, node: ProcessorNode) -> Fold:
     for other in part.processors:
         if other.name != node.name and set(other.stores) & set(node.stores):
             raise Unfit(f"{other.name} uses the store of {node.name}")
+    if part.store(node.stores[0]).ttl_ms is not None:
+        raise Unfit(f"rows of {node.name} expire (ttl=), by the times of the records before")
     context: Any = Storeless()
     operator = node.factory(context)
     inner = operator.inner if isinstance(operator, SkipNulls) else operator

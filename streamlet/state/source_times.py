@@ -7,7 +7,6 @@ cannot tell or makes negative. A restore leaves them out as well, or they would 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import compress
 from typing import Any
 
 from streamlet.serdes import ColumnError, Serde
@@ -42,7 +41,7 @@ class SourceTimes:
         try:
             decoded = key.decode_column(list[bytes | None](keys))
             found = value.decode_column(values)
-            raws = keys if key.exact is not None else key.encode_column(decoded)
+            raws: list[Any] = keys if key.exact is not None else key.encode_column(decoded)
         except ColumnError:
             if len(keys) == 1:
                 return [], []
@@ -50,11 +49,12 @@ class SourceTimes:
             ones = [self.taken(key, value, [one], [row], [time]) for one, row, time in columns]
             return [one for some, _ in ones for one in some], [v for _, some in ones for v in some]
         times = self._of(decoded, found, times)
-        return _with_times(
-            [raw for raw in raws if raw is not None],
-            rows_of(values, [max(NO_TIME, time) for time in times]),
-            times,
-        )
+        rows = rows_of(values, [max(NO_TIME, time) for time in times])
+        if None not in raws and (not times or min(times) >= 0):
+            return raws, rows
+        columns = zip(raws, rows, times, strict=True)
+        timed = [(raw, row) for raw, row, time in columns if raw is not None and time >= 0]
+        return [raw for raw, _ in timed], [row for _, row in timed]
 
     def _of(self, keys: list[Any], values: list[Any], times: Sequence[int]) -> list[int]:
         """The time of each record, ms; -1 where the table has left it out."""
@@ -75,13 +75,3 @@ class SourceTimes:
             return NO_TIME
         self._highest = max(self._highest, found)
         return found
-
-
-def _with_times(
-    keys: list[bytes], rows: list[bytes | None], times: list[int]
-) -> tuple[list[bytes], list[bytes | None]]:
-    """The keys and rows of records that have a time."""
-    if not times or min(times) >= 0:
-        return keys, rows
-    timed = [time >= 0 for time in times]
-    return list(compress(keys, timed)), list(compress(rows, timed))

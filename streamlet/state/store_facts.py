@@ -73,6 +73,11 @@ class StoreFacts(Protocol):
         ...
 
     @property
+    def ttl_ms(self) -> int | None:
+        """The time after which rows of a table expire, ms; None: they stay."""
+        ...
+
+    @property
     def extractor(self) -> Extractor | None:
         """The times of that topic's records; None: they have their own."""
         ...

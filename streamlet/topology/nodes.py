@@ -70,7 +70,8 @@ class StoreSpec:
 
     ``named`` is False when the name was made up from the node's number, and so moves with it.
     ``source_topic`` is set for a table read straight from a topic that is its own changelog;
-    ``extractor`` is that of its times, and whether it is given the highest one so far.
+    ``extractor`` is that of its times, and whether it is given the highest one so far. Rows expire
+    ``ttl_ms`` after their times, None: never; a store of timers is beside it then.
     ``window`` makes it a window store, ``buffer`` one of updates that wait, ``versions`` one that
     keeps a history, ``timers`` one of timers, ``join`` one of a join of streams: the "records" of a
     side, or those that are "unmatched". The serdes ``key`` and ``value`` are of its rows then.
@@ -89,6 +90,7 @@ class StoreSpec:
     versions: VersionSpec | None = None
     timers: bool = False
     extractor: tuple[Callable[..., int], bool] | None = None
+    ttl_ms: int | None = None
 
     @property
     def record_key(self) -> Any:

@@ -28,6 +28,7 @@ class Spec:
     versions: VersionLayout | None = None
     timers: bool = False
     extractor: Extractor | None = None
+    ttl_ms: int | None = None
 
 
 def changelog(store: str, partition: int = 0) -> TopicPartition:
