@@ -12,6 +12,7 @@ from typing import Any
 
 from bench import (
     assignor,
+    calls,
     closing,
     crash,
     handover,
@@ -34,6 +35,7 @@ _WORKLOADS = (
     "regroup",
     "window",
     "join",
+    "async",
     "closing",
     "restore",
     "restore-share",
@@ -115,6 +117,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         case "join":
             load = {name: getattr(options, name) for name in ("records", "keys", "runs")}
             return joins.run(joins=options.joins, **load)
+        case "async":
+            return calls.run(records=options.records, runs=options.runs)
         case "closing":
             return closing.run(windows=options.windows, runs=options.runs)
         case "restore-share":
@@ -152,7 +156,9 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("workload", choices=_WORKLOADS)
     parser.add_argument(
-        "--records", type=_count, default=1_000_000, help="records; keys of restore"
+        "--records",
+        type=_count,
+        help=f"records, keys of restore; 1,000,000, of async {calls.RECORDS:,} if not given",
     )
     parser.add_argument(
         "--keys",
@@ -193,6 +199,8 @@ def _parse() -> argparse.Namespace:
     _add_choices(parser)
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     options = parser.parse_args()
+    if options.records is None:
+        options.records = calls.RECORDS if options.workload == "async" else 1_000_000
     if options.keys is None:
         large = options.workload in ("handover", "restore-share", "scale-down")
         options.keys = handover.KEYS if large else 10_000

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import streamlet as sl
+
+Config: TypeAlias = Mapping[str, object]
+
+#: How long a call takes.
+CALL_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,36 @@ def unsplit(name: str, source: str, output: str, config: Mapping[str, object]) -
     )
     changed.to(output)
     return app
+
+
+def calls(
+    order: Literal["key", "partition"], name: str, source: str, output: str, config: Config
+) -> sl.App:
+    """Numbers, each awaited for 10 ms, up to a hundred at a time."""
+    app = sl.App(name, config=config)
+    numbers = app.stream(source, key=str, value=int)
+    numbers.map_values_async(awaited, concurrency=100, timeout="1m", order=order).to(output)
+    return app
+
+
+async def awaited(number: int) -> int:
+    """The number, from an endpoint that takes a while."""
+    await asyncio.sleep(CALL_S)
+    return number
+
+
+def serial(name: str, source: str, output: str, config: Config) -> sl.App:
+    """The same, one call after the other."""
+    app = sl.App(name, config=config)
+    numbers = app.stream(source, key=str, value=int)
+    numbers.map_values(slept, value=int).to(output)
+    return app
+
+
+def slept(number: int) -> int:
+    """The number, from a client that blocks."""
+    time.sleep(CALL_S)
+    return number
 
 
 def _odd(value: dict[str, object]) -> dict[str, object]:

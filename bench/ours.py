@@ -1,10 +1,11 @@
 """One worker of the measured application, in this process as under ``streamlet run --processes 0``.
 
-``python -m bench.ours wordcount|on-commit|passthrough|regroup|window|split|unsplit --bootstrap …
---source … --output … --state … --total … --number … --members …`` is one measured process of
-``--members``. It stops when it has seen ``--total`` records, or when its standard input ends: the
-others have seen the rest. With ``--exact`` repartition topics bear prefixes. The records before
-``--preload`` are not measured. Windows need ``--size`` and ``--grace``, ms.
+``python -m bench.ours wordcount|on-commit|passthrough|regroup|window|split|unsplit|serial|key|
+partition --bootstrap … --source … --output … --state … --total … --number … --members …`` is one
+measured process of ``--members``. It stops when it has seen ``--total`` records, with
+``--by-output`` when it has written so many, or when its standard input ends: the others have seen
+the rest. With ``--exact`` repartition topics bear prefixes. The records before ``--preload`` are
+not measured. Windows need ``--size`` and ``--grace``, ms.
 
 Joins (``stream_stream`` and so on) read ``--left`` and ``--right``, and need ``--within``, ms;
 ``--inputs`` is the number of records in both, where those of repartition topics are seen too.
@@ -17,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 
@@ -39,6 +41,9 @@ _APPS = {
     "window": apps.window,
     "split": apps.split,
     "unsplit": apps.unsplit,
+    "serial": apps.serial,
+    "key": partial(apps.calls, "key"),
+    "partition": partial(apps.calls, "partition"),
 }
 #: Joins, of two topics.
 _JOINS = ("stream_stream", "stream_table", "table_table", "foreign_key")
@@ -52,6 +57,8 @@ class Watch:
     alone: bool
     span: Span
     preload: int = 0
+    by_output: bool = False
+    written: int = 0
     counters: WorkerCounters | None = None
     _told: tuple[float, int] = (0.0, 0)
     _ended: threading.Event = attrs.field(factory=threading.Event)
@@ -73,7 +80,8 @@ class Watch:
             self.span.start(seen)  # the last of these is before the round with the first record
         if not self.alone:
             self._tell(seen)
-        return seen < self.total and not self._ended.is_set()
+        done = self.written if self.by_output else seen
+        return done < self.total and not self._ended.is_set()
 
     def _tell(self, seen: int) -> None:
         now = time.monotonic()
@@ -88,7 +96,7 @@ class Watch:
             self.span.end()
 
     def produced(self, outputs: list[Output]) -> None:
-        """Nothing to note."""
+        self.written += sum(len(output.keys) for output in outputs)
 
     def restoring(self, progress: RestoreProgress) -> None:
         """Nothing to note."""
@@ -102,7 +110,8 @@ def main() -> None:
         "repartition.exact": options.exact,
     }
     app = _app(options, config)
-    watch = Watch(options.total, options.members == 1, Span(), options.preload)
+    alone = options.members == 1
+    watch = Watch(options.total, alone, Span(), options.preload, options.by_output)
     worker = open_worker(
         app.topology(),
         app.settings,
@@ -131,6 +140,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("workload", choices=[*_APPS, *_JOINS])
     parser.add_argument("--exact", action="store_true")
+    parser.add_argument("--by-output", action="store_true")
     for name in ("bootstrap", "output", "state"):
         parser.add_argument(f"--{name}", required=True)
     for name in ("source", "left", "right"):

@@ -88,3 +88,10 @@ def test_joins_are_measured_beside_bare_loops_and_right(bootstrap_servers: str) 
     for join in ("stream_stream", "foreign_key"):
         assert found[join]["ratio"] > 0
         assert set(found[join]["streamlet"]) == set(found[join]["bare"]) == MEASURED
+
+
+def test_calls_many_at_a_time_are_measured_beside_calls_one_by_one(bootstrap_servers: str) -> None:
+    found = bench(bootstrap_servers, "async", "--records", "2000", "--keys", "10")
+    assert found["right"] is True
+    assert found["ratio_to_serial"] > 1
+    assert set(found["serial"]) == set(found["key"]) == set(found["partition"]) == MEASURED
