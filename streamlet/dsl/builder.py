@@ -161,6 +161,7 @@ class Builder:
         reads: tuple[str, ...] = (),
         skip_nulls: str = "",
         name: str | None = None,
+        by_key: bool = False,
     ) -> str:
         """Add an operator below its parents; its name, which is made up if none is given.
 
@@ -168,7 +169,7 @@ class Builder:
         (``"key value"``).
         """
         own = self.graph.new_name(prefix, name)
-        self.named_processor(own, parents, make, writes, reads, skip_nulls)
+        self.named_processor(own, parents, make, writes, reads, skip_nulls, by_key=by_key)
         return own
 
     def named_processor(
@@ -183,6 +184,8 @@ class Builder:
         aside: bool = False,
         child: str = "",
         globals_: tuple[str, ...] = (),
+        by_key: bool = False,
+        spread_ms: int | None = None,
     ) -> None:
         """Add an operator whose name is there already; flags as those of a ``ProcessorNode``."""
         stores = reads if writes is None else (writes, *reads)
@@ -211,6 +214,8 @@ class Builder:
                 alone=True,
                 child=child,
                 globals=globals_,
+                by_key=by_key,
+                spread_ms=spread_ms,
             )
         )
 

@@ -76,7 +76,9 @@ def derived(
         silent = how.silent and (known or use.olds)
         return StoredRows(how.operator(use).rows, context.store(spec.name), spec.value, use, silent)
 
-    name = builder.processor(how.prefix, (above.name,), make, writes=spec.name, name=how.name)
+    name = builder.processor(
+        how.prefix, (above.name,), make, writes=spec.name, name=how.name, by_key=True
+    )
     return attrs.evolve(above, name=name, use=use, store=spec, views=(), history_ms=None)
 
 

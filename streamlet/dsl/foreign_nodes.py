@@ -176,6 +176,7 @@ class _ForeignJoin:
             (names.join,),
             lambda context: ToTable(TableSource(context.store(spec.name), value, use)),
             writes=spec.name,
+            by_key=True,
         )
         return TableNode(builder, names.result, use, spec)
 
@@ -204,6 +205,7 @@ class _ForeignJoin:
             (names.subscription_source,),
             lambda context: KeepSubscriptions(context.store(names.store), serdes.foreign),
             writes=names.store,
+            by_key=True,
         )
 
     def _answers(self, builder: Builder, names: _ForeignNames, *, named: bool) -> None:
@@ -214,13 +216,16 @@ class _ForeignJoin:
             (names.keep,),
             lambda context: AnswerSubscriptions(rows_of(other, context), serdes.right),
             reads=other.stores,
+            by_key=True,
         )
         change = for_newest(
             names.change,
             lambda context: AnswerChange(context.store(names.store), serdes.foreign, serdes.right),
             other.history_ms is not None,
         )
-        builder.named_processor(names.change, (other.name,), change, reads=(names.store,))
+        builder.named_processor(
+            names.change, (other.name,), change, reads=(names.store,), by_key=True
+        )
         raw = wire.opaque(f"answers of {serdes.right.name}")
         topic = _between(builder, names.response_topic, named)
         to = wire.opaque(f"bytes of {serdes.key.name}"), raw, wire.partition_of_answer
@@ -243,6 +248,7 @@ class _ForeignJoin:
                 self.keeps_left,
             ),
             reads=one.stores,
+            by_key=True,
         )
 
 

@@ -142,7 +142,11 @@ class _Join:
         for side, own in enumerate(stores.records):
             kept = windowed[side]
             builder.named_processor(
-                kept, (parents[side].name,), self._keeping(own, side), writes=own
+                kept,
+                (parents[side].name,),
+                self._keeping(own, side),
+                writes=own,
+                **self._together(),
             )
             self._add_join(builder, names[side], kept, stores, side)
         builder.named_processor(merge, names, lambda _: PassOn())
@@ -163,11 +167,24 @@ class _Join:
         other, unmatched = stores.records[1 - side], stores.unmatched
         if self.kind == "inner":
             make = self._matching(other, side)
-            builder.named_processor(name, (kept,), make, None, (other,), "key value")
+            more = self._together()
+            builder.named_processor(name, (kept,), make, None, (other,), "key value", **more)
         else:
             make = self._waiting(name, other, unmatched, side)
             timed: Timed = "by the clock" if self.windows.interval_ms else ""
             builder.named_processor(name, (kept,), make, unmatched, (other,), timed=timed)
+
+    def _together(self) -> dict[str, Any]:
+        """The bound on records that are taken together, if they may be.
+
+        So near to each other, none makes one expire that another joins with. Left and outer joins
+        depend on the stream time of both sides with each record.
+        """
+        windows = self.windows
+        spread_ms = windows.kept_ms - 1 - max(windows.before_ms, windows.after_ms)
+        if self.kind != "inner" or spread_ms < 0:
+            return {}
+        return {"by_key": True, "spread_ms": spread_ms}
 
     def _stores(self, names: tuple[str, str], how: Materialized) -> _Stores:
         """The names of the stores: made of a given name, else of those of the nodes."""

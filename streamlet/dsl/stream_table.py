@@ -70,7 +70,13 @@ def joined(
     if grace_ms is None:
         prefix, nulls = ("KSTREAM-LEFTJOIN-", "value") if join.left else (_JOIN, "key value")
         node = left.builder.processor(
-            prefix, (left.name,), join.operator, reads=rows.stores, skip_nulls=nulls, name=name
+            prefix,
+            (left.name,),
+            join.operator,
+            reads=rows.stores,
+            skip_nulls=nulls,
+            name=name,
+            by_key=rows.history_ms is None,
         )
     else:
         serdes = stream._key.needed(call, "key"), stream._value.needed(call, "value")

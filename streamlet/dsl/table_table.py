@@ -89,7 +89,7 @@ def _nodes(
         make: Make = _side(theirs, makes, prefix == "THIS", use)
         name = new(f"KTABLE-JOIN{prefix}-", own, f"-join-{prefix.lower()}")
         make = for_newest(name, make, mine.history_ms is not None)
-        builder.named_processor(name, (mine.name,), make, reads=theirs.stores)
+        builder.named_processor(name, (mine.name,), make, reads=theirs.stores, by_key=True)
         sides.append(name)
     parents = sides[0], sides[1]
     if spec is None:
@@ -103,6 +103,7 @@ def _nodes(
         parents,
         lambda context: TableSource(context.store(kept.name), kept.value, use),
         writes=kept.name,
+        by_key=True,
     )
     return TableNode(builder, merge, use, kept)
 

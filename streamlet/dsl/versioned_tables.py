@@ -149,7 +149,8 @@ def source_node(
         dropped = lambda count: context.dropped(own, count)  # noqa: E731
         return around(VersionedSource(kept, value, use, dropped))
 
-    builder.named_processor(own, (parent,), make, writes=spec.name, skip_nulls="key")
+    by_key = spec.versions is None
+    builder.named_processor(own, (parent,), make, writes=spec.name, skip_nulls="key", by_key=by_key)
     if spec.versions is None:
         return TableNode(builder, own, use, spec)
     history_ms = spec.versions.history_ms

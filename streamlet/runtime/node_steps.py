@@ -32,11 +32,10 @@ from streamlet.types import TopicPartition
 
 @attrs.frozen
 class UnderWay:
-    """A batch that was begun: what is still to be done, and the position once it is."""
+    """A batch that was begun: what is still to be done, and the positions once it is."""
 
     step: Iterator[None]
-    partition: TopicPartition
-    position: int
+    positions: Mapping[TopicPartition, int]
 
 
 class NodeSteps:

@@ -5,21 +5,30 @@ order of their timestamps, as far as that order is known. While one partition is
 wait by Kafka Streams' rules: for records that are known to be on the broker, however long that
 takes; for records that may still be written, ``max.task.idle.ms`` from the moment on in which the
 partition was found empty and read to its end. With -1 nothing waits. What comes out are runs:
-consecutive records of one partition, cut where another's record is older.
+consecutive records of one partition, cut where another's record is older; or, where the task may
+take records together, merged batches of several partitions.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 import attrs
 
 from streamlet.batch import Batch
+from streamlet.runtime.merged_batch import MergedBatch, merge_order, merged
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.topology.together import Together, together_of
 from streamlet.types import TopicPartition
 
 #: Setting with which nothing waits for an empty partition.
 NO_WAIT = -1
+#: Records of each partition that are taken together, at first and at most, and the outputs that
+#: they should lead to: all of these are kept until the last of them is there.
+FIRST_RECORDS, MOST_RECORDS = 500, 4_000
+OUTPUTS = 10_000
 
 #: End of a partition as far as it is known; None: not known yet.
 KnownEnd = Callable[[TopicPartition], int | None]
@@ -49,6 +58,12 @@ class _Input:
         stop = len(batch) if limit is None else _behind(batch.timestamps, start, limit)
         if most:
             stop = min(stop, start + most)
+        return self.first(stop - start)
+
+    def first(self, count: int) -> Batch:
+        """Take so many records of the first batch."""
+        batch, start = self.waiting[0], self.begun
+        stop = start + count
         if stop == len(batch):
             self.waiting.popleft()
             self.begun = 0
@@ -65,11 +80,18 @@ class PartitionGroup:
         positions: the task's input partitions, each with the offset it starts from.
         idle_ms: how long to wait for more of a partition that is empty and read to its end;
             -1: for nothing, not even what is known to be there.
+        together: the bound on records that are taken together; None: there are only runs.
     """
 
-    def __init__(self, positions: dict[TopicPartition, int], idle_ms: int) -> None:
+    def __init__(
+        self,
+        positions: dict[TopicPartition, int],
+        idle_ms: int,
+        together: Together | None = None,
+    ) -> None:
         self._inputs = {tp: _Input(tp, offset) for tp, offset in sorted(positions.items())}
-        self._idle_ms = idle_ms
+        self._idle_ms, self._together = idle_ms, together
+        self._most = FIRST_RECORDS
 
     def add(self, batch: Batch, received: int) -> None:
         """Take decoded records; ``received`` is the offset behind the last one read.
@@ -99,17 +121,40 @@ class PartitionGroup:
         """Partitions with nothing waiting, and the offset up to which they are done."""
         return {tp: one.received for tp, one in self._inputs.items() if not one.waiting}
 
-    def ready(self, now_ms: int, known_end: KnownEnd, most: int = 0) -> Iterator[Batch]:
-        """Runs in the order of their timestamps, as long as that order is certain enough.
+    def ready(
+        self, now_ms: int, known_end: KnownEnd, most: int = 0
+    ) -> Iterator[Batch | MergedBatch]:
+        """Runs and merged batches by their timestamps, as long as that order is certain enough.
 
-        They are of at most so many records, 0: of any number.
+        Runs are of at most so many records, 0: of any number.
         """
         while self._may_go(now_ms, known_end):
             filled = [one for one in self._inputs.values() if one.waiting]
+            if self._together is not None and len(filled) > 1:
+                yield self._merged(filled, self._together)
+                continue
             first = min(filled, key=_Input.head)  # of equal heads the first in order
             before = filled.index(first)
             limits = [one.head() - (i < before) for i, one in enumerate(filled) if one is not first]
             yield first.take(min(limits) if limits else None, most)
+
+    def led_to(self, outputs: int, records: int) -> None:
+        """Take note of how many outputs came of a merged batch."""
+        wanted = OUTPUTS * records // max(1, outputs)
+        self._most = max(1, min(MOST_RECORDS, 2 * self._most, wanted))
+
+    def _merged(self, filled: list[_Input], together: Together) -> MergedBatch:
+        """The records that come next, of all partitions together."""
+        times = [one.waiting[0].timestamps[one.begun : one.begun + self._most] for one in filled]
+        order = merge_order(times, together.spread_ms)
+        ends = list(accumulate(map(len, times)))
+        counts = [sum(at < end for at in order) for end in ends]
+        taken = [
+            one.first(count - before)
+            for one, count, before in zip(filled, counts, [0, *counts], strict=False)
+            if count > before
+        ]
+        return merged(taken, order)
 
     def _may_go(self, now_ms: int, known_end: KnownEnd) -> bool:
         empty = [one for one in self._inputs.values() if not one.waiting]
@@ -128,6 +173,15 @@ class PartitionGroup:
         if one.deadline_ms is None:
             one.deadline_ms = now_ms + self._idle_ms
         return now_ms >= one.deadline_ms
+
+
+def group_of(
+    positions: Mapping[TopicPartition, int], idle_ms: int, part: Subtopology
+) -> PartitionGroup | None:
+    """The buffers of a task that begins at these positions; None: it has one input."""
+    if len(positions) == 1:
+        return None
+    return PartitionGroup(dict(positions), idle_ms, together_of(part))
 
 
 def _behind(timestamps: Sequence[int], start: int, limit: int) -> int:

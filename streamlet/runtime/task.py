@@ -15,9 +15,11 @@ from streamlet.batch import Batch
 from streamlet.clock import pause
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.edges.task_edges import TaskEdges
+from streamlet.runtime.merged_batch import MergedBatch
 from streamlet.runtime.node_steps import NodeSteps, UnderWay
+from streamlet.runtime.output_queue import OutputQueue
 from streamlet.runtime.outputs import Output
-from streamlet.runtime.partition_group import KnownEnd, PartitionGroup
+from streamlet.runtime.partition_group import KnownEnd, PartitionGroup, group_of
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.record_decoder import RecordDecoder, Undecoded
 from streamlet.runtime.record_failures import RecordFailures, TaskCounters
@@ -81,17 +83,17 @@ class Task:
         #: Offset behind the last processed record of each input partition: what a commit writes.
         self.positions = dict(positions)
         self.edges = edges
-        self._outputs: list[Output] = []
+        self._outputs = OutputQueue()
         #: Before a record is processed again, and before one is decoded again.
         self._pause, self._undecoded = RetryPause(in_parts, pause), RetryPause(in_parts, pause)
         self._failures = RecordFailures(
-            *(policy or ErrorPolicy(), self.application, task, self.counters, self.emit),
+            *(policy or ErrorPolicy(), self.application, task, self.counters, self._outputs.emit),
             lambda: self.stream_time,
             self._pause,
         )
         self._decoder = RecordDecoder(self._failures, self.dropped)
         self._received = dict(positions)
-        self._inputs = PartitionGroup(dict(positions), idle_ms) if len(positions) > 1 else None
+        self._inputs = group_of(positions, idle_ms, subtopology)
         #: What came and was not begun, nor put into the group: batches, and offsets to skip to.
         self._later: deque[PartitionBatch | Undecoded | tuple[TopicPartition, int]] = deque()
         self._in_parts = in_parts
@@ -274,7 +276,7 @@ class Task:
                 return False
             self._pause.sit_out()
         self._under_way = None
-        self.positions[batch.partition] = batch.position
+        self.positions |= batch.positions
         return True
 
     def _begin_next(self, now_ms: int, known_end: KnownEnd) -> bool:
@@ -295,8 +297,7 @@ class Task:
 
     def _take_later(self) -> None:
         """Begin, or put into the group of inputs, the first of what has come."""
-        later = self._later.popleft()
-        if isinstance(later, tuple):
+        if isinstance(later := self._later.popleft(), tuple):
             self._skip(*later)
         elif self._inputs is None:
             if self.calls is not None:
@@ -313,7 +314,10 @@ class Task:
         if batch is None:
             self._drained(self._inputs)
             return False
-        self._begin(batch, batch.offsets[-1] + 1)
+        if isinstance(batch, Batch):
+            self._begin(batch, batch.offsets[-1] + 1)
+        else:
+            self._begin_merged(batch, self._inputs)
         return True
 
     def _begin_timed(self, now_ms: int, known_end: KnownEnd) -> bool:
@@ -339,19 +343,28 @@ class Task:
         position = self.positions[where]
         at = Batch(*where, [max(0, position - 1)], [None], [None], [self.stream_time])
         self._stream_times.begin(at, self.stream_time)
-        self._under_way = UnderWay(step(at), where, position)
+        self._under_way = UnderWay(step(at), {where: position})
 
     def _begin(self, batch: Batch, position: int) -> None:
         where = TopicPartition(batch.topic, batch.partition)
-        _, forward = self._sources[batch.topic]
-        step = forward(batch)
+        step = self._sources[batch.topic][1](batch)
         if self._punctuated and len(batch):
             self._stream_times.begin(batch, self.stream_time)
             step = chain(step, self._nodes.by_stream_time(batch.slice(len(batch) - 1, len(batch))))
-        self._under_way = UnderWay(step, where, position)
+        self._under_way = UnderWay(step, {where: position})
         if len(batch):
             self.counters.records += len(batch)
             self.stream_time = max(self.stream_time, max(batch.timestamps))
+
+    def _begin_merged(self, merged: MergedBatch, inputs: PartitionGroup) -> None:
+        self._under_way = UnderWay(self._through(merged, inputs), merged.positions)
+        self.counters.records += len(merged)
+        self.stream_time = max(self.stream_time, merged.highest_time)
+
+    def _through(self, merged: MergedBatch, inputs: PartitionGroup) -> Iterator[None]:
+        self._outputs.gather()
+        yield from chain.from_iterable(self._sources[one.topic][1](one) for one in merged.batches)
+        inputs.led_to(self._outputs.arrange(merged.places), len(merged))
 
     def _skip(self, partition: TopicPartition, offset: int) -> None:
         received = self.positions if self._inputs is None else self._inputs.received()
@@ -370,10 +383,9 @@ class Task:
             self.edges.advance(self.positions)
 
     def _take_outputs(self) -> list[Output]:
-        outputs, self._outputs = self._outputs, []
         calls, positions = self.calls, self.positions
         self._failures.processed(positions if calls is None else calls.before(positions))
-        return outputs
+        return self._outputs.take()
 
     def _decode(self, raw: PartitionBatch | Undecoded) -> tuple[Batch, int]:
         """Decode a batch, and the offset up to which it was; the rest comes first of what waits."""
@@ -384,12 +396,3 @@ class Task:
             self._later.appendleft(rest)
             self._undecoded.begin(rest.pause_ms)
         return decoded
-
-    # What its nodes tell (record_failures).
-
-    def emit(self, output: Output) -> None:
-        """Queue an output, joined with the one before where that changes no order."""
-        if self._outputs and self._outputs[-1].same_shape(output):
-            self._outputs[-1].extend(output)
-        else:
-            self._outputs.append(output)

@@ -147,6 +147,8 @@ class ProcessorNode:
     One that is ``alone`` makes its results of its records and its stores, and not of the task's
     stream time, which the other inputs of the task move as well.
     ``globals`` are the stores of global tables that it reads.
+    One that works ``by_key`` reads and writes rows of the key of its record alone. With
+    ``spread_ms`` that holds for records whose timestamps are not further apart.
     """
 
     name: str
@@ -160,6 +162,8 @@ class ProcessorNode:
     child: str = ""
     alone: bool = False
     globals: tuple[str, ...] = ()
+    by_key: bool = False
+    spread_ms: int | None = None
 
 
 #: One partition, several, none, or None for what the key decides.

@@ -1,0 +1,130 @@
+"""The outputs of a task on their way to its caller, in the order of their records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, groupby
+from typing import Any
+
+from streamlet.runtime.outputs import Output
+from streamlet.types import TopicPartition
+
+#: Partition -> offset -> place among the records of a merged batch (``runtime.merged_batch``).
+Places = Mapping[TopicPartition, Mapping[int, int]]
+
+
+class OutputQueue:
+    """Outputs that were not taken yet."""
+
+    def __init__(self) -> None:
+        self._ready: list[Output] = []
+        #: Those of the merged batch under way, as they came; None: there is none.
+        self._gathered: list[Output] | None = None
+
+    def emit(self, output: Output) -> None:
+        """Queue an output, joined with the one before where that changes no order."""
+        if self._gathered is not None:
+            self._gathered.append(output)
+        elif self._ready and self._ready[-1].same_shape(output):
+            self._ready[-1].extend(output)
+        else:
+            self._ready.append(output)
+
+    def take(self) -> list[Output]:
+        """Take what is ready."""
+        ready, self._ready = self._ready, []
+        return ready
+
+    def gather(self) -> None:
+        """Keep what comes until ``arrange``."""
+        self._gathered = []
+
+    def arrange(self, places: Places) -> int:
+        """Queue what was gathered, for each topic in the order of the records it stems from.
+
+        Returns:
+            How many records that are.
+        """
+        gathered, self._gathered = self._gathered or [], None
+        by_topic: dict[str, list[Output]] = {}
+        for output in gathered:
+            by_topic.setdefault(output.topic, []).append(output)
+        for some in by_topic.values():
+            for output in some if len(some) == 1 else _in_order(some, places):
+                self.emit(output)
+        return sum(len(output.keys) for output in gathered)
+
+
+def _in_order(outputs: list[Output], places: Places) -> Iterable[Output]:
+    """The records of outputs to one topic by their places; of one place in the order given."""
+    rows = _Rows(outputs)
+    by = list(map(lambda at, offset: places[at][offset], rows.sources, rows.offsets))
+    order = sorted(range(len(by)), key=by.__getitem__)
+    chosen = rows.partitions
+    if chosen is None or None not in chosen:
+        return [rows.output(order)]
+    # A dead letter, say, whose partition the key decides, between records with another partitioner.
+    runs = groupby(order, key=lambda row: chosen[row] is None)
+    return [rows.output(list(run)) for _, run in runs]
+
+
+class _Rows:
+    """The records of several outputs to one topic, in columns.
+
+    Args:
+        outputs: they.
+    """
+
+    def __init__(self, outputs: list[Output]) -> None:
+        origins = [origin for output in outputs for origin in output.origins]
+        self.sources = list(chain.from_iterable([at] * count for count, at, _ in origins))
+        self.offsets = list(chain.from_iterable(offsets for _, _, offsets in origins))
+        self.partitions = self._sparse(outputs, "partitions")
+        self._topic = outputs[0].topic
+        self._headers = self._sparse(outputs, "headers")
+        self._columns = [
+            list(chain.from_iterable(getattr(output, name) for output in outputs))
+            for name in ("keys", "values", "timestamps")
+        ]
+
+    def output(self, rows: list[int]) -> Output:
+        """The records of these rows, at least one."""
+
+        def picked(column: list[Any]) -> list[Any]:
+            return list(map(column.__getitem__, rows))
+
+        partitions, headers = self.partitions, self._headers
+        decided = partitions is None or partitions[rows[0]] is None
+        keys, values, timestamps = map(picked, self._columns)
+        return Output(
+            self._topic,
+            keys,
+            values,
+            timestamps,
+            None if decided or partitions is None else picked(partitions),
+            None if headers is None else picked(headers),
+            self._origins(picked(self.sources), picked(self.offsets)),
+            owned=True,
+        )
+
+    @staticmethod
+    def _origins(
+        sources: list[TopicPartition], offsets: list[int]
+    ) -> list[tuple[int, TopicPartition, Sequence[int]]]:
+        """The runs of records from one partition."""
+        found: list[tuple[int, TopicPartition, Sequence[int]]] = []
+        start = 0
+        for source, run in groupby(sources):
+            stop = start + len(list(run))
+            found.append((stop - start, source, offsets[start:stop]))
+            start = stop
+        return found
+
+    @staticmethod
+    def _sparse(outputs: list[Output], name: str) -> list[Any] | None:
+        """A column that some outputs do not have; None: none has it."""
+        columns = [getattr(output, name) for output in outputs]
+        if all(column is None for column in columns):
+            return None
+        pairs = zip(columns, outputs, strict=True)
+        return [one for some, output in pairs for one in some or [None] * len(output.keys)]

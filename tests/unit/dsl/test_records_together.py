@@ -1,0 +1,187 @@
+"""Records of several inputs that are taken together give what they give one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import attrs
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from streamlet.app import App
+from streamlet.dsl.join_windows import JoinWindows
+from streamlet.kafka.ports import PartitionBatch
+from streamlet.runtime import partition_group
+from streamlet.runtime.outputs import Output
+from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.task import Task
+from streamlet.serdes import serde
+from streamlet.state.task_state import TaskState
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import TaskId, TopicPartition
+
+#: Side, key, value ("-": none), time.
+Row = tuple[int, str, str, int]
+
+
+def pair(left: Any, right: Any) -> str:
+    if str(left).endswith("!"):
+        raise ValueError("a value that the joiner refuses")
+    return f"{left}|{right}"
+
+
+def streams(app: App) -> None:
+    left, right = (app.stream(name, key=str, value=str) for name in ("left", "right"))
+    left.join(right, pair, within=JoinWindows(40, 20, 10), value=str).to("out")
+
+
+def stream_and_table(app: App) -> None:
+    left = app.stream("left", key=str, value=str)
+    left.left_join(app.table("right", key=str, value=str), pair, value=str).to("out")
+    left.map_values(str.upper, value=str).to("out")
+
+
+def both_tables(app: App) -> None:
+    left, right = (app.table(name, key=str, value=str) for name in ("left", "right"))
+    left.outer_join(right, pair, value=str).to_stream().to("out")
+
+
+def kept_tables(app: App) -> None:
+    left, right = (app.table(name, key=str, value=str) for name in ("left", "right"))
+    kept = left.join(right, pair, value=str, store="kept").filter(lambda key, row: "3" not in row)
+    kept.to_stream().to("out", partitioner=lambda key, value, count: len(value) % count)
+
+
+def merged_streams(app: App) -> None:
+    left, right = (app.stream(name, key=str, value=str) for name in ("left", "right"))
+    twice = left.flat_map_values(lambda value: [value, f"{value}2"], value=str)
+    twice.merge(right).map_values(lambda value: pair(value, ""), value=str).to("out")
+
+
+BUILDS = [streams, stream_and_table, both_tables, kept_tables, merged_streams]
+
+
+@attrs.frozen
+class Seen:
+    """Everything that tells one run from another."""
+
+    outputs: list[tuple[Any, ...]]
+    rows: dict[str, list[tuple[Any, Any, int | None]]]
+    positions: dict[TopicPartition, int]
+    counts: tuple[int, ...]
+
+
+class TwoInputs:
+    """A task with the inputs ``left`` and ``right``, which are read to their ends first."""
+
+    def __init__(self, build: Callable[[App], None]) -> None:
+        app = App("a")
+        build(app)
+        (self.part,) = app.topology().subtopologies
+        self.state = TaskState.open(None, self.part.stores, 1 << 20)
+        self.inputs = [TopicPartition(topic, 0) for topic in ("left", "right")]
+        self.task = Task(
+            TaskId(0, 0),
+            self.part,
+            self.state,
+            dict.fromkeys(self.inputs, 0),
+            policy=ErrorPolicy.of(("dead_letter", "out")),
+            partition_counts={"out": 3},
+            in_parts=True,
+        )
+        self.ends = [0, 0]
+        self.outputs: list[tuple[Any, ...]] = []
+
+    def send(self, rows: list[Row]) -> None:
+        """Send records of both sides, which the task takes once all of them are there."""
+        for side, where in enumerate(self.inputs):
+            mine = [row for row in rows if row[0] == side]
+            if not mine:
+                continue
+            offsets = range(self.ends[side], self.ends[side] + len(mine))
+            self.ends[side] += len(mine)
+            encode = serde(str).encode
+            keys: list[bytes | None] = [encode(key) for _, key, _, _ in mine]
+            values = [None if value == "-" else encode(value) for _, _, value, _ in mine]
+            heads: list[Any] = [[("of", key)] if key == b"a" else None for key in keys]
+            times = [time for *_, time in mine]
+            raw = PartitionBatch(*where, offsets, keys, values, times, heads if side else None)
+            self.note(self.task.process(raw, 0, lambda _: None))
+        self.note(self.task.resume(0))
+        while self.task.under_way:
+            self.note(self.task.resume(0))
+
+    def note(self, outputs: list[Output]) -> None:
+        for one in outputs:
+            for at in range(len(one.keys)):
+                partition = None if one.partitions is None else one.partitions[at]
+                headers = None if one.headers is None else one.headers[at]
+                row = one.keys[at], one.values[at], one.timestamps[at], partition, headers
+                self.outputs.append((one.topic, *row, one.origin(at)))
+
+    def seen(self) -> Seen:
+        """What came of it, with the outputs of one topic in their order."""
+        self.note(self.task.settle())
+        rows = {}
+        for name, store in self.state.stores.items():
+            store.check_invariants()
+            found = list(store.range())
+            rows[name] = [(key, value, store.timestamp(key)) for key, value in found]
+        counters = self.task.counters
+        counts = counters.records, counters.dropped, counters.skipped, self.task.stream_time
+        self.outputs.sort(key=lambda row: row[0])
+        return Seen(self.outputs, rows, self.task.positions, counts)
+
+
+steps = st.one_of(st.integers(0, 3), st.integers(0, 3), st.integers(-90, 90))
+histories = st.lists(
+    st.lists(
+        st.tuples(
+            st.integers(0, 1), st.sampled_from("aabcdefgh"), st.sampled_from("vvvvv-!"), steps
+        ),
+        max_size=30,
+    ),
+    max_size=4,
+)
+
+
+#: Keys that come from the one side and then from the other: taken as a batch for each side, they
+#: would give other results, or the same ones with the records of the other side.
+ALTERNATING = [
+    [(1, key, "v", 1) for key in "abc"] + [(0, key, "v", 1) for key in "abdc"],
+    [(side, key, "v", 1) for key in "abca" for side in (0, 1, 1, 0)],
+]
+
+
+def played(build: Callable[[App], None], history: list[list[Any]], most: int) -> Seen:
+    task, time, number = TwoInputs(build), 1_000, 0
+    with patch.multiple(partition_group, FIRST_RECORDS=most, MOST_RECORDS=most):
+        for step in history:
+            rows: list[Row] = []
+            for side, key, value, later in step:
+                time, number = max(0, time + later), number + 1
+                text = {"v": f"v{number}", "!": f"v{number}!", "-": "-"}[value]
+                rows.append((side, key, text, time))
+            task.send(rows)
+    return task.seen()
+
+
+def one_by_one(part: Subtopology) -> None:
+    """No records are taken together."""
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@settings(max_examples=60, deadline=None)
+@example(ALTERNATING, 1_000)
+@given(histories, st.sampled_from([1, 2, 5, 1_000]))
+def test_records_taken_together_give_what_they_give_one_by_one(
+    build: Callable[[App], None], history: list[list[Any]], most: int
+) -> None:
+    """Outputs with their order, times, headers and origins; stores; positions; counts."""
+    together = played(build, history, most)
+    with patch.object(partition_group, "together_of", one_by_one):
+        single = played(build, history, most)
+    assert together == single
