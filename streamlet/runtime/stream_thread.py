@@ -213,7 +213,7 @@ class StreamThread:
         gc.disable()  # each batch is thousands of tracked messages; collected at commits instead
         try:
             if self._globals is not None:
-                self._globals.restore(keep_going)
+                self._globals.restore(lambda: keep_going() and not self.uncaught.stops)
             self._watchdog.start()
             self._set_state("REBALANCING")
             if self._link is not None and not self._link.wait_read(MARKS_MS):

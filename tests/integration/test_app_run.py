@@ -20,6 +20,7 @@ from streamlet.config import Settings
 from streamlet.errors import EntryTooLargeError, ListenerError, MissingTopicError, ProcessingError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
+from streamlet.runtime.policy import ErrorPolicy
 from streamlet.types import TopicPartition
 
 pytestmark = pytest.mark.integration
@@ -67,6 +68,25 @@ def test_a_second_run_goes_on_where_the_first_ended(bootstrap_servers: str, tmp_
     assert producer.flush(30) == 0
     (result,) = app.run(count=1, timeout=60)
     assert (result.key, result.value) == ("b", 4)
+
+
+def test_a_worker_that_fails_is_replaced_where_its_handler_says_so(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """It goes on behind its last commit, in the same run."""
+    failures = ["again", "once"]
+
+    def fail(key: str, word: str) -> None:
+        if word == "c" and failures:
+            raise ConnectionError(failures.pop())
+
+    app, _ = word_count(bootstrap_servers, tmp_path, fail)
+    app.policy = ErrorPolicy.of("fail", "replace_thread")
+    counts: dict[str, int] = {}
+    while counts != {"a": 1, "b": 3, "c": 1}:
+        counts |= {r.key: r.value for r in app.run(count=5, timeout=10)}
+    assert failures == []
+    assert app.run(timeout=1) == [], "all of it is committed"
 
 
 def test_a_run_that_returns_nothing_says_what_it_did(

@@ -28,3 +28,7 @@ counts.join(words, lambda a, b: a)  # error
 counts.join(app.table("by", key=int, value=str), lambda a, b: a)  # error
 counts.join(counts, lambda a, b: a, foreign_key=float)  # error
 app.agent("words")  # error
+sl.App("shut", uncaught_handler="skip")  # error
+sl.App("shut", uncaught_handler=lambda error: None)  # error
+sl.App("shut", uncaught_handler=lambda error: "replace_thread")
+words.group_by_key().count(store=sl.Materialized("recent", ttl=1.5))  # error

@@ -114,7 +114,7 @@ STEPS = st.lists(st.one_of(RECORDS, st.sampled_from(["commit", "crash", "cold"])
 
 
 @pytest.mark.parametrize("kind", FOLDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(steps=STEPS)
 @example(steps=[[("a", "p", 0), ("a", "q", 40), ("a", "p", 95), ("b", "p", 10), ("b", "q", 95)]])
 @example(steps=[[("a", "p", 0), ("b", "p", 60)], "commit", "cold", [("a", "p", 1), ("a", "q", 2)]])
@@ -143,7 +143,7 @@ def test_a_row_that_has_expired_begins_again(kind: str, steps: list[Any]) -> Non
         task.state.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(batches=st.lists(RECORDS, max_size=5))
 @example(batches=[[("a", "p", 0)], [("b", "x", 60)], [("a", "x", 20)]])
 def test_a_join_does_not_meet_rows_that_have_expired(batches: list[list[Fed]]) -> None:
@@ -268,6 +268,18 @@ def test_results_with_commits_are_the_rows_that_are_there_and_no_deletions() -> 
         task = FedTask(build, Path(folder))
         assert task.send([("a", "p", 0), ("a", "p", 10), ("b", "p", 20), ("c", "p", 100)]) == []
         assert task._all(task.task.settle()) == [("c", "1", 100)]
+        task.state.close()
+
+
+def test_a_row_that_expired_and_came_again_has_no_old_value_at_a_commit() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        task = FedTask(counted, Path(folder))
+        task.send([("a", "p", 0), ("b", "p", 0), ("c", "p", 30)])
+        task.commit()
+        task.send([("c", "p", 60), ("a", "p", 61)])
+        changes = task.state.stores["s"].changes(olds=True)
+        found = zip(changes.keys, changes.values, changes.olds or [], changes.times, strict=True)
+        assert sorted(found) == [("a", 1, None, 61), ("c", 2, 1, 60)], "and nothing of b"
         task.state.close()
 
 
