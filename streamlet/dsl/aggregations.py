@@ -276,7 +276,7 @@ def copier(serde: Serde[Any]) -> Callable[[Any], Any] | None:
     """A function that copies a value (None stays None); None if no reader needs one."""
     if serde.immutable:
         return None
-    copy = serde.copy
+    copy = serde.fast_copy or serde.copy
     return lambda value: None if value is None else copy(value)
 
 

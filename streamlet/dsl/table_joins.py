@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import repeat
 from typing import Any
 
 import attrs
@@ -71,6 +72,25 @@ class TableRows:
             time = later(key, time)
         return value, time
 
+    def rows(
+        self, keys: list[Any], ckeys: list[Any], times: list[int]
+    ) -> Iterable[tuple[Any, int]]:
+        """Rows that were loaded, each with its time, or an earlier one that is not after ``times``.
+
+        None and -1 where there is no row.
+        """
+        if self.views or self.times:
+            return map(self.row, keys, ckeys)
+        found = map(self.store.cache.get, ckeys)
+        latest = self.store.latest
+        if not times or latest <= min(times):
+            return zip(found, repeat(-1))
+        time_of = self.store.time_of
+        return (
+            (row, -1 if row is None or time >= latest else time_of(ckey))
+            for row, ckey, time in zip(found, ckeys, times, strict=True)
+        )
+
     def of_key(self, key: Any) -> tuple[Any, int]:
         """The same for a key."""
         (ckey,) = self.store.ckeys([key])
@@ -104,13 +124,13 @@ class TableTableJoin:
         kept: list[int] = []
         rows: list[tuple[Any, Any, int]] = []
         done, alone = 0, self.makes.left if self.is_left else self.makes.right
+        joined, olds = self._joiner(), self.use.olds
         try:
-            for key, ckey, new, old, time in self._changes(batch, ckeys):
-                row, row_time = self.other.row(key, ckey)
+            for key, new, old, time, (row, row_time) in self._changes(batch, ckeys):
                 if row is not None or (alone and (new is not None or old is not None)):
-                    value, before = self._joined(key, new, row), self._joined(key, old, row)
+                    before = joined(key, old, row) if olds else None
+                    rows.append((joined(key, new, row), before, max(time, row_time)))
                     kept.append(done)
-                    rows.append((value, before, max(time, row_time)))
                 done += 1
         except (StateError, KeyboardInterrupt):
             raise
@@ -121,14 +141,21 @@ class TableTableJoin:
             raise OperatorFailed(done, out) from error
         return out
 
-    def _changes(self, batch: Batch, ckeys: list[Any]) -> Iterable[tuple[Any, Any, Any, Any, int]]:
+    def _changes(
+        self, batch: Batch, ckeys: list[Any]
+    ) -> Iterable[tuple[Any, Any, Any, int, tuple[Any, int]]]:
         assert batch.olds is not None, "a table that is joined sends its old values"
-        columns = batch.keys, ckeys, batch.values, batch.olds, batch.timestamps
-        return zip(*columns, strict=True)
+        others = self.other.rows(batch.keys, ckeys, batch.timestamps)
+        return zip(batch.keys, batch.values, batch.olds, batch.timestamps, others, strict=True)
 
-    def _joined(self, key: Any, mine: Any, other: Any) -> Any:
-        left, right = (mine, other) if self.is_left else (other, mine)
-        return self.makes.of(key, left, right)
+    def _joiner(self) -> Function:
+        """A function of the key, the row of this side and that of the other; they may be None."""
+        of, joiner = self.makes.of, self.makes.joiner
+        if self.makes.left or self.makes.right or self.makes.takes == 3:
+            return of if self.is_left else lambda key, mine, other: of(key, other, mine)
+        if self.is_left:
+            return lambda _, mine, other: None if mine is None else joiner(mine, other)
+        return lambda _, mine, other: None if mine is None else joiner(other, mine)
 
     def _output(self, batch: Batch, kept: list[int], rows: list[tuple[Any, Any, int]]) -> Batch:
         part = batch

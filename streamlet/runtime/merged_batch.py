@@ -75,8 +75,10 @@ def merge_order(times: Sequence[list[int]], spread_ms: int | None) -> list[int]:
 
 def _within(order: list[int], times: list[int], spread_ms: int) -> list[int]:
     """The first records of an order, as long as their times are within a spread."""
-    lows = accumulate((times[at] for at in order), min)
-    highs = accumulate((times[at] for at in order), max)
+    ordered = list(map(times.__getitem__, order))
+    if max(ordered) - min(ordered) <= spread_ms:
+        return order
+    lows, highs = accumulate(ordered, min), accumulate(ordered, max)
     for count, (low, high) in enumerate(zip(lows, highs, strict=True)):
         if high - low > spread_ms:
             return order[: max(1, count)]

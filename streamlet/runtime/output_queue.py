@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from typing import Any
 
-from streamlet.runtime.outputs import Output
+import attrs
+
+from streamlet.runtime.outputs import Origin, Output
 from streamlet.types import TopicPartition
 
 #: Partition -> offset -> place among the records of a merged batch (``runtime.merged_batch``).
@@ -50,15 +52,14 @@ class OutputQueue:
         for output in gathered:
             by_topic.setdefault(output.topic, []).append(output)
         for some in by_topic.values():
-            for output in some if len(some) == 1 else _in_order(some, places):
-                self.emit(output)
+            self._ready += some if len(some) == 1 else _in_order(some, places)
         return sum(len(output.keys) for output in gathered)
 
 
 def _in_order(outputs: list[Output], places: Places) -> Iterable[Output]:
     """The records of outputs to one topic by their places; of one place in the order given."""
     rows = _Rows(outputs)
-    by = list(map(lambda at, offset: places[at][offset], rows.sources, rows.offsets))
+    by = rows.places(places)
     order = sorted(range(len(by)), key=by.__getitem__)
     chosen = rows.partitions
     if chosen is None or None not in chosen:
@@ -77,6 +78,7 @@ class _Rows:
 
     def __init__(self, outputs: list[Output]) -> None:
         origins = [origin for output in outputs for origin in output.origins]
+        self._runs = origins
         self.sources = list(chain.from_iterable([at] * count for count, at, _ in origins))
         self.offsets = list(chain.from_iterable(offsets for _, _, offsets in origins))
         self.partitions = self._sparse(outputs, "partitions")
@@ -86,6 +88,11 @@ class _Rows:
             list(chain.from_iterable(getattr(output, name) for output in outputs))
             for name in ("keys", "values", "timestamps")
         ]
+
+    def places(self, places: Places) -> list[int]:
+        """The place of each record."""
+        found = (map(places[at].__getitem__, offsets) for _, at, offsets in self._runs)
+        return list(chain.from_iterable(found))
 
     def output(self, rows: list[int]) -> Output:
         """The records of these rows, at least one."""
@@ -103,22 +110,8 @@ class _Rows:
             timestamps,
             None if decided or partitions is None else picked(partitions),
             None if headers is None else picked(headers),
-            self._origins(picked(self.sources), picked(self.offsets)),
-            owned=True,
+            _Origins(picked(self.sources), picked(self.offsets)),
         )
-
-    @staticmethod
-    def _origins(
-        sources: list[TopicPartition], offsets: list[int]
-    ) -> list[tuple[int, TopicPartition, Sequence[int]]]:
-        """The runs of records from one partition."""
-        found: list[tuple[int, TopicPartition, Sequence[int]]] = []
-        start = 0
-        for source, run in groupby(sources):
-            stop = start + len(list(run))
-            found.append((stop - start, source, offsets[start:stop]))
-            start = stop
-        return found
 
     @staticmethod
     def _sparse(outputs: list[Output], name: str) -> list[Any] | None:
@@ -128,3 +121,18 @@ class _Rows:
             return None
         pairs = zip(columns, outputs, strict=True)
         return [one for some, output in pairs for one in some or [None] * len(output.keys)]
+
+
+@attrs.frozen
+class _Origins:
+    """The origins of records in columns, which only few topics and failures need as runs."""
+
+    sources: list[TopicPartition]
+    offsets: list[int]
+
+    def __iter__(self) -> Iterator[Origin]:
+        start = 0
+        for source, run in groupby(self.sources):
+            stop = start + len(list(run))
+            yield stop - start, source, self.offsets[start:stop]
+            start = stop

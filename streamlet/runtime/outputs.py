@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import attrs
 
 from streamlet.kafka.ports import Headers
 from streamlet.types import TopicPartition
+
+#: A run of records that stem from one partition: how many, its name, their offsets there.
+Origin: TypeAlias = tuple[int, TopicPartition, Sequence[int]]
 
 
 @attrs.define(slots=True)
@@ -20,8 +24,8 @@ class Output:
     timestamps: list[int]
     partitions: list[int] | None = None
     headers: list[Headers | None] | None = None
-    #: Where runs of these records come from: how many, of which partition, at which offsets.
-    origins: list[tuple[int, TopicPartition, Sequence[int]]] = attrs.field(factory=list)
+    #: The origins of all records, run by run.
+    origins: Iterable[Origin] = attrs.field(factory=list)
     #: Whether the lists are this output's own and may grow.
     owned: bool = False
     #: Whether the topic was chosen for these records.
@@ -39,7 +43,7 @@ class Output:
         self.keys += more.keys
         self.values += more.values
         self.timestamps += more.timestamps
-        self.origins += more.origins
+        self.origins = _joined(self.origins, more.origins)
         if self.partitions is not None and more.partitions is not None:
             self.partitions += more.partitions
         if self.headers is not None and more.headers is not None:
@@ -59,7 +63,8 @@ class Output:
 
     def before(self, index: int) -> Output:
         """The records before the one at ``index``."""
-        origins, left = [], index
+        origins: list[Origin] = []
+        left = index
         for count, partition, offsets in self.origins:
             if left > 0:
                 origins.append((min(count, left), partition, offsets[:left]))
@@ -77,7 +82,8 @@ class Output:
     def behind(self, index: int) -> Output:
         """The records behind the one at ``index``."""
         start = index + 1
-        origins, skip = [], start
+        origins: list[Origin] = []
+        skip = start
         for count, partition, offsets in self.origins:
             if skip < count:
                 origins.append((count - skip, partition, offsets[skip:]))
@@ -100,3 +106,10 @@ class Output:
             and (self.partitions is None) == (other.partitions is None)
             and (self.headers is None) == (other.headers is None)
         )
+
+
+def _joined(origins: Iterable[Origin], more: Iterable[Origin]) -> list[Origin]:
+    """Both, in the list of the first if it is one."""
+    joined: list[Origin] = origins if isinstance(origins, list) else list(origins)
+    joined.extend(more)
+    return joined

@@ -12,10 +12,12 @@ import types
 from collections.abc import Callable
 from typing import Any, TypeVar, Union, get_args, get_origin, is_typeddict, overload
 
+import attrs
 import msgspec
 import msgspec.inspect as kinds
 
 from streamlet.errors import SerdeError
+from streamlet.serdes.plain_copy import document_copier
 from streamlet.serdes.serde import Serde, build, encode_error
 
 T = TypeVar("T")
@@ -125,7 +127,7 @@ def _document(
         _refuse_unsurviving(name, column[0], column[0])
         return list(map(encode, column))
 
-    return build(
+    serde = build(
         name,
         encode_one,
         decode,
@@ -134,6 +136,7 @@ def _document(
         decode_all=_mapped(decode),
         shortest=shortest,
     )
+    return attrs.evolve(serde, fast_copy=document_copier(serde))
 
 
 def _refuse_unsurviving(name: str, value: Any, part: Any) -> None:
