@@ -85,16 +85,18 @@ def load(bootstrap: str, records: int) -> str:
 
 
 def run(*, records: int, runs: int) -> dict[str, Any]:
-    """Measure; the result as it is printed.
-
-    ``ratio_to_serial`` is the lower one of the two orders.
-    """
+    """Measure; the result as it is printed."""
     with serving() as bootstrap:
-        bench = CallsBench(bootstrap)
-        few = max(1, records // SERIAL_SHARE)
-        variants: dict[str, Variant] = {SERIAL: partial(bench.run, SERIAL, few)}
-        variants |= {order: partial(bench.run, order, records) for order in ORDERS}
-        outcomes = rounds.play(variants, runs)
+        return measured(bootstrap, records, runs)
+
+
+def measured(bootstrap: str, records: int, runs: int) -> dict[str, Any]:
+    """The result on a broker; ``ratio_to_serial`` is the lower one of the two orders."""
+    bench = CallsBench(bootstrap)
+    few = max(1, records // SERIAL_SHARE)
+    variants: dict[str, Variant] = {SERIAL: partial(bench.run, SERIAL, few)}
+    variants |= {order: partial(bench.run, order, records) for order in ORDERS}
+    outcomes = rounds.play(variants, runs)
     result = rounds.summary("async", outcomes, ORDERS[0], SERIAL)
     del result["ratio"]
     ratios = {order: rounds.ratio(outcomes, order, SERIAL) or 0.0 for order in ORDERS}

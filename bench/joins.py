@@ -1,4 +1,4 @@
-"""Joins beside bare loops that do the same, and branches that merge beside none."""
+"""Joins beside bare loops, branches that merge beside none, and async calls beside serial ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import orjson
 
-from bench import rounds
+from bench import calls, rounds
 from bench.broker import Topics, read_all, serving
 from bench.join_check import check_join
 from bench.join_load import JoinLoad, load
@@ -24,7 +24,9 @@ from bench.rounds import Outcome
 KINDS = ("stream_stream", "stream_table", "table_table", "foreign_key")
 #: Branches that merge, beside none.
 SPLIT = "split_merge"
-MEASURED = (*KINDS, SPLIT)
+#: Calls of async functions, beside calls one by one.
+CALLS = "async"
+MEASURED = (*KINDS, SPLIT, CALLS)
 
 
 @attrs.frozen
@@ -144,5 +146,8 @@ def run(*, records: int, keys: int, runs: int, joins: list[str]) -> dict[str, An
             variants = {name: partial(split.run, name) for name in ("unsplit", "split")}
             outcomes = rounds.play(variants, runs)
             result[SPLIT] = rounds.summary(SPLIT, outcomes, "split", "unsplit")
+        if CALLS in joins:
+            rounds.tell(CALLS)
+            result[CALLS] = calls.measured(bootstrap, calls.RECORDS, runs)
     result["right"] = all(result[name]["right"] for name in joins)
     return result

@@ -183,9 +183,11 @@ class TaskCalls:
         self._operators: list[OperatorCalls] = []
         #: Whether nothing is begun until a commit.
         self.shut = False
-        #: Since then: whether held results were released, a commit asked for, a stop announced.
-        self._released = self._asked = self._stopping = False
+        #: Since then: whether held results were released, and a commit was asked for.
+        self._released = self._asked = False
+        #: When it was shut last, when a stop was last asked for, when it may be shut for a commit.
         self._shut_ms = self._next_ms = 0
+        self._stop_ms = -SETTLE_MS
 
     def add(self, node: ProcessorNode, operator: CallingOperator, forward: Step) -> Step:
         """Add an operator, before those that were added already; the step of its node."""
@@ -253,9 +255,10 @@ class TaskCalls:
         """
         if not self.in_flight and (self.release is None or self._released):
             return True
-        if self.shut and not self._stopping and not self._left_ms():
+        now = self._clock.now_ms()
+        if self.shut and not self._left_ms() and now >= self._stop_ms + SETTLE_MS:
             self._open()
-        elif self._clock.now_ms() >= self._next_ms:
+        elif now >= self._next_ms:
             self.drain()
         return False
 
@@ -267,7 +270,7 @@ class TaskCalls:
     def delays_stop(self) -> bool:
         """True if calls may still end in the time that a stop waits for them; begins to drain."""
         self.drain()
-        self._stopping = True
+        self._stop_ms = self._clock.now_ms()
         return self.in_flight > 0 and self._left_ms() > 0
 
     def settle(self) -> Iterator[None]:
@@ -298,7 +301,7 @@ class TaskCalls:
         """Let the task go on."""
         now = self._clock.now_ms()
         self._next_ms = now + APART * (now - self._shut_ms)
-        self.shut = self._released = self._asked = self._stopping = False
+        self.shut = self._released = self._asked = False
 
     def _send(self) -> Iterator[None]:
         for one in self._operators:

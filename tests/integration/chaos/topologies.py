@@ -7,6 +7,7 @@ also say that the program is an older one, whose members know no later version o
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import sys
@@ -320,8 +321,23 @@ def poisoned(name: str) -> App:
     return app
 
 
+async def awaited(number: int) -> int:
+    """The number, from an endpoint that is now quick and now slow."""
+    await asyncio.sleep(number % 7 / 500)
+    return number
+
+
+def calling(name: str) -> App:
+    """Counts per key behind calls of an async function."""
+    app = App(name)
+    events = app.stream(f"{name}-in", key=str, value=int).map_values_async(awaited, value=int)
+    events.group_by_key().count(store="counts").to_stream().to(f"{name}-counts")
+    return app
+
+
 SHAPES: dict[str, Callable[[str], App]] = {
     "blocking": blocking,
+    "calling": calling,
     "counting": counting,
     "chained": chained,
     "exiting": exiting,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -12,11 +13,16 @@ from typing import Any
 import pytest
 
 from streamlet.app import App
+from streamlet.group.commands import CommitOutcome
+from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.runtime import task_calls
+from streamlet.runtime.active import TaskStage
+from streamlet.runtime.task import Task
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 from tests.unit.runtime.answers import Answers
 from tests.unit.runtime.members import Group, Member, wait_for
+from tests.unit.runtime.owners import CHANGELOG, INPUT, TASK, Owner, World
 
 KEYS = 40
 
@@ -113,3 +119,70 @@ def test_a_stopping_worker_waits_for_its_calls(group: Group) -> None:
     answers.give("x")
     one.thread.join()
     assert group.counts() == {"k0": [1]}
+
+
+def world_of(root: Path, function: Any, seed: int) -> World:
+    """A log and a disk for a task that counts behind calls."""
+    world = World(root, Random(seed), topology=counting(function))
+    for topic in ("words", CHANGELOG.topic):
+        world.log.create(topic)
+    return world
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_state_is_as_of_the_position_wherever_an_owner_dies(tmp_path: Path, seed: int) -> None:
+    world = world_of(tmp_path, passing, seed)
+    dice = world.rnd
+    for life in range(4):
+        owner = Owner(world)
+        true = Counter(key for key, _ in world.inputs[: max(0, world.committed.offset)])
+        assert (owner.state(), bool(true)) == (true, life > 0)
+        task = owner.active.processor
+        assert task is not None
+        owner.commit_port.settle = lambda active: settled(active.processor)
+        list(owner.steps())  # the claim
+        for turn in range(dice.randrange(1, 5)):
+            world.produce(dice.randrange(1, 30))
+            owner.work(dice.randrange(1, 30))
+            for _ in range(dice.randrange(30)):
+                task.resume(0)
+            if turn == 0:
+                owner.active.can_commit()
+                wait_for(lambda task=task: task.resume(0) == [] and not task.calling, "the calls")  # type: ignore[misc]
+                list(owner.steps())
+            for _ in zip(range(dice.randrange(1, 6)), owner.steps(), strict=False):
+                task.resume(0)
+        task.close()
+        owner.die()
+
+
+def settled(task: Task | None) -> None:
+    assert task is not None
+    task.settle()
+
+
+def test_a_task_that_stops_amid_a_call_commits_its_last_commit_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_calls, "SETTLE_MS", 0)
+    answers = Answers()
+    world = world_of(tmp_path, answers, 1)
+    owner = Owner(world)
+    list(owner.steps())  # the claim
+    owner.commit_port.settle = lambda active: settled(active.processor)
+    world.produce(3)
+    owner.work(3)
+    active = owner.active
+    before, number = active.contained, active.number
+    active.move_to(TaskStage.STOPPED)
+    owner.commit_port.begin_last(7, [active], {TASK: "two"})
+    token, offsets = owner.sent.pop()
+    position, text = offsets[INPUT]
+    found = CommitMetadata.from_text(text)
+    assert found is not None
+    assert (position, found.release_to, found.state) == (0, "two", before)
+    owner.commit_port.done(token, CommitOutcome.ACCEPTED, 0)
+    owner.commit_port.finish()
+    assert (active.number, active.committed, active.contained) == (number, {INPUT: 0}, before)
+    assert active.processor is not None
+    active.processor.close()

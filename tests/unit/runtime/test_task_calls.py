@@ -241,12 +241,13 @@ def test_calls_are_made_again_by_the_own_rule_before_the_handler_is_asked() -> N
     task = called(answers, handler, order="partition", retry=sl.Retry(3, backoff=0))
     task.process(raw(ABAB))
     answers.give("a1", "b1", "a2")
+    assert come(task, 3) == ["A1", "B1", "A2"]
     for _ in range(3):
+        assert attempts == []
         answers.fail("b2")
-        wait_for(lambda: task.waits(0), "a failure")
-        outputs = task.resume(0)
-    assert not outputs
-    wait_for(lambda: not task.under_way or task.resume(0), "the last answer")
+        wait_for(lambda: task.waits(0), "the failure")
+        assert task.resume(0) == []
+    assert not task.under_way
     assert (answers.calls.count("b2"), attempts, task.counters.skipped) == (3, [3], 1)
 
 
