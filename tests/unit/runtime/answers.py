@@ -43,6 +43,11 @@ class Answers:
             self.cancelled.append(value)
             raise
 
+    @property
+    def waiting(self) -> list[str]:
+        """The values whose calls wait for an answer."""
+        return list(self._open)
+
     def give(self, *values: str) -> None:
         """Have the calls for these values return them in capitals, once they are made."""
         for value in values:
@@ -56,7 +61,7 @@ class Answers:
 
     def await_calls(self, *values: str) -> None:
         """Wait until just these calls wait for an answer."""
-        wait_for(lambda: sorted(self._open) == sorted(values), f"calls {values}, {self._open}")
+        wait_for(lambda: sorted(self.waiting) == sorted(values), f"calls {values}, {self._open}")
 
     def _taken(self, value: str) -> tuple[asyncio.AbstractEventLoop, asyncio.Future[str]]:
         with self._changed:

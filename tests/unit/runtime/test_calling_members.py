@@ -48,7 +48,7 @@ async def passing(value: str) -> str:
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[Group]:
-    made = Group(tmp_path)
+    made = Group(tmp_path, buffered_records_per_partition="20")
     with made.cluster:
         yield made
         made.end()
@@ -88,15 +88,16 @@ def test_a_call_that_does_not_end_holds_up_its_task_and_no_other(
         return value
 
     group.topology = counting(stuck)
-    group.produce(10)
+    group.produce(30)
     one = group.member("one")
     wait_for(lambda: len(committed(one)) == 3, "all tasks but one are committed")
+    wait_for(lambda: len(one.worker.holdings._paused) == 1, "its partition is paused")
     wait_for(lambda: len(counted(group)) == KEYS - 1, "it goes on with other keys, too")
     group.member("two")  # the task may have to move: it stops as of its last commit
     wait_for(lambda: sorted(group.shares()) == [2, 2], "tasks have moved")
     assert "k0" not in counted(group)
     left.set()
-    wait_for(lambda: counted(group) == dict.fromkeys(keys(), 10), "all are counted")
+    wait_for(lambda: counted(group) == dict.fromkeys(keys(), 30), "all are counted")
 
 
 def keys() -> list[str]:

@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from streamlet.kafka.ports import PartitionBatch, RecordSource
+from streamlet.runtime import record_loop
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.rebalance_events import RebalanceEvents
@@ -95,6 +96,18 @@ def test_a_batch_that_is_under_way_waits_for_nothing(
     worker._orders.urgent = True
     worker._records._poll()
     assert source.asked == [(POLL_RECORDS, 0, 0), (POLL_BUSY_RECORDS, 0, 0)]
+
+
+def test_a_worker_with_calls_waits_for_their_results(
+    played: tuple[StreamThread, Played, Commits], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, source, _ = played
+    monkeypatch.setattr(record_loop, "call_loop", lambda: source)
+    worker._records._calling = True
+    worker._records._poll()
+    worker._records._under_way = True
+    worker._records._poll()
+    assert source.asked == [POLL_MS, (POLL_RECORDS, 0, 0), (POLL_RECORDS, 0, QUIET_MS)]
 
 
 def test_who_is_waited_for_waits_for_news(played: tuple[StreamThread, Played, Commits]) -> None:
