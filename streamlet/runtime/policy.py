@@ -47,7 +47,9 @@ class Retry:
     """The answer to try a record again, after a pause that doubles with each try.
 
     Meanwhile its task waits, so that nothing overtakes the record; other tasks, heartbeats and
-    commits go on. Try 1 is the first one, so that ``attempts=5`` calls a function five times.
+    commits go on. For a call of ``map_values_async`` only records wait that must not overtake it,
+    and commits of its task. Try 1 is the first one, so that ``attempts=5`` calls a function five
+    times.
 
     Args:
         attempts: how often the record is tried in all, 2 to 1,000.
