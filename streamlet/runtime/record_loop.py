@@ -137,13 +137,21 @@ class RecordLoop:
         running = self._holdings.of_stage(TaskStage.RUNNING)
         self._holdings.any_delays_stop([active.task for active in running])
         for active in running:
-            assert active.processor is not None
-            if active.processor.calling and not active.retrying:
-                self.settle(active)
-            if active.retrying or active.processor.calling:
+            if not self._ends(active):
                 log.info("task %s: its next owner does again what it has begun", active.task)
                 self._holdings.drop(active)
         self._holdings.stop(self._holdings.of_stage(TaskStage.RUNNING))
+
+    def _ends(self, active: ActiveTask) -> bool:
+        """True if a task has come to the end of what it has begun, as far as calls are in it."""
+        assert active.processor is not None
+        try:
+            if active.processor.calling and not active.retrying:
+                self.settle(active)
+        except StateError as error:
+            log.warning("task %s: %s", active.task, error)
+            return False
+        return not (active.retrying or active.processor.calling)
 
     # Polling.
 

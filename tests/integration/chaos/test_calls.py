@@ -1,4 +1,7 @@
-"""State behind calls of async functions: a hand-over under load, then kill -9."""
+"""State behind calls of async functions: a hand-over under load, then kill -9.
+
+The records come through a repartition topic, so those that a crash has written twice count once.
+"""
 
 from __future__ import annotations
 
@@ -29,5 +32,5 @@ def test_state_behind_calls_is_exact_over_a_hand_over_and_kill_9(
     cluster.await_settled()
     assert [one.stop(), two.stop()] == [0, 0], cluster.logs()
     copies = contents(cluster, [one, two])
-    assert sorted(copies) == list(cluster.tasks)
+    assert sorted(copies) == [task for task in cluster.tasks if task.subtopology == 1]
     assert_counts_exact(cluster, copies, true)

@@ -328,10 +328,11 @@ async def awaited(number: int) -> int:
 
 
 def calling(name: str) -> App:
-    """Counts per key behind calls of an async function."""
+    """Counts per key behind calls of an async function, which are behind a repartition."""
     app = App(name)
-    events = app.stream(f"{name}-in", key=str, value=int).map_values_async(awaited, value=int)
-    events.group_by_key().count(store="counts").to_stream().to(f"{name}-counts")
+    events = app.stream(f"{name}-in", key=str, value=int).repartition(name="calls")
+    called = events.map_values_async(awaited, value=int)
+    called.group_by_key().count(store="counts").to_stream().to(f"{name}-counts")
     return app
 
 
