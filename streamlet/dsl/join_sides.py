@@ -87,19 +87,33 @@ class MatchRecords:
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` when the joiner fails."""
         given, ckeys, error = keyed(self.other, batch)
-        for start in range(0, len(given), RECORDS):
-            part = given.slice(start, start + RECORDS)
-            found = self.other.found(
-                ckeys[start : start + RECORDS], *self.side.spans(part.timestamps)
-            )
-            for first, last in _parts(found):
-                try:
-                    yield self._joined(part.slice(first, last), found[first:last])
-                except OperatorFailed as failed:
-                    failed.index += start + first
-                    raise
+        first = 0
+        for found in self._found(ckeys, given.timestamps):
+            last = first + len(found)
+            try:
+                yield self._joined(given.slice(first, last), found)
+            except OperatorFailed as failed:
+                failed.index += first
+                raise
+            first = last
         if error is not None:
             raise OperatorFailed(len(given), given.slice(0, 0)) from error
+
+    def _found(self, ckeys: list[Any], times: list[int]) -> Iterator[list[list[Kept]]]:
+        """The matches of each record, for runs of records with about ``PART`` matches at most."""
+        lows, highs = self.side.spans(times)
+        run: list[list[Kept]] = []
+        count = 0
+        for start in range(0, len(ckeys), RECORDS):
+            end = start + RECORDS
+            for matches in self.other.found(ckeys[start:end], lows[start:end], highs[start:end]):
+                run.append(matches)
+                count += len(matches)
+                if count >= PART:
+                    yield run
+                    run, count = [], 0
+        if count:
+            yield run
 
     def _joined(self, part: Batch, found: list[list[Kept]]) -> Batch:
         counts = list(map(len, found))
@@ -117,18 +131,6 @@ class MatchRecords:
         index = next(islice(chain.from_iterable(map(repeat, range(len(part)), counts)), done, None))
         part_done = out.slice(0, done).with_values(values, None, times[:done])
         raise OperatorFailed(index, part_done) from failure
-
-
-def _parts(found: list[list[Kept]]) -> Iterator[tuple[int, int]]:
-    """Runs of records, which together have about ``PART`` matches at most."""
-    first, count = 0, 0
-    for at, matches in enumerate(found):
-        count += len(matches)
-        if count >= PART:
-            yield first, at + 1
-            first, count = at + 1, 0
-    if count:
-        yield first, len(found)
 
 
 def _spread(batch: Batch, counts: list[int]) -> Batch:

@@ -77,15 +77,18 @@ class JoinStore(WindowStore):
         self.latest = max(self.latest, latest)
         shown, bucket, cache = self.shown_from, self.layout.bucket_ms, self.cache
         pairs = [(time - time % bucket, ckey) for time, ckey in zip(times, ckeys, strict=True)]
-        fresh = [time >= shown for time in times]
-        self.load_many([pair for pair, keep in zip(pairs, fresh, strict=True) if keep])
+        self._load_old([pair for pair, time in zip(pairs, times, strict=True) if time >= shown])
+        new: list[tuple[int, Any]] = []
         done = 0
         try:
-            for pair, time, value, keep in zip(pairs, times, values, fresh, strict=True):
-                if keep:
-                    row = cache[pair]
+            for pair, time, value in zip(pairs, times, values, strict=True):
+                if time >= shown:
+                    row = cache.get(pair)
                     if row is None:
+                        known = pair in cache
                         cache[pair] = [(time, value)]
+                        if not known:
+                            new.append(pair)
                     else:
                         if len(row) >= ROW_RECORDS:
                             pair, row = self._last(pair)
@@ -96,6 +99,8 @@ class JoinStore(WindowStore):
             raise
         except BaseException as failure:  # a cache that takes no large rows
             return done, failure
+        finally:
+            self._index(new)
         return done, None
 
     def found(
@@ -106,28 +111,31 @@ class JoinStore(WindowStore):
         In the order of their times, then as they came.
         """
         shown, bucket = self.shown_from, self.layout.bucket_ms
-        spans = [
-            range(max(low, shown) // bucket * bucket, high + 1, bucket)
-            for low, high in zip(lows, highs, strict=True)
-        ]
-        self.load_many(
-            [(start, ckey) for ckey, span in zip(ckeys, spans, strict=True) for start in span]
-        )
+        firsts = [low if low > shown else shown for low in lows]
+        if min(firsts, default=shown) // bucket * bucket <= self._complete_above:
+            spans = map(range, [low - low % bucket for low in firsts], [h + 1 for h in highs])
+            rows = zip(ckeys, spans, strict=True)
+            self._load_old([(s, ckey) for ckey, span in rows for s in span[::bucket]])
         get, out = self.cache.get, []
-        for ckey, low, high, span in zip(ckeys, lows, highs, spans, strict=True):
-            if low < shown:
-                low = shown
+        for ckey, low, high in zip(ckeys, firsts, highs, strict=True):
             some: list[Kept] = []
-            for start in span:
+            start = low - low % bucket
+            while start <= high:
                 row = get((start, ckey))
                 if row:
                     if len(row) >= ROW_RECORDS:
                         row = self._whole((start, ckey))
                     some += [one for one in row if low <= one[0] <= high]
+                start += bucket
             if len(some) > 1:
                 some.sort(key=_time_of)
             out.append(some)
         return out
+
+    def _load_old(self, pairs: list[tuple[int, Any]]) -> None:
+        """Bring rows into the cache that may be on the medium only."""
+        old = self._complete_above
+        self.load_many([pair for pair in pairs if pair[0] <= old])
 
     # Rows of one bucket and key.
 

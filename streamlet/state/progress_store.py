@@ -42,8 +42,8 @@ class ProgressStore(CachedStore):
         self._progress: WindowProgress | None = None  # None: not read yet
         self._written_progress = WindowProgress()
         self._pinned_progress: WindowProgress | None = None
-        #: The medium has no rows above this time.
-        self._on_medium = EVER
+        #: Rows above this time are in the cache, all there are.
+        self._complete_above = EVER
 
     @property
     def progress(self) -> WindowProgress:
@@ -51,7 +51,7 @@ class ProgressStore(CachedStore):
         if self._progress is None:
             self._progress = WindowProgress.from_row(self._backing.get(PROGRESS_KEY))
             self._written_progress = self._progress
-            self._on_medium = self._progress.highest
+            self._complete_above = self._progress.highest
         return self._progress
 
     def advance(self, observed: int, highest: int = NO_TIME, emitted: bytes | None = None) -> None:
@@ -115,8 +115,13 @@ class ProgressStore(CachedStore):
         self._index(wanted)
 
     def _is_new(self, time: int) -> bool:
-        """True if the time is later than that of all rows that were ever written."""
-        return self._progress is not None and time > self._on_medium
+        """True if rows of the time are in the cache, if there are any."""
+        return self._progress is not None and time > self._complete_above
+
+    def _left_cache(self, ckeys: Iterable[Any]) -> None:
+        """Take note of rows that are no longer in the cache."""
+        latest = max(map(itemgetter(0), ckeys), default=EVER)
+        self._complete_above = max(self._complete_above, latest)
 
     def _index(self, ckeys: Iterable[Any]) -> None:
         """Take note of rows that came into the cache."""
@@ -140,7 +145,6 @@ class ProgressStore(CachedStore):
             keys, values = [PROGRESS_KEY, *columns.keys], [progress.to_row(), *columns.values]
             columns = attrs.evolve(columns, keys=keys, values=values)
         self._pinned_progress = progress
-        self._on_medium = max(self._on_medium, progress.highest)
         return columns
 
     def undo_drain(self) -> None:
@@ -159,6 +163,12 @@ class ProgressStore(CachedStore):
         """Forget everything that is not on the medium, which is this one now."""
         self._pinned_progress = None
         super().reset(backing)
+
+    def evict(self, limit_bytes: int, recent: Iterable[Any] = ()) -> list[Any]:
+        """Drop clean entries, as ``CachedStore`` does."""
+        victims = super().evict(limit_bytes, recent)
+        self._left_cache(victims)
+        return victims
 
     def forget(self) -> None:
         """Empty the cache: what is on the medium has changed."""

@@ -117,6 +117,7 @@ class WindowStore(ProgressStore):
             rows = self._by_time[heap[0]]
             some = rows[-most:]
             del rows[-most:]
+            self._left_cache(some)
             most -= len(some)
             for ckey in some:
                 self.cache.pop(ckey, None)

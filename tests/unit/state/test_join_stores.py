@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import attrs
 import pytest
@@ -268,4 +269,24 @@ def test_what_was_closed_and_not_taken_waits_again(folder: Path | None) -> None:
     store.check_invariants()
     assert store.least == 20
     assert taken(store, 31, 0) == [((20, LEFT + b"a"), ["l20"]), ((30, LEFT + b"a"), ["l30"])]
+    state.close()
+
+
+def test_the_medium_is_asked_only_for_rows_that_may_be_on_it_alone(tmp_path: Path) -> None:
+    """Keys that are nowhere are looked up as well, before and after an eviction and a restart."""
+    state = TaskState.open(tmp_path, [RECORDS], 1 << 20, {"s": changelog("s")})
+    store = records_of(state)
+    backing: Any = Mock(wraps=store._backing)
+    wanted = ["a", "c"], [4_000] * 2, [6_000] * 2
+    with patch.object(store, "_backing", backing):
+        added(store, "a", 5_000, 1)
+        commit(state, 1)
+        assert store.found(*wanted) == [[(5_000, "v0")], []]
+        assert backing.get_many.call_count == 0
+        store.evict(0)
+        assert store.found(*wanted) == [[(5_000, "v0")], []]
+        assert backing.get_many.call_count == 1
+    state.close()
+    state = TaskState.open(tmp_path, [RECORDS], 1 << 20, {"s": changelog("s")})
+    assert records_of(state).found(*wanted) == [[(5_000, "v0")], []]
     state.close()
