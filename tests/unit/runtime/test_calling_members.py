@@ -122,6 +122,19 @@ def test_a_stopping_worker_waits_for_its_calls(group: Group) -> None:
     assert group.counts() == {"k0": [1]}
 
 
+def test_a_halted_task_sends_and_commits_the_results_of_its_calls(group: Group) -> None:
+    answers = Answers()
+    group.topology = counting(answers)
+    group.produce(1, keys=1)
+    one = group.member("one")
+    answers.await_calls("x")
+    (active,) = (a for a in one.worker.holdings.tasks.values() if a.processor and a.under_way)
+    active.halted = "its log lost records"
+    answers.give("x")
+    wait_for(lambda: group.counts() == {"k0": [1]}, "it is counted")
+    wait_for(lambda: sum(active.committed.values()) == 1, "it is committed")
+
+
 def world_of(root: Path, function: Any, seed: int) -> World:
     """A log and a disk for a task that counts behind calls."""
     world = World(root, Random(seed), topology=counting(function))

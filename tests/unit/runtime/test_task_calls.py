@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamlet as sl
+from streamlet.clock import ManualClock
 from streamlet.dsl.stream import KStream
 from streamlet.errors import ProcessingError
 from streamlet.runtime import task_calls
@@ -161,6 +162,43 @@ def test_a_call_that_takes_too_long_for_a_stop_stays_under_way(
     assert task.under_way
     answers.give("a1")  # where the stop is withdrawn, it goes on
     assert come(task, 1) == ["A1"]
+
+
+def test_a_commit_that_calls_delay_too_long_is_left_out_and_so_are_the_next_ones() -> None:
+    answers, clock = Answers(), ManualClock(10_000)
+    task = called(answers)
+    calls = task.calls
+    assert calls is not None
+    calls._clock = clock
+    task.process(raw(ABAB[:1]))
+    assert (calls.can_commit(), calls.shut) == (False, True)
+    clock.advance(task_calls.SETTLE_MS - 1)
+    assert (calls.can_commit(), calls.shut) == (False, True)
+    clock.advance(1)
+    assert (calls.can_commit(), calls.shut) == (False, False)
+    task.process(raw(ABAB[1:2], first=1))
+    answers.await_calls("a1", "b1")
+    clock.advance(task_calls.APART * task_calls.SETTLE_MS - 1)
+    assert (calls.can_commit(), calls.shut) == (False, False)
+    clock.advance(1)
+    assert (calls.can_commit(), calls.shut) == (False, True)
+
+
+def test_a_stop_is_delayed_for_a_time_and_commits_open_nothing_meanwhile() -> None:
+    answers, clock = Answers(), ManualClock(10_000)
+    task = called(answers)
+    calls = task.calls
+    assert calls is not None
+    calls._clock = clock
+    task.process(raw(ABAB[:1]))
+    calls.can_commit()
+    clock.advance(task_calls.SETTLE_MS - 1)
+    assert calls.delays_stop()
+    clock.advance(1)
+    assert not calls.delays_stop()
+    assert (calls.can_commit(), calls.shut) == (False, True)
+    clock.advance(task_calls.SETTLE_MS)  # the stop did not come
+    assert (calls.can_commit(), calls.shut) == (False, False)
 
 
 def test_a_closed_task_cancels_its_calls() -> None:
