@@ -3,6 +3,10 @@
 Two things decide the speed here and are easy to undo by accident. ``fetch.queue.backoff.ms`` must
 stay small: with librdkafka's second a fast consumer idles most of the time. And nothing per record
 may be a Python call of ours: each column is one ``list(map(...))`` over the messages.
+
+Memory is what librdkafka has queued: 380 to 530 bytes for each record beside its key and value,
+which are all that ``queued.max.messages.kbytes`` counts. So short records need bounds of their own:
+few of a partition, and little of all partitions in one answer of a broker.
 """
 
 from __future__ import annotations
@@ -65,6 +69,8 @@ class KafkaSource:
                 # A partition added later waits for the fetch under way.
                 "fetch.wait.max.ms": 20,
                 "queued.max.messages.kbytes": 32_768,
+                "queued.min.messages": 6_000,
+                "fetch.max.bytes": 4 << 20,
                 **(config or {}),
             },
             name,
