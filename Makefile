@@ -31,10 +31,11 @@ demo: $(VENV)/.setup-demo
 demo-spark: $(VENV)/.setup-spark
 	$(BIN)/python -m examples.flights.demo_spark
 
-# Side by side: most of a broker test is waiting for time-outs. See tests/conftest.py for the order.
-# Not more than processors: each brings brokers and JVMs of its own, and what starves is no test.
+# Side by side: a broker test waits for time-outs in three quarters of its time, so three of them keep
+# two processors busy. Not many more: each brings brokers and JVMs of its own, and what starves is no
+# test. See tests/conftest.py for the order.
 # Tests start the package in hundreds of processes; without bytecode each would compile it again.
-WORKERS ?= 2
+WORKERS ?= 3
 test: $(VENV)/.setup-all
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -ra --durations=15 -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(TESTS)
 
