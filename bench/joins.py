@@ -13,7 +13,7 @@ import orjson
 
 from bench import calls, rounds
 from bench.broker import Topics, read_all, serving
-from bench.join_check import check_join
+from bench.join_check import check_join, expected
 from bench.join_load import JoinLoad, load
 from bench.load import expected_counts
 from bench.load import load as load_words
@@ -44,11 +44,14 @@ class JoinBench:
 
     def streamlet(self) -> Outcome:
         """The application of ``bench/apps.py``, in one worker."""
-        total = self.load.records
+        inputs = self.load.records
         if self.load.kind == "foreign_key":
             rows, moved = self._subscriptions()
-            total += 2 * rows + moved  # each subscription is seen, and each answer to a row
-        seen = "--total", str(total), "--inputs", str(self.load.records)
+            # Each subscription is seen, and each answer to a row.
+            until = ["--total", str(inputs + 2 * rows + moved)]
+        else:  # records that were seen may wait in the task, and what they join with as well
+            until = ["--by-output", "--total", str(sum(1 for _ in expected(self.load)))]
+        seen = *until, "--inputs", str(inputs)
         return self._run("bench.ours", {}, *seen, "--number", "0", "--members", "1")
 
     def _subscriptions(self) -> tuple[int, int]:
