@@ -30,6 +30,8 @@ def together_of(part: Subtopology) -> Together | None:
         return None
     if any(sink.by_record for sink in part.sinks) or not all(map(_by_key, part.processors)):
         return None
+    if any(store.ttl_ms is not None for store in part.stores):
+        return None  # rows expire by the time of records of other keys
     spreads = [node.spread_ms for node in part.processors if node.spread_ms is not None]
     return Together(min(spreads, default=None))
 

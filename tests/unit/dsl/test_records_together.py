@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from streamlet.app import App
 from streamlet.dsl.join_windows import JoinWindows
+from streamlet.dsl.materialized import Materialized
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime import partition_group
 from streamlet.runtime.outputs import Output
@@ -20,6 +21,7 @@ from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.task import Task
 from streamlet.serdes import serde
 from streamlet.state.task_state import TaskState
+from streamlet.state.timer_store import TimerStore
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
 
@@ -61,7 +63,14 @@ def merged_streams(app: App) -> None:
     twice.merge(right).map_values(lambda value: pair(value, ""), value=str).to("out")
 
 
-BUILDS = [streams, stream_and_table, both_tables, kept_tables, merged_streams]
+def rows_that_expire(app: App) -> None:
+    """Rows expire by the time of all records that touch their store, of either side."""
+    left, right = (app.stream(name, key=str, value=str) for name in ("left", "right"))
+    rows = right.to_table(store=Materialized("rows", ttl="50ms"))
+    left.left_join(rows, pair, value=str).to("out")
+
+
+BUILDS = [rows_that_expire, streams, stream_and_table, both_tables, kept_tables, merged_streams]
 
 
 @attrs.frozen
@@ -128,6 +137,8 @@ class TwoInputs:
         rows = {}
         for name, store in self.state.stores.items():
             store.check_invariants()
+            if isinstance(store, TimerStore):
+                continue  # of rows that expire: its timers are no records
             found = list(store.range())
             rows[name] = [(key, value, store.timestamp(key)) for key, value in found]
         counters = self.task.counters
