@@ -8,7 +8,7 @@ stays with it (``topic``, ``partition``, ``offsets``), for error messages and de
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 import attrs
@@ -71,6 +71,25 @@ class Batch:
             None if behind is None else list(compress(behind, mask)),
         )
 
+    def pick(self, indexes: Sequence[int]) -> Batch:
+        """The records at these indexes, in their order."""
+
+        def column(values: Sequence[Any]) -> list[Any]:
+            return list(map(values.__getitem__, indexes))
+
+        headers, olds, behind = self.headers, self.olds, self.behind
+        return Batch(
+            self.topic,
+            self.partition,
+            column(self.offsets),
+            column(self.keys),
+            column(self.values),
+            column(self.timestamps),
+            None if headers is None else column(headers),
+            None if olds is None else column(olds),
+            None if behind is None else column(behind),
+        )
+
     def with_values(
         self,
         values: list[Any],
@@ -87,6 +106,30 @@ class Batch:
         """The same records with other keys."""
         rest = self.values, self.timestamps, self.headers, self.olds, self.behind
         return Batch(self.topic, self.partition, self.offsets, keys, *rest)
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    """The records of batches of one source partition, one batch after the other."""
+    some = [batch for batch in batches if len(batch)] or batches[:1]
+    if len(some) == 1:
+        return some[0]
+
+    def column(name: str) -> list[Any]:
+        return list(chain.from_iterable(getattr(batch, name) for batch in some))
+
+    def sparse(name: str) -> list[Any] | None:
+        columns = [getattr(batch, name) for batch in some]
+        if all(one is None for one in columns):
+            return None
+        pairs = zip(columns, some, strict=True)
+        return [one for found, batch in pairs for one in found or [None] * len(batch)]
+
+    return Batch(
+        some[0].topic,
+        some[0].partition,
+        *map(column, ("offsets", "keys", "values", "timestamps")),
+        *map(sparse, ("headers", "olds", "behind")),
+    )
 
 
 class OperatorFailed(Exception):

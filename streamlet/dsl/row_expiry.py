@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch, OperatorFailed, joined
 from streamlet.dsl.materialized import Materialized
 from streamlet.dsl.windows import milliseconds
 from streamlet.errors import TopologyError
@@ -209,22 +209,3 @@ def expiring(
     if isinstance(operator, HoldingOperator):
         return HoldingExpiringRows(operator, rows)
     return ExpiringRows(operator, rows)
-
-
-def joined(parts: Sequence[Batch]) -> Batch:
-    """Outputs of one operator for records that follow each other, as one."""
-    if len(parts) == 1:
-        return parts[0]
-
-    def column(name: str) -> Any:
-        columns = [getattr(part, name) for part in parts if len(part)]
-        if not columns or None in columns:
-            return None
-        return [entry for one in columns for entry in one]
-
-    return Batch(
-        parts[0].topic,
-        parts[0].partition,
-        *(column(name) or [] for name in ("offsets", "keys", "values", "timestamps")),
-        *(column(name) for name in ("headers", "olds", "behind")),
-    )

@@ -8,11 +8,10 @@ and for one record in the order of the branches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
-from operator import itemgetter, lt
-from typing import Any, TypeAlias
+from operator import lt
+from typing import TypeAlias
 
-from streamlet.batch import Batch
+from streamlet.batch import Batch, joined
 
 #: Takes a batch through a node and all that is behind it; stops where others may go on.
 Step: TypeAlias = Callable[[Batch], Iterator[None]]
@@ -71,27 +70,5 @@ def _in_order(batches: list[Batch]) -> Batch:
     """The records of all batches by their offsets; those of one offset in the order given."""
     if len(batches) == 1:
         return batches[0]
-    offsets = list(chain.from_iterable(batch.offsets for batch in batches))
-    order = sorted(range(len(offsets)), key=offsets.__getitem__)
-
-    picked = itemgetter(*order)  # of two at least: the branches sent no empty batches
-
-    def column(name: str) -> list[Any]:
-        return list(picked(list(chain.from_iterable(getattr(batch, name) for batch in batches))))
-
-    def sparse(name: str) -> list[Any] | None:
-        columns = [getattr(batch, name) for batch in batches]
-        if all(one is None for one in columns):
-            return None
-        pairs = zip(columns, batches, strict=True)
-        return list(picked([one for some, batch in pairs for one in some or [None] * len(batch)]))
-
-    return Batch(
-        batches[0].topic,
-        batches[0].partition,
-        list(picked(offsets)),
-        column("keys"),
-        column("values"),
-        column("timestamps"),
-        *map(sparse, ("headers", "olds", "behind")),
-    )
+    whole = joined(batches)
+    return whole.pick(sorted(range(len(whole)), key=whole.offsets.__getitem__))

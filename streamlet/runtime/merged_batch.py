@@ -136,7 +136,10 @@ def _in_rounds(parts: Sequence[Batch], places: list[list[int]]) -> list[Batch]:
         for index, number in enumerate(numbers):
             indexes[number][at].append(index)
     return [
-        _picked(parts[at], ones) for of_round in indexes for at, ones in enumerate(of_round) if ones
+        part if len(ones) == len(part) else part.pick(ones)
+        for of_round in indexes
+        for part, ones in zip(parts, of_round, strict=True)
+        if ones
     ]
 
 
@@ -149,23 +152,3 @@ def _shared_keys(parts: Sequence[Batch]) -> set[Any]:
         shared |= seen & keys
         seen |= keys
     return shared
-
-
-def _picked(batch: Batch, indexes: list[int]) -> Batch:
-    """The records at these indexes."""
-    if len(indexes) == len(batch):
-        return batch
-
-    def column(values: Sequence[Any]) -> list[Any]:
-        return list(map(values.__getitem__, indexes))
-
-    headers = batch.headers
-    return Batch(
-        batch.topic,
-        batch.partition,
-        column(batch.offsets),
-        column(batch.keys),
-        column(batch.values),
-        column(batch.timestamps),
-        None if headers is None else column(headers),
-    )
