@@ -34,6 +34,8 @@ _KINDS: dict[str, type[Entry]] = {
     "shutdown": Shutdown,
     "command": Command,
 }
+#: Kinds of which there is one entry at most, kept by nothing.
+SINGLE = (ResetEpoch, Shutdown)
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 _DECODERS: dict[type[Entry], msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind) for kind in _NAMES
@@ -61,7 +63,7 @@ class Change:
 
 def place_of(entry: Entry) -> Place:
     """The place where an entry is kept."""
-    return type(entry), None if isinstance(entry, ResetEpoch | Shutdown) else entry.key
+    return type(entry), None if isinstance(entry, SINGLE) else entry.key
 
 
 def encode_key(place: Place) -> bytes:
@@ -93,7 +95,7 @@ def decode(key: bytes | None, value: bytes | None) -> Change | None:
 
 def _place(key: _Key) -> Place | None:
     kind = _KINDS.get(key.kind)
-    if kind is ResetEpoch or kind is Shutdown:
+    if kind in SINGLE:
         return kind, None
     if kind is Command:
         return None if key.id is None else (kind, key.id)

@@ -11,6 +11,7 @@ from streamlet.control.records import Place, decode
 from streamlet.control.values import (
     Command,
     Endpoint,
+    Entry,
     Mark,
     MemberKey,
     MemberProgress,
@@ -23,6 +24,11 @@ _FIELDS = {
     MemberProgress: "progress",
     Endpoint: "endpoints",
     Command: "commands",
+}
+#: Fields of kinds with one entry at most, and what they are without it.
+_SINGLE_FIELDS: dict[type[Entry], tuple[str, Any]] = {
+    ResetEpoch: ("reset", ResetEpoch(0)),
+    Shutdown: ("shutdown", None),
 }
 
 
@@ -47,18 +53,15 @@ class ControlView:
 
     def apply_all(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> Self:
         """The view after more records, in their order; itself if they say nothing new."""
-        found: dict[str, dict[Any, Any]] = {}
-        reset, shutdown = self.reset, self.shutdown
+        found: dict[str, Any] = {}
         for key, value in records:
             change = decode(key, value)
             if change is None:
                 continue
             kind, whose = change.place
-            if kind is ResetEpoch:
-                reset = change.entry if isinstance(change.entry, ResetEpoch) else ResetEpoch(0)
-                continue
-            if kind is Shutdown:
-                shutdown = change.entry if isinstance(change.entry, Shutdown) else None
+            if kind in _SINGLE_FIELDS:
+                field, absent = _SINGLE_FIELDS[kind]
+                found[field] = absent if change.entry is None else change.entry
                 continue
             field = _FIELDS[kind]
             entries = found.setdefault(field, dict(getattr(self, field)))
@@ -66,7 +69,7 @@ class ControlView:
                 entries.pop(whose, None)
             else:
                 entries[whose] = change.entry
-        view = attrs.evolve(self, reset=reset, shutdown=shutdown, **found)
+        view = attrs.evolve(self, **found)
         return self if view == self else view
 
     def progress_of(self, member_id: str) -> MemberProgress | None:
