@@ -201,8 +201,7 @@ class RecordLoop:
             with blamed(active.task):
                 outputs = active.processor.process(batch, now, self._source.known_end)
                 self._send(active, outputs)
-                if not active.processor.under_way:
-                    active.state.trim()
+                self._trim(active)
         except ProcessingError as error:
             self._fail(active, error)
         except StateError as error:
@@ -229,9 +228,16 @@ class RecordLoop:
         except StateError as error:
             self._restart(error)
         else:
+            self._trim(active)
             self._under_way |= active.processor.under_way and not active.processor.calling
             if active.unsent is None:
                 self._holdings.bound(active.processor.buffered())
+
+    def _trim(self, active: ActiveTask) -> None:
+        """Bound the cache of a task that is through with what it has begun."""
+        assert active.processor is not None
+        if not active.processor.under_way:
+            active.state.trim()
 
     def _waits_for_retry(self, active: ActiveTask, now: int) -> bool:
         """True if a record of a task is to be tried again, and not yet."""

@@ -152,8 +152,18 @@ class Batches:
     under_way: bool = False
     trimmed: int = 0
 
+    calling = pausing = False
+
     def process(self, *_: object) -> list[Output]:
         return []
+
+    resume = process
+
+    def waits(self, now_ms: int) -> bool:
+        return True
+
+    def buffered(self) -> dict[TopicPartition, int]:
+        return {}
 
     def trim(self) -> None:
         self.trimmed += 1
@@ -175,4 +185,22 @@ def test_the_cache_is_trimmed_after_a_batch_that_is_done(
     with monkeypatch.context() as patch:
         patch.setattr(Played, "known_end", None, raising=False)
         worker._records._process_batch(cast(ActiveTask, active), batch, 0)
+    assert batches.trimmed == trimmed
+
+
+@pytest.mark.parametrize(("under_way", "trimmed"), [(False, 1), (True, 0)])
+def test_it_is_trimmed_after_the_last_part_of_a_batch_too(
+    played: tuple[StreamThread, Played, Commits],
+    monkeypatch: pytest.MonkeyPatch,
+    under_way: bool,
+    trimmed: int,
+) -> None:
+    worker, _, _ = played
+    batches = Batches(under_way)
+    active = SimpleNamespace(
+        task=TaskId(0, 0), processor=batches, state=batches, halted=False, unsent=None
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(worker.holdings, "bound", lambda buffered: None)
+        worker._records._process_waiting(cast(ActiveTask, active), 0)
     assert batches.trimmed == trimmed
