@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from streamlet.app import App
 from streamlet.dsl.stream import KStream
@@ -108,3 +109,23 @@ class FedTask:
             for output in outputs
             for key, value, time in zip(output.keys, output.values, output.timestamps, strict=True)
         ]
+
+
+M = TypeVar("M")
+
+
+def played(task: FedTask, model: M, steps: Sequence[Any]) -> Iterator[tuple[M, list[Any] | None]]:
+    """Take the steps: commits, crashes, cold restores, and batches, which the caller sends.
+
+    Yields the model as of each step, which forgets what the task loses, and the records of the
+    step, None where it is no batch.
+    """
+    committed = deepcopy(model)
+    for step in steps:
+        if step == "commit":
+            task.commit()
+            committed = deepcopy(model)
+        elif isinstance(step, str):
+            task.crash() if step == "crash" else task.cold()
+            model = deepcopy(committed)
+        yield model, None if isinstance(step, str) else step

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 import streamlet as sl
 from streamlet.errors import TopologyError
 from streamlet.testing.driver import TopologyTestDriver
-from tests.unit.dsl.fed_tasks import Fed, FedTask
+from tests.unit.dsl.fed_tasks import Fed, FedTask, played
 
 
 @attrs.define
@@ -60,19 +59,12 @@ def test_records_go_on_as_in_the_model(within: int, grace: int | None, steps: li
 
     with tempfile.TemporaryDirectory() as folder:
         task = FedTask(build, Path(folder))
-        model = Model(within, within if grace is None else grace)
-        committed = deepcopy(model)
-        for step in steps:
-            if step == "commit":
-                task.commit()
-                committed = deepcopy(model)
-            elif isinstance(step, str):
-                task.crash() if step == "crash" else task.cold()
-                model = deepcopy(committed)
-            else:
+        begun = Model(within, within if grace is None else grace)
+        for model, records in played(task, begun, steps):
+            if records is not None:
                 late = task.task.counters.late - model.late
-                wanted = [one for record in step for one in model.record(*record)]
-                assert task.send(step) == wanted
+                wanted = [one for record in records for one in model.record(*record)]
+                assert task.send(records) == wanted
                 assert task.task.counters.late - model.late == late
         task.state.close()
 

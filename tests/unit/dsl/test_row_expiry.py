@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 import streamlet as sl
 from streamlet.errors import TopologyError
 from streamlet.testing import TopologyTestDriver
-from tests.unit.dsl.fed_tasks import Fed, FedTask
+from tests.unit.dsl.fed_tasks import Fed, FedTask, played
 
 TTL = 50
 KEPT = sl.Materialized("s", ttl=TTL)
@@ -121,19 +120,12 @@ STEPS = st.lists(st.one_of(RECORDS, st.sampled_from(["commit", "crash", "cold"])
 def test_a_row_that_has_expired_begins_again(kind: str, steps: list[Any]) -> None:
     build, fold, highest, text = FOLDS[kind]
     with tempfile.TemporaryDirectory() as folder:
-        task, model = FedTask(build, Path(folder)), Model(fold, highest)
-        committed = deepcopy(model)
-        for step in steps:
-            if step == "commit":
-                task.commit()
-                committed = deepcopy(model)
-            elif isinstance(step, str):
-                task.crash() if step == "crash" else task.cold()
-                model = deepcopy(committed)
-            else:
-                made = [(record[0], model.record(*record)) for record in step]
+        task, begun = FedTask(build, Path(folder)), Model(fold, highest)
+        for model, records in played(task, begun, steps):
+            if records is not None:
+                made = [(record[0], model.record(*record)) for record in records]
                 wanted = [(key, text(row[0]), row[1]) for key, row in made if row is not None]
-                assert task.send(step) == wanted
+                assert task.send(records) == wanted
             store: Any = task.state.stores["s"]
             found = {key: (value, store.timestamp(key)) for key, value in store.range()}
             assert found == model.shown()

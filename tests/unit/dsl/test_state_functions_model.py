@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 import streamlet as sl
 from streamlet.state import buffer_store
-from tests.unit.dsl.fed_tasks import Fed, FedTask
+from tests.unit.dsl.fed_tasks import Fed, FedTask, played
 
 #: Key, what to do, and time.
 Step = tuple[str, str, int]
@@ -121,18 +120,12 @@ def test_state_functions_do_what_the_model_does(front: int, steps: list[Any]) ->
         return stream.process(counted, on_timer=fired, key=str, value=str, name="s")
 
     with tempfile.TemporaryDirectory() as folder, patch.object(buffer_store, "FRONT", front):
-        task, model = FedTask(build, Path(folder)), Model()
-        committed = deepcopy(model)
-        for step in steps:
-            if step == "commit":
-                task.commit()
-                committed = deepcopy(model)
-            elif isinstance(step, str):
-                task.crash() if step == "crash" else task.cold()
-                model = deepcopy(committed)
-            else:
-                wanted = [one for record in step for one in model.record(*record)]
-                assert task.send(step) == wanted
+        task = FedTask(build, Path(folder))
+        begun = model = Model()
+        for model, records in played(task, begun, steps):
+            if records is not None:
+                wanted = [one for record in records for one in model.record(*record)]
+                assert task.send(records) == wanted
         task.commit()
         kept = {key: state for key, state in model.states.items() if state}
         assert dict(task.state.stores["s-state"].range()) == kept

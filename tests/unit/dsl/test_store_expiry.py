@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 import streamlet as sl
 from streamlet.errors import TopologyError
-from tests.unit.dsl.fed_tasks import FedTask
+from tests.unit.dsl.fed_tasks import FedTask, played
 
 TTL = 50
 
@@ -76,18 +75,11 @@ def test_entries_are_shown_until_their_time_is_over(timed: bool, steps: list[Any
         task = FedTask(
             lambda stream: stream.process_values(act, stores=[kept], value=str), Path(folder)
         )
-        model = Model()
-        committed = deepcopy(model)
-        for step in steps:
-            if step == "commit":
-                task.commit()
-                committed = deepcopy(model)
-            elif isinstance(step, str):
-                task.crash() if step == "crash" else task.cold()
-                model = deepcopy(committed)
-            else:
-                wanted = [model.record(*record, timed) for record in step]
-                assert [value for _, value, _ in task.send(step)] == wanted
+        begun = Model()
+        for model, records in played(task, begun, steps):
+            if records is not None:
+                wanted = [model.record(*record, timed) for record in records]
+                assert [value for _, value, _ in task.send(records)] == wanted
         task.state.close()
 
 
