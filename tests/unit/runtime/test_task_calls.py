@@ -17,6 +17,7 @@ from streamlet.dsl.stream import KStream
 from streamlet.errors import ProcessingError
 from streamlet.runtime import task_calls
 from streamlet.runtime.task import Task
+from streamlet.runtime.task_calls import TaskCalls
 from tests.unit.runtime.answers import IN, Answers, calling, come, raw, values
 from tests.unit.runtime.members import wait_for
 
@@ -164,13 +165,19 @@ def test_a_call_that_takes_too_long_for_a_stop_stays_under_way(
     assert come(task, 1) == ["A1"]
 
 
-def test_a_commit_that_calls_delay_too_long_is_left_out_and_so_are_the_next_ones() -> None:
+def calling_once() -> tuple[Answers, ManualClock, Task, TaskCalls]:
+    """A task that waits for its first call, by a clock of the test."""
     answers, clock = Answers(), ManualClock(10_000)
     task = called(answers)
     calls = task.calls
     assert calls is not None
     calls._clock = clock
     task.process(raw(ABAB[:1]))
+    return answers, clock, task, calls
+
+
+def test_a_commit_that_calls_delay_too_long_is_left_out_and_so_are_the_next_ones() -> None:
+    answers, clock, task, calls = calling_once()
     assert (calls.can_commit(), calls.shut) == (False, True)
     clock.advance(task_calls.SETTLE_MS - 1)
     assert (calls.can_commit(), calls.shut) == (False, True)
@@ -185,12 +192,7 @@ def test_a_commit_that_calls_delay_too_long_is_left_out_and_so_are_the_next_ones
 
 
 def test_a_stop_is_delayed_for_a_time_and_commits_open_nothing_meanwhile() -> None:
-    answers, clock = Answers(), ManualClock(10_000)
-    task = called(answers)
-    calls = task.calls
-    assert calls is not None
-    calls._clock = clock
-    task.process(raw(ABAB[:1]))
+    _answers, clock, _task, calls = calling_once()
     calls.can_commit()
     clock.advance(task_calls.SETTLE_MS - 1)
     assert calls.delays_stop()
