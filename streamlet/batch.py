@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, compress
+from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -73,9 +74,12 @@ class Batch:
 
     def pick(self, indexes: Sequence[int]) -> Batch:
         """The records at these indexes, in their order."""
+        if len(indexes) < 2:  # an itemgetter of one index returns no tuple
+            return self.slice(*(indexes[0], indexes[0] + 1) if indexes else (0, 0))
+        picked = itemgetter(*indexes)
 
         def column(values: Sequence[Any]) -> list[Any]:
-            return list(map(values.__getitem__, indexes))
+            return list(picked(values))
 
         headers, olds, behind = self.headers, self.olds, self.behind
         return Batch(

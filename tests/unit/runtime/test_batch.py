@@ -19,6 +19,7 @@ def test_joined_batches_keep_columns_that_some_of_them_do_not_have() -> None:
     first, last = batch(1, 2, headers=[[("a", b"1")], None]), batch(3, olds=[30])
     whole = joined([first, NONE, last])
     assert whole == batch(1, 2, 3, headers=[[("a", b"1")], None, None], olds=[None, None, 30])
+    assert (whole.pick([]), whole.pick([1])) == (whole.slice(0, 0), whole.slice(1, 2))
     assert whole.pick([2, 0]) == batch(3, 1, headers=[None, [("a", b"1")]], olds=[30, None])
 
 
