@@ -8,6 +8,9 @@ decorator puts the common options behind them, so that each command takes them a
         \"\"\"List topics.\"\"\"          # the help text
         common.output.answer({"topics": [...]}, people=...)
 
+A parameter whose type is an attrs class stands for the options that are its fields: a group of them
+gets to the function as one value.
+
 Two words make a group. A function ends by returning (exit 0), by raising one of our errors (its
 ``exit_code``), or by ``raise typer.Exit(1)`` after an answer that shows a violated check.
 """
@@ -181,23 +184,35 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 def _with_common_options(function: Callable[..., None]) -> Callable[..., None]:
     """The function as typer sees it: ``common`` replaced by the options it is made of."""
     hints = get_type_hints(function, include_extras=True)
-    own = [p for p in inspect.signature(function).parameters.values() if p.name != "common"]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    shared = [
-        inspect.Parameter(name, keyword, default=default, annotation=_shown_whole(kind))
-        for name, (kind, default) in _COMMON.items()
-    ]
+    parameters = inspect.signature(function).parameters
+    groups = {name: kind for name, kind in hints.items() if name != "common" and attrs.has(kind)}
+    shared = [_option(name, kind, default) for name, (kind, default) in _COMMON.items()]
 
     @functools.wraps(function)
     def run(**given: Any) -> None:
         common_options = {name: given.pop(name) for name in _COMMON}
+        for name, group in groups.items():
+            fields = [field.name for field in attrs.fields(group)]
+            given[name] = group(**{field: given.pop(field) for field in fields})
         _run(function, common_options, given)
 
-    own = [p.replace(kind=keyword, annotation=_shown_whole(hints[p.name])) for p in own]
+    own = []
+    for p in parameters.values():
+        if p.name in groups:
+            kinds = get_type_hints(groups[p.name], include_extras=True)
+            fields = attrs.fields(groups[p.name])
+            own += [_option(field.name, kinds[field.name], field.default) for field in fields]
+        elif p.name != "common":
+            own.append(_option(p.name, hints[p.name], p.default))
     run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in [*own, *shared]}
     del run.__wrapped__  # typer would look behind the signature
     return run
+
+
+def _option(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, default=default, annotation=_shown_whole(kind))
 
 
 def _shown_whole(annotation: Any) -> Any:

@@ -14,6 +14,7 @@ from streamlet.config.values import duration, optional
 from streamlet.errors import ConfigError
 from streamlet.tools.command import Common, command
 from streamlet.tools.settings import key_values
+from streamlet.tools.spark_arguments import SparkArguments
 
 
 class Engine(StrEnum):
@@ -23,65 +24,9 @@ class Engine(StrEnum):
     SPARK = "spark"
 
 
-class Written(StrEnum):
-    """The outputs that are written."""
-
-    UPDATES = "updates"
-    LATEST = "latest"
-
-
-class Aggregations(StrEnum):
-    """The engine of the aggregations."""
-
-    SQL = "sql"
-    TASKS = "tasks"
-
-
-_SPARK = "With --engine spark"
 _FOREVER = "infinite"
+_NO_ARGUMENTS = SparkArguments()
 
-Checkpoint = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR",
-        help="Folder or URL where Spark keeps positions and state. [default: below state.dir]",
-        rich_help_panel=_SPARK,
-    ),
-]
-Trigger = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME",
-        help="Time from micro-batch to micro-batch, as 1s or 500ms; or available-now: process "
-        "what is there and end. [default: 1s]",
-        rich_help_panel=_SPARK,
-    ),
-]
-Master = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="Where Spark runs, as spark://host:7077. [default: local[*]]",
-        rich_help_panel=_SPARK,
-    ),
-]
-SparkOutput = Annotated[
-    Written | None,
-    typer.Option(
-        "--output",
-        help="Every update, or the latest per key and micro-batch. [default: updates]",
-        rich_help_panel=_SPARK,
-    ),
-]
-SparkAggregations = Annotated[
-    Aggregations | None,
-    typer.Option(
-        "--aggregations",
-        help="What does the aggregations. [default: with --output latest Spark SQL where the "
-        "result is the same, else the tasks]",
-        rich_help_panel=_SPARK,
-    ),
-]
 Tags = Annotated[
     list[str] | None,
     typer.Option(metavar="K=V", help="A tag of this instance (instance.tags); repeatable."),
@@ -144,11 +89,7 @@ def run(
     engine: Annotated[
         Engine, typer.Option(help="What runs the tasks: this process, or Spark.")
     ] = Engine.NATIVE,
-    checkpoint: Checkpoint = None,
-    trigger: Trigger = None,
-    master: Master = None,
-    output: SparkOutput = None,
-    aggregations: SparkAggregations = None,
+    spark: SparkArguments = _NO_ARGUMENTS,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "0.0.0.0",
 ) -> None:
@@ -163,16 +104,14 @@ def run(
     native = {
         "--name": name,
         "--processes": processes if processes != 1 else None,
-        "--state-dir": state_dir if checkpoint is not None else None,
+        "--state-dir": state_dir if spark.checkpoint is not None else None,
         "--instance-id": instance_id,
         "--capacity": capacity,
         "--tag": tag,
         "--drain-on-sigterm": drain_on_sigterm,
         "--wait-for-broker": wait_for_broker if wait_for_broker != _FOREVER else None,
     }
-    spark: dict[str, Any] = {"checkpoint": checkpoint, "trigger": trigger, "master": master}
-    spark |= {"output": output, "aggregations": aggregations}
-    _check_engine(engine, native, {f"--{option}": value for option, value in spark.items()})
+    _check_engine(engine, native, spark.by_option())
     key_values(tag or [], "--tag")
     given = {
         "state.dir": state_dir,
@@ -183,7 +122,7 @@ def run(
     overrides = _overrides(common, given)
     if engine is Engine.SPARK:
         served_at = {"metrics_port": metrics_port, "metrics_host": metrics_host}
-        _run_on_spark(common, app, overrides, {**spark, **served_at})
+        _run_on_spark(common, app, overrides, {**spark.given(), **served_at})
         return
     from streamlet.tools.run_native import run_native
 
