@@ -31,11 +31,13 @@ from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
-#: Records per poll, and how long a poll waits for that many: librdkafka waits for a full batch.
+#: Records per poll: what the client has when the first of them is there. It never waits for more,
+#: since what comes while a batch is processed makes the next one larger.
 POLL_RECORDS = 10_000
+#: How long a poll waits for the first record while something else is to go on.
 POLL_MS = 5
-#: How long it waits for the first of them, which costs nothing while there is none; news that
-#: no other member waits for may lie for so long.
+#: How long it waits otherwise, which costs nothing while there is none; news that no other member
+#: waits for may lie for so long.
 QUIET_MS = 20
 #: How long a worker that runs nothing waits for news; what is due then may come so late.
 IDLE_MS = 50
@@ -168,9 +170,7 @@ class RecordLoop:
             if self._calling and not self._under_way:
                 call_loop().wait(POLL_MS)
                 return self._source.poll(POLL_RECORDS, 0)
-            return self._source.poll(
-                POLL_RECORDS, 0 if self._under_way else POLL_MS, self._quiet_ms()
-            )
+            return self._source.poll(POLL_RECORDS, 0, self._quiet_ms())
         except OutOfRangeError as error:
             if self._holdings.ahead.give_up(error.partition):
                 log.debug("not read ahead: %s", error)
@@ -187,8 +187,10 @@ class RecordLoop:
         return batches
 
     def _quiet_ms(self) -> int:
-        """A commit that is prepared a step at a time, or records that wait, cannot wait so long."""
-        return 0 if self._commit.under_way or self._waiting else QUIET_MS
+        """Longest wait for a first record, ms: none or a short one while something is half done."""
+        if self._under_way:
+            return 0
+        return POLL_MS if self._commit.under_way or self._waiting else QUIET_MS
 
     # Processing.
 

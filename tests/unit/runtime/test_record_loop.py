@@ -68,12 +68,12 @@ def played(
         worker._close()
 
 
-def test_a_quiet_worker_waits_longer_for_the_first_record_than_for_the_last(
+def test_a_quiet_worker_waits_for_the_first_record_and_for_no_other(
     played: tuple[StreamThread, Played, Commits],
 ) -> None:
     worker, source, _ = played
     worker._records._poll()
-    assert source.asked == [(POLL_RECORDS, POLL_MS, QUIET_MS)]
+    assert source.asked == [(POLL_RECORDS, 0, QUIET_MS)]
 
 
 def test_a_commit_that_is_prepared_and_records_that_wait_are_gone_on_with(
@@ -84,7 +84,7 @@ def test_a_commit_that_is_prepared_and_records_that_wait_are_gone_on_with(
     worker._records._poll()
     commits.left, worker._records._waiting = 0, True
     worker._records._poll()
-    assert source.asked == [(POLL_RECORDS, POLL_MS, 0)] * 2
+    assert source.asked == [(POLL_RECORDS, 0, POLL_MS)] * 2
 
 
 def test_a_batch_that_is_under_way_waits_for_nothing(
@@ -107,7 +107,7 @@ def test_a_worker_with_calls_waits_for_their_results(
     worker._records._poll()
     worker._records._under_way = True
     worker._records._poll()
-    assert source.asked == [POLL_MS, (POLL_RECORDS, 0, 0), (POLL_RECORDS, 0, QUIET_MS)]
+    assert source.asked == [POLL_MS, (POLL_RECORDS, 0, 0), (POLL_RECORDS, 0, 0)]
 
 
 def test_who_is_waited_for_waits_for_news(played: tuple[StreamThread, Played, Commits]) -> None:
