@@ -12,7 +12,6 @@ retention ends with it, the results of time windows are lost. Those of sessions 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from heapq import merge
 from itertools import accumulate, islice
@@ -26,6 +25,7 @@ from streamlet.dsl.window_updates import WindowUpdates
 from streamlet.dsl.windows import SessionWindows, SlidingWindows, TimeWindows
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.state.rows import NO_TIME
+from streamlet.state.window_rows import sent_bytes
 from streamlet.state.window_store import WindowStore
 from streamlet.topology.operator import Operator, TaskContext
 
@@ -43,7 +43,6 @@ INDEX_PART = 10_000
 NOTHING: Results = ([], [], [])
 
 Row = TypeVar("Row")
-_TIME = struct.Struct(">q")
 
 
 @attrs.define
@@ -113,7 +112,11 @@ class FinalResults:
         if since is None:
             since = self.clock.quiet_since_ms = now
         latest = self.store.progress.highest
-        if self.idle_ms is not None and now - since >= self.idle_ms and latest > self._sent():
+        if (
+            self.idle_ms is not None
+            and now - since >= self.idle_ms
+            and latest > self.store.progress.sent
+        ):
             self.store.advance(self.windows.closed_at(latest))
         self._keep_sessions()
         out = WindowUpdates()
@@ -133,7 +136,7 @@ class FinalResults:
             return [1] if self._look_due() else []
         highest = islice(accumulate(times, max, initial=self.store.progress.observed), 1, None)
         last = [self.windows.last_closed(time) for time in highest]
-        sent = self._sent()
+        sent = self.store.progress.sent
         return [at + 1 for at, now in enumerate(last) if now > (last[at - 1] if at else sent)]
 
     def _look_due(self) -> bool:
@@ -144,25 +147,23 @@ class FinalResults:
         self.clock.look_ms = now + self.interval_ms
         return True
 
-    def _sent(self) -> int:
-        """The time up to which results were sent."""
-        emitted = self.store.progress.emitted
-        return int(_TIME.unpack(emitted)[0]) if emitted else NO_TIME
-
     def _keep_sessions(self) -> None:
         """Have sessions kept that expire before their results are sent."""
         if isinstance(self.windows, SessionWindows):
-            self.store.needed_from = self._sent() + 1
+            self.store.needed_from = self.store.progress.sent + 1
 
     def _closed_now(self) -> Iterator[Results]:
         """The results of windows that have closed by now; without any: others may go on."""
-        sent, last = self._sent(), self.windows.last_closed(self.store.progress.observed)
+        sent, last = (
+            self.store.progress.sent,
+            self.windows.last_closed(self.store.progress.observed),
+        )
         if last <= sent:
             return
         while self.store.index_some(INDEX_PART):
             yield NOTHING
         yield from self._closed(sent + 1, last)
-        self.store.advance(NO_TIME, emitted=_TIME.pack(last))
+        self.store.advance(NO_TIME, emitted=sent_bytes(last))
         self._keep_sessions()
 
     def _closed(self, low: int, high: int) -> Iterator[Results]:

@@ -71,6 +71,7 @@ class WindowStoreOf:
             windows.length_ms,
             windows.grace_ms,
             windows.bucket_ms,
+            self.final,
         )
 
 

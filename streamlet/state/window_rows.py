@@ -23,6 +23,7 @@ FIRST_KEY = b"\x00"
 _UNSIGNED = struct.Struct(">Q")
 _SIGN = 1 << 63
 _TIMES = struct.Struct(">qq")
+_TIME = struct.Struct(">q")
 
 
 class WindowLayout(Protocol):
@@ -48,6 +49,11 @@ class WindowLayout(Protocol):
         """The span of times in one row; 0: a row holds one window."""
         ...
 
+    @property
+    def final(self) -> bool:
+        """True if the result of a window is sent once, when it closes."""
+        ...
+
 
 @attrs.frozen
 class WindowProgress:
@@ -61,6 +67,11 @@ class WindowProgress:
     observed: int = NO_TIME
     highest: int = NO_TIME
     emitted: bytes = b""
+
+    @property
+    def sent(self) -> int:
+        """The time up to which the results of windows were sent, of a store with final results."""
+        return int(_TIME.unpack(self.emitted)[0]) if self.emitted else NO_TIME
 
     def to_row(self) -> bytes:
         """The bytes of its row, which has no time of its own."""
@@ -76,6 +87,11 @@ class WindowProgress:
             return cls()
         observed, highest = _TIMES.unpack_from(row, TIME_BYTES)
         return cls(observed, highest, row[TIME_BYTES + _TIMES.size :])
+
+
+def sent_bytes(time_ms: int) -> bytes:
+    """The bytes of ``WindowProgress.emitted`` for results that were sent up to a time."""
+    return _TIME.pack(time_ms)
 
 
 def time_bytes(time_ms: int) -> bytes:

@@ -246,10 +246,16 @@ class WindowStore(ProgressStore):
     def with_expired(self, columns: Columns) -> Columns:
         """Entries from the changelog with the range of rows that expire with them."""
         row = dict(zip(columns.keys, columns.values, strict=True)).get(PROGRESS_KEY)
-        shown = self._shown_from(WindowProgress.from_row(row))
-        if shown == EVER:
+        kept_from = self._kept_by_readers(WindowProgress.from_row(row))
+        if kept_from == EVER:
             return columns
-        return attrs.evolve(columns, expired=_range(EVER, self._row_time(shown)))
+        return attrs.evolve(columns, expired=_range(EVER, self._row_time(kept_from)))
+
+    def _kept_by_readers(self, progress: WindowProgress) -> int:
+        """The time from which on windows are shown, or sessions still to be sent."""
+        shown = self._shown_from(progress)
+        unsent = self.layout.final and self.layout.size_ms is None
+        return min(shown, progress.sent + 1) if unsent else shown
 
     def reset(self, backing: Backing) -> None:
         """Forget everything that is not on the medium, which is this one now."""

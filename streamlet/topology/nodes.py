@@ -30,6 +30,7 @@ class WindowSpec:
     size_ms: int | None
     grace_ms: int
     bucket_ms: int = 0
+    final: bool = False
 
 
 @attrs.frozen(eq=False)

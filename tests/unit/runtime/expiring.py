@@ -6,7 +6,7 @@ What is purged, and what a dead process still sends, comes at any later time.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from streamlet.runtime.opening import open_task
 from streamlet.runtime.restore_job import RestoreJob
 from streamlet.runtime.task import Task
 from streamlet.serdes.windowed import Windowed
+from streamlet.state.bucket_store import BucketStore
 from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.state.window_rows import WindowProgress
@@ -33,7 +34,7 @@ from streamlet.topology.graph import Topology
 from streamlet.types import TopicPartition
 from tests.unit.runtime.owners import CHANGELOG, INPUT, TASK, Owner, World
 
-Shown = tuple[dict[Windowed[str], int], WindowProgress]
+Shown = tuple[dict[Windowed[str], int], WindowProgress, dict[Windowed[str], int]]
 
 
 def counted(windows: Windows, emit: Any) -> Topology:
@@ -44,10 +45,16 @@ def counted(windows: Windows, emit: Any) -> Topology:
 
 
 def shown(state: TaskState) -> Shown:
-    """What a state shows of its windows."""
+    """What a state shows of its windows, and sessions whose final results are still to be sent."""
     store = state.stores["counts"]
     assert isinstance(store, WindowStore)
-    return dict(store.range()), store.progress
+    return dict(store.range()), store.progress, dict(_unsent(store))
+
+
+def _unsent(store: WindowStore) -> Iterator[tuple[Windowed[str], int]]:
+    if isinstance(store, BucketStore) and store.layout.final and store.layout.size_ms is None:
+        for item, ckey in store.unordered(store.progress.sent + 1):
+            yield store.window(store.record_key(ckey), item), item[2]
 
 
 class NeverMoved:
@@ -93,11 +100,13 @@ class PurgedWorld(World):
         """Mostly rising times, some late ones, some far ahead."""
         for _ in range(count):
             step = self.rnd.choice((0, 1, 2, 3, 5, 9, -4, -30, 60, 250))
-            time = max(0, self.time + step)
-            self.time = max(self.time, time)
-            key = self.rnd.choice("abc")
-            self.log.append(INPUT, [key.encode()], [b"x"], [time])
-            self.never_moved.take(key, time)
+            self.produce_at(self.rnd.choice("abc"), max(0, self.time + step))
+
+    def produce_at(self, key: str, time: int) -> None:
+        """A record of a key and a time."""
+        self.time = max(self.time, time)
+        self.log.append(INPUT, [key.encode()], [b"x"], [time])
+        self.never_moved.take(key, time)
 
     def expected(self) -> Shown:
         """What state of the committed position shows."""

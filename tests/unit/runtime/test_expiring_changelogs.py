@@ -66,6 +66,27 @@ def test_whoever_reads_a_purged_changelog_has_exactly_the_committed_state(
     assert world.log.start(CHANGELOG) > 0
 
 
+def test_a_session_that_closes_next_is_there_on_any_host(tmp_path: Path) -> None:
+    """It has expired, with its whole row, by the latest end that was put; its result is unsent."""
+    gap, grace = 8, 30
+    sessions = sl.session(f"{gap} ms", grace=f"{grace} ms")
+    world = PurgedWorld(tmp_path, random.Random(1), windows=sessions, emit="final")
+    end = 30 * sessions.bucket_ms - 1
+    for time in (end, end + gap + grace):
+        world.produce_at("a", time)
+    owner = PurgingOwner(world, host=tmp_path / "a")
+    list(owner.steps())  # a claim
+    owner.work(2)
+    list(owner.steps())
+    owner.die()
+    _, _, unsent = world.expected()
+    assert [window.end for window in unsent] == [end, end + gap + grace]
+    for host in "ab":
+        other = PurgingOwner(world, host=tmp_path / host)
+        other.check()
+        other.die()
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> PurgedWorld:
     """A changelog that was purged up to where the last commit says; host ``a`` is as of that."""
