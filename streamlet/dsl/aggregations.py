@@ -57,6 +57,10 @@ class HotStore(Protocol):
         """The time of a row in the cache, ms; -1 if it has none."""
         ...
 
+    def times_of(self, ckeys: list[Any]) -> list[int]:
+        """The same for a column."""
+        ...
+
 
 @attrs.frozen
 class Count:
@@ -276,7 +280,9 @@ def copier(serde: Serde[Any]) -> Callable[[Any], Any] | None:
     """A function that copies a value (None stays None); None if no reader needs one."""
     if serde.immutable:
         return None
-    copy = serde.fast_copy or serde.copy
+    if serde.fast_copy is not None:
+        return serde.fast_copy
+    copy = serde.copy
     return lambda value: None if value is None else copy(value)
 
 

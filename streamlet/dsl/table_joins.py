@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import repeat
+from collections.abc import Callable
+from itertools import compress, islice
 from typing import Any
 
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import HotStore, keyed
-from streamlet.dsl.columns import has_null
+from streamlet.dsl.columns import collect, has_null, not_null
 from streamlet.dsl.joins import BoundTimes, BoundView
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import StateError
@@ -73,23 +73,26 @@ class TableRows:
         return value, time
 
     def rows(
-        self, keys: list[Any], ckeys: list[Any], times: list[int]
-    ) -> Iterable[tuple[Any, int]]:
-        """Rows that were loaded, each with its time, or an earlier one that is not after ``times``.
+        self, keys: list[Any], ckeys: list[Any]
+    ) -> tuple[list[Any], list[int], BaseException | None]:
+        """Rows and their times as far as views can make them, and the failure of the next one.
 
         None and -1 where there is no row.
         """
         if self.views or self.times:
-            return map(self.row, keys, ckeys)
-        found = map(self.store.cache.get, ckeys)
-        latest = self.store.latest
-        if not times or latest <= min(times):
-            return zip(found, repeat(-1))
-        time_of = self.store.time_of
-        return (
-            (row, -1 if row is None or time >= latest else time_of(ckey))
-            for row, ckey, time in zip(found, ckeys, times, strict=True)
-        )
+            self.load(ckeys)
+            found, error = collect(map(self.row, keys, ckeys), len(keys))
+            if isinstance(error, StateError):  # of another store
+                raise error
+            return [row for row, _ in found], [time for _, time in found], error
+        get, times_of = self.store.cache.get, self.store.times_of
+        rows = list(map(get, ckeys))
+        if not has_null(rows):
+            return rows, times_of(ckeys), None
+        self.store.load_many(ckeys)
+        rows = list(map(get, ckeys))
+        pairs = zip(rows, times_of(ckeys), strict=True)
+        return rows, [-1 if row is None else time for row, time in pairs], None
 
     def of_key(self, key: Any) -> tuple[Any, int]:
         """The same for a key."""
@@ -120,48 +123,56 @@ class TableTableJoin:
         other table has one.
         """
         batch, ckeys, error = keyed(self.other.store, batch)
-        self.other.load(ckeys)
-        kept: list[int] = []
-        rows: list[tuple[Any, Any, int]] = []
-        done, alone = 0, self.makes.left if self.is_left else self.makes.right
-        joined, olds = self._joiner(), self.use.olds
-        try:
-            for key, new, old, time, (row, row_time) in self._changes(batch, ckeys):
-                if row is not None or (alone and (new is not None or old is not None)):
-                    before = joined(key, old, row) if olds else None
-                    rows.append((joined(key, new, row), before, max(time, row_time)))
-                    kept.append(done)
-                done += 1
-        except (StateError, KeyboardInterrupt):
-            raise
-        except BaseException as failure:  # an exit is an error like any other
-            error = failure
-        out = self._output(batch, kept, rows)
+        rows, times, failure = self.other.rows(batch.keys, ckeys)
+        part = batch if failure is None else batch.slice(0, len(rows))
+        error = failure or error
+        done = len(part)
+        mask = self._mask(part, rows)
+        if mask is not None:
+            part = part.select(mask)
+            rows, times = list(compress(rows, mask)), list(compress(times, mask))
+        out, failure = self._joined(part, rows, times)
+        if failure is not None:
+            error, done = failure, len(out)
+            if mask is not None:
+                done = next(islice(compress(range(len(mask)), mask), done, None))
         if error is not None:
             raise OperatorFailed(done, out) from error
         return out
 
-    def _changes(
-        self, batch: Batch, ckeys: list[Any]
-    ) -> Iterable[tuple[Any, Any, Any, int, tuple[Any, int]]]:
-        assert batch.olds is not None, "a table that is joined sends its old values"
-        others = self.other.rows(batch.keys, ckeys, batch.timestamps)
-        return zip(batch.keys, batch.values, batch.olds, batch.timestamps, others, strict=True)
+    def _mask(self, batch: Batch, rows: list[Any]) -> list[bool] | None:
+        """Mask of the changes of which something comes; None: of all."""
+        if not has_null(rows):
+            return None
+        if not (self.makes.left if self.is_left else self.makes.right):
+            return not_null(rows)
+        columns = zip(rows, batch.values, self._olds(batch), strict=True)
+        return [any(one is not None for one in change) for change in columns]
 
-    def _joiner(self) -> Function:
-        """A function of the key, the row of this side and that of the other; they may be None."""
-        of, joiner = self.makes.of, self.makes.joiner
-        if self.makes.left or self.makes.right or self.makes.takes == 3:
-            return of if self.is_left else lambda key, mine, other: of(key, other, mine)
-        if self.is_left:
-            return lambda _, mine, other: None if mine is None else joiner(mine, other)
-        return lambda _, mine, other: None if mine is None else joiner(other, mine)
+    def _joined(
+        self, part: Batch, rows: list[Any], times: list[int]
+    ) -> tuple[Batch, BaseException | None]:
+        """The results of changes, as far as the joiner makes them, and its failure."""
+        values, error = self._made(part.keys, part.values, rows)
+        olds: list[Any] | None = None
+        if self.use.olds:
+            count = len(values)
+            befores = self._olds(part)[:count]
+            olds, failure = self._made(part.keys[:count], befores, rows[:count])
+            error, values = failure or error, values[: len(olds)]
+        part = part if len(values) == len(part) else part.slice(0, len(values))
+        late = list(map(max, part.timestamps, times))
+        return part.with_values(values, olds, late), error
 
-    def _output(self, batch: Batch, kept: list[int], rows: list[tuple[Any, Any, int]]) -> Batch:
-        part = batch
-        if len(kept) < len(batch):
-            wanted = set(kept)
-            part = batch.select([index in wanted for index in range(len(batch))])
-        values = [value for value, _, _ in rows]
-        olds = [before for _, before, _ in rows] if self.use.olds else None
-        return part.with_values(values, olds, [time for _, _, time in rows])
+    def _made(
+        self, keys: list[Any], mine: list[Any], rows: list[Any]
+    ) -> tuple[list[Any], BaseException | None]:
+        """The rows of the join for rows of this side and of the other."""
+        pair = (mine, rows) if self.is_left else (rows, mine)
+        if self.makes.takes == 2 and not (has_null(mine) or has_null(rows)):
+            return collect(map(self.makes.joiner, *pair), len(mine))
+        return collect(map(self.makes.of, keys, *pair), len(mine))
+
+    def _olds(self, batch: Batch) -> list[Any]:
+        assert batch.olds is not None, "a table whose old values are needed sends them"
+        return batch.olds

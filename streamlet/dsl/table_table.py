@@ -56,10 +56,12 @@ def joined_tables(
             f"{call}: the keys of table {one.store.name} are {keys[0]}, those of table "
             f"{other.store.name} {keys[1]}; they must be alike"
         )
-    for use in (one.use, other.use):
-        use.want_olds()
-        use.shown = True
     makes = JoinedRow(joiner, count, *_ALONE[call])
+    for use in (one.use, other.use):
+        use.shown = True
+        # Those of a topic are read for nothing where two rows make one: readers of the join ask.
+        if use.parent is not None or makes.left or makes.right:
+            use.want_olds()
     result = one.builder.result(
         value,
         result_type(joiner, *(left._key.of, left._value.of, right._value.of)[-count:]),
@@ -78,7 +80,7 @@ def _nodes(
     key: Kind,
     given: tuple[StoreLike, str | None],
 ) -> TableNode:
-    builder, use = one.builder, TableUse(kept=True)
+    builder, use = one.builder, TableUse(kept=True, sides=(one.use, other.use))
     store, own = given
     new, sides, spec = builder.graph.new_name, [], None
     if store is not None:

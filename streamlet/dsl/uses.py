@@ -15,11 +15,13 @@ class TableUse:
     ``olds``: a reader needs the previous values. ``shown``: a user function sees the values, and
     might change one in place. ``unnamed`` is a table of a topic or stream whose store the user did
     not ask for: Kafka Streams would keep none, and so would not know the previous values. ``kept``
-    is a table that knows them in any case.
+    is a table that knows them in any case. ``sides`` are the tables of a join, whose previous
+    values make its own.
     """
 
     unnamed: bool = attrs.field(default=False, kw_only=True)
     kept: bool = attrs.field(default=False, kw_only=True)
+    sides: tuple[TableUse, ...] = attrs.field(default=(), kw_only=True)
     parent: TableUse | None = None
     olds: bool = False
     shown: bool = False
@@ -29,6 +31,8 @@ class TableUse:
         self.olds = True
         if self.parent is not None:
             self.parent.want_olds()
+        for side in self.sides:
+            side.want_olds()
 
     def wish_olds(self) -> None:
         """Note that a reader needs the previous values where Kafka Streams would know them."""

@@ -10,14 +10,17 @@ their order, and the others can be a batch for each round and input.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from itertools import accumulate, chain, islice
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, islice
+from typing import Any, TypeVar
 
 import attrs
 
 from streamlet.batch import Batch
 from streamlet.types import TopicPartition
+
+T = TypeVar("T")
 
 
 @attrs.define
@@ -52,30 +55,31 @@ def merge_order(times: Sequence[list[int]], spread_ms: int | None) -> list[int]:
         spread_ms: the bound; None: there is none.
 
     Returns:
-        Indexes into the records of all inputs, one input after the other.
+        The number of the input that gives the next record, for each record.
     """
-    # A record behind a younger one of its input comes right after that one.
-    risen = [list(accumulate(column, max)) for column in times]
+    risen = list(map(_risen, times))
     first = min(range(len(risen)), key=lambda at: risen[at][-1])
     end = risen[first][-1]
     flat: list[int] = []
-    indexes: list[int] = []
-    start = 0
+    inputs: list[int] = []
     for at, column in enumerate(risen):
         behind = bisect_right if at <= first else bisect_left
         count = behind(column, end)
-        flat += column
-        indexes += range(start, start + count)
-        start += len(column)
-    indexes.sort(key=flat.__getitem__)
-    if spread_ms is None:
-        return indexes
-    return _within(indexes, list(chain.from_iterable(times)), spread_ms)
+        flat += column[:count]
+        inputs += [at] * count
+    indexes = sorted(range(len(flat)), key=flat.__getitem__)
+    order = list(map(inputs.__getitem__, indexes))
+    return order if spread_ms is None else _within(order, times, spread_ms)
 
 
-def _within(order: list[int], times: list[int], spread_ms: int) -> list[int]:
+def _risen(column: list[int]) -> list[int]:
+    """The times at which records come: one behind a younger one comes right after that."""
+    return column if sorted(column) == column else list(accumulate(column, max))
+
+
+def _within(order: list[int], times: Sequence[list[int]], spread_ms: int) -> list[int]:
     """The first records of an order, as long as their times are within a spread."""
-    ordered = list(map(times.__getitem__, order))
+    ordered = list(_in_order(times, order))
     if max(ordered) - min(ordered) <= spread_ms:
         return order
     lows, highs = accumulate(ordered, min), accumulate(ordered, max)
@@ -85,6 +89,12 @@ def _within(order: list[int], times: list[int], spread_ms: int) -> list[int]:
     return order
 
 
+def _in_order(columns: Sequence[list[T]], order: list[int]) -> Iterator[T]:
+    """The entries of each input's column in the order of their records."""
+    rests = [iter(column) for column in columns]
+    return map(next, map(rests.__getitem__, order))
+
+
 def merged(parts: Sequence[Batch], order: list[int]) -> MergedBatch:
     """The merged batch of the records in this order.
 
@@ -92,63 +102,45 @@ def merged(parts: Sequence[Batch], order: list[int]) -> MergedBatch:
         parts: the records of each input that are taken, which may be none.
         order: as ``merge_order`` gave it.
     """
-    # Each input gives its first records: sorted, their places are those of one after the other.
-    places = iter(sorted(range(len(order)), key=order.__getitem__))
     found: dict[TopicPartition, dict[int, int]] = {}
-    of_parts: list[list[int]] = []
+    positions: dict[TopicPartition, int] = {}
+    # Stable: the places of each input's records, one input after the other.
+    places = iter(sorted(range(len(order)), key=order.__getitem__))
     for part in parts:
-        mine = list(islice(places, len(part)))
-        of_parts.append(mine)
-        found[TopicPartition(part.topic, part.partition)] = dict(
-            zip(part.offsets, mine, strict=True)
-        )
-    positions = {
-        TopicPartition(part.topic, part.partition): part.offsets[-1] + 1
-        for part in parts
-        if len(part)
-    }
-    return MergedBatch(_in_rounds(parts, of_parts), found, positions)
+        if len(part):
+            where = TopicPartition(part.topic, part.partition)
+            found[where] = dict(zip(part.offsets, islice(places, len(part)), strict=True))
+            positions[where] = part.offsets[-1] + 1
+    return MergedBatch(_in_rounds(parts, order), found, positions)
 
 
-def _in_rounds(parts: Sequence[Batch], places: list[list[int]]) -> list[Batch]:
+def _in_rounds(parts: Sequence[Batch], order: list[int]) -> list[Batch]:
     """The records of each round and input as a batch."""
-    shared = _shared_keys(parts)
-    if not shared:
+    if not _share_keys(parts):
         return [part for part in parts if len(part)]
-    some = sorted(
-        (place, at, index, key)
-        for at, part in enumerate(parts)
-        for index, (key, place) in enumerate(zip(part.keys, places[at], strict=True))
-        if key in shared
-    )
-    rounds = [[0] * len(part) for part in parts]
-    last: dict[Any, tuple[int, int]] = {}
-    most = 0
-    for _, at, index, key in some:
-        number, before = last.get(key, (0, at))
-        if before != at:
-            number += 1
-            most = max(most, number)
-        last[key] = number, at
-        rounds[at][index] = number
-    indexes: list[list[list[int]]] = [[[] for _ in parts] for _ in range(most + 1)]
-    for at, numbers in enumerate(rounds):
-        for index, number in enumerate(numbers):
-            indexes[number][at].append(index)
+    count = len(parts)
+    counts = [0] * count
+    #: Turn number ``r * count + at`` is round ``r`` of input ``at``.
+    last: dict[Any, int] = {}
+    turns: defaultdict[int, list[int]] = defaultdict(list)
+    for at, key in zip(order, _in_order([part.keys for part in parts], order), strict=True):
+        turn = last.get(key, at)
+        if turn % count != at:
+            turn += count + at - turn % count
+        last[key] = turn
+        turns[turn].append(counts[at])
+        counts[at] += 1
     return [
         part if len(ones) == len(part) else part.pick(ones)
-        for of_round in indexes
-        for part, ones in zip(parts, of_round, strict=True)
-        if ones
+        for part, ones in ((parts[turn % count], turns[turn]) for turn in sorted(turns))
     ]
 
 
-def _shared_keys(parts: Sequence[Batch]) -> set[Any]:
-    """The keys of which more than one input has records."""
+def _share_keys(parts: Sequence[Batch]) -> bool:
+    """True if more than one input has records of a key."""
     seen: set[Any] = set()
-    shared: set[Any] = set()
-    for part in parts:
-        keys = set(part.keys)
-        shared |= seen & keys
-        seen |= keys
-    return shared
+    for part in sorted(parts, key=len):
+        if not seen.isdisjoint(part.keys):
+            return True
+        seen.update(part.keys)
+    return False

@@ -11,10 +11,8 @@ take records together, merged batches of several partitions.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
 
 import attrs
 
@@ -148,13 +146,7 @@ class PartitionGroup:
         """The records that come next, of all partitions together."""
         times = [one.waiting[0].timestamps[one.begun : one.begun + self._most] for one in filled]
         order = merge_order(times, together.spread_ms)
-        ends, taken_of = accumulate(map(len, times)), sorted(order)
-        counts = [bisect_left(taken_of, end) for end in ends]
-        taken = [
-            one.first(count - before)
-            for one, count, before in zip(filled, counts, [0, *counts], strict=False)
-            if count > before
-        ]
+        taken = [one.first(order.count(at)) for at, one in enumerate(filled)]
         return merged(taken, order)
 
     def _may_go(self, now_ms: int, known_end: KnownEnd) -> bool:

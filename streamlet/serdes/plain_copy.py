@@ -20,16 +20,17 @@ class _NotPlainError(Exception):
 def document_copier(serde: Serde[Any]) -> Callable[[Any], Any]:
     """A function that copies as ``serde`` does by writing and reading a value.
 
-    Raises ``SerdeError`` as that does.
+    None stays None. Raises ``SerdeError`` as ``serde`` does.
     """
-    encode, decode, accepts = serde.encode, serde.decode, serde.accepts
+    encode, decode = serde.encode, serde.decode
+    accepts = serde.accepts | {NoneType} if serde.accepts else None
 
     def copy(value: Any) -> Any:
-        try:
-            if not accepts or type(value) in accepts:
+        if accepts is None or type(value) in accepts:
+            try:
                 return plain_copy(value)
-        except (_NotPlainError, RecursionError):
-            return decode(encode(value))
+            except (_NotPlainError, RecursionError):
+                pass
         return decode(encode(value))
 
     return copy

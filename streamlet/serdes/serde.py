@@ -47,7 +47,7 @@ class Serde(Generic[T]):
     no copy is needed. ``accepts`` are the only types that ``encode`` takes; empty means any.
     ``shortest`` are the fewest bytes that ``decode`` takes; None where they are not known.
     ``window_bytes`` of a windowed key, at its end, say which window it is.
-    ``fast_copy`` copies a value as its bytes would; None: by its bytes.
+    ``fast_copy`` copies a value as its bytes would, None as None; None: by its bytes.
 
     ``encode_all`` and ``decode_all`` are the fast way for a whole column without None. They may
     raise anything: the column is then done again entry by entry, to find the one at fault.

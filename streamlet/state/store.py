@@ -133,6 +133,11 @@ class CachedStore:
             time = self._pinned.get(ckey)
         return self._times.get(ckey, NO_TIME) if time is None else time
 
+    def times_of(self, ckeys: list[Any]) -> list[int]:
+        """The times of rows that are in the cache, ms; -1 of those that have none."""
+        dirty, of = self.dirty.get, self.time_of
+        return [of(ckey) if (time := dirty(ckey)) is None else time for ckey in ckeys]
+
     # The way for all stores.
 
     def get(self, key: Any) -> Any | None:
