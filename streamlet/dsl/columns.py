@@ -6,7 +6,7 @@ Nothing here knows streams, tables or stores.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from operator import is_, is_not
 from typing import Any
 
@@ -32,6 +32,8 @@ def collect(results: Iterable[Any], expected: int) -> tuple[list[Any], BaseExcep
     return out, None
 
 
+_END = object()
+
 #: Types whose truth is asked for in no time.
 _PLAIN = (str, bytes, int, float, dict, list)
 
@@ -46,6 +48,23 @@ def has_null(column: list[Any]) -> bool:
 def not_null(column: Iterable[Any]) -> list[bool]:
     """Mask of the entries that are not None."""
     return list(map(is_not, column, repeat(None)))
+
+
+def nth(mask: Iterable[Any], count: int) -> int:
+    """The index of entry number ``count`` of those that are set."""
+    return next(islice((index for index, kept in enumerate(mask) if kept), count, None))
+
+
+def with_gaps(keys: list[Any], found: Sequence[Any]) -> list[Any]:
+    """The entries found for the keys, and None for keys that are None, as far as they go."""
+    rest = iter(found)
+    out: list[Any] = []
+    for key in keys:
+        one = None if key is None else next(rest, _END)
+        if one is _END:
+            break
+        out.append(one)
+    return out
 
 
 def spread(column: Sequence[Any], counts: Iterable[int]) -> list[Any]:

@@ -15,6 +15,7 @@ its way, and this one is dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import compress
 from typing import Any
 
 import attrs
@@ -22,10 +23,9 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl import foreign_wire as wire
 from streamlet.dsl.aggregations import keyed, note_times
-from streamlet.dsl.columns import collect
+from streamlet.dsl.columns import collect, has_null, nth, with_gaps
 from streamlet.dsl.table_joins import TableRows
 from streamlet.dsl.window_updates import taken
-from streamlet.errors import StateError
 from streamlet.serdes import ColumnError, Serde
 from streamlet.topology.operator import TaskContext
 
@@ -33,6 +33,8 @@ Function = Callable[..., Any]
 
 #: Answers that are sent before other tasks may go on.
 PART = 10_000
+
+_ABSENT = object()
 
 
 @attrs.frozen
@@ -66,7 +68,7 @@ class Subscribe:
     context: TaskContext
     foreign: ForeignKey
     serdes: tuple[Serde[Any], Serde[Any]]
-    digest: Function
+    digest: wire.Digests
     left: bool
 
     def process(self, batch: Batch) -> Batch:
@@ -75,20 +77,26 @@ class Subscribe:
         of_foreign, of_key = self.serdes
         news, error = self._foreign_keys(batch.keys, batch.values, of_foreign, None)
         befores, error = self._foreign_keys(batch.keys, batch.olds[: len(news)], of_foreign, error)
-        found, failure = collect(map(self.digest, batch.values[: len(befores)]), len(befores))
+        found, failure = collect(self.digest(batch.values[: len(befores)]), len(befores))
         keys, error = _encoded(of_key, batch.keys[: len(found)], failure or error)
         records: list[int] = []
         foreign: list[bytes | None] = []
         packed: list[bytes] = []
-        partition, dropped = self.context.task.partition if keys else 0, 0
+        partition, dropped = wire.partition_bytes(self.context.task.partition), 0
         for index, (key, digest, new, old) in enumerate(
             zip(keys, found, news, befores, strict=False)
         ):
+            if new is not None and (old is None or old == new) and not self.left:
+                records.append(index)
+                foreign.append(new)
+                what = wire.SUBSCRIBE_IF_THERE
+                packed.append(wire.subscription(what, digest, key, partition))
+                continue
             there, was = digest is not None, batch.olds[index] is not None
             for to, what in self._instructions(there, was, new, old):
                 records.append(index)
                 foreign.append(to)
-                packed.append(wire.RowSubscription(what, digest, key, partition).packed())
+                packed.append(wire.subscription(what, digest, key, partition))
             dropped += not self.left and there and new is None
         if dropped:
             self.context.dropped(self.name, dropped)
@@ -136,19 +144,17 @@ class KeepSubscriptions:
     def process(self, batch: Batch) -> Batch:
         """The subscriptions, unpacked."""
         cache = self.store.cache
-        found = list(map(wire.RowSubscription.unpacked, batch.values))
+        found = list(map(wire.subscribed, batch.values))
         ckeys: list[bytes] = []
         times: list[int] = []
-        for foreign, one, time in zip(
+        for foreign, (instruction, digest, key, partition), time in zip(
             self.foreign.encode_column(batch.keys), found, batch.timestamps, strict=True
         ):
             if foreign is None:
                 continue
-            stays = one.instruction in (wire.SUBSCRIBE, wire.SUBSCRIBE_IF_THERE)
-            ckeys.append(ckey := wire.row_key(foreign, one.key))
-            cache[ckey] = (
-                wire.row_of(one.digest, one.partition) if stays and one.digest is not None else None
-            )
+            stays = instruction in (wire.SUBSCRIBE_IF_THERE, wire.SUBSCRIBE)
+            ckeys.append(ckey := wire.row_key(foreign, key))
+            cache[ckey] = wire.row_of(digest, partition) if stays and digest is not None else None
             times.append(time)
         note_times(self.store, ckeys, times)
         return batch.with_values(found)
@@ -168,38 +174,44 @@ class AnswerSubscriptions:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a view of the right table fails."""
-        self.rows.load(self.rows.store.ckeys([key for key in batch.keys if key is not None]))
+        present = [key for key in batch.keys if key is not None]
+        ckeys = with_gaps(batch.keys, self.rows.store.ckeys(present))
+        known, error = self._rows(batch, ckeys)
         out = _Answers()
-        error: BaseException | None = None
-        done = 0
-        try:
-            columns = batch.keys, batch.values, batch.timestamps
-            for foreign, one, time in zip(*columns, strict=True):
-                self._answer(out, done, foreign, one, time)
-                done += 1
-        except (StateError, KeyboardInterrupt):
-            raise
-        except BaseException as failure:  # an exit is an error like any other
-            error = failure
-        if error is not None:
-            raise OperatorFailed(done, out.batch(batch)) from error
+        columns = batch.values, ckeys, batch.timestamps
+        for index, ((instruction, digest, key, partition), ckey, time) in enumerate(
+            zip(*columns, strict=True)
+        ):
+            if instruction == wire.UNSUBSCRIBE:
+                continue
+            found = known.get(ckey)
+            if found is None:
+                raise OperatorFailed(index, out.batch(batch)) from error
+            sent, row_time = found
+            if sent is None and instruction == wire.SUBSCRIBE_IF_THERE:
+                continue
+            if instruction == wire.UNSUBSCRIBE_AND_ANSWER:
+                sent = None
+            out.add(index, key, wire.answer(partition, digest, sent), max(time, row_time))
         return out.batch(batch)
 
-    def _answer(
-        self, out: _Answers, index: int, foreign: Any, one: wire.RowSubscription, time: int
-    ) -> None:
-        if one.instruction == wire.UNSUBSCRIBE:
-            return
-        row, row_time = None, -1
-        if foreign is not None:
-            row, row_time = self.rows.of_key(foreign)
-        if row is None and one.instruction == wire.SUBSCRIBE_IF_THERE:
-            return
-        sent = None
-        if row is not None and one.instruction != wire.UNSUBSCRIBE_AND_ANSWER:
-            sent = self.value.encode(row)
-        at = time if row is None else max(time, row_time)
-        out.add(index, one.key, wire.answer(one.partition, one.digest, sent), at)
+    def _rows(
+        self, batch: Batch, ckeys: list[Any]
+    ) -> tuple[dict[Any, tuple[bytes | None, int]], BaseException | None]:
+        """The right row of each foreign key that is asked for, in bytes, and its time.
+
+        Each is written once, however many subscriptions there are. Up to one that cannot be shown
+        or written, and its failure.
+        """
+        triples = zip(ckeys, batch.keys, batch.values, strict=True)
+        asked = {ckey: key for ckey, key, one in triples if one[0] != wire.UNSUBSCRIBE}
+        none = asked.pop(None, _ABSENT)
+        rows, times, error = self.rows.rows(list(asked.values()), list(asked))
+        raws, error = _encoded(self.value, rows, error)
+        known = dict(zip(asked, zip(raws, times, strict=False), strict=False))
+        if none is not _ABSENT:
+            known[None] = None, -1
+        return known, error
 
 
 @attrs.frozen
@@ -258,7 +270,7 @@ class JoinAnswers:
     name: str
     context: TaskContext
     rows: TableRows
-    digest: Function
+    digest: wire.Digests
     value: Serde[Any]
     joiner: Function
     takes: int
@@ -268,33 +280,46 @@ class JoinAnswers:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the joiner or a view of the left table fails."""
         batch, ckeys, error = keyed(self.rows.store, batch)
-        self.rows.load(ckeys)
-        kept: list[bool] = []
-        out: list[Any] = []
-        try:
-            for key, ckey, raw in zip(batch.keys, ckeys, batch.values, strict=True):
-                digest, sent = wire.answered(raw)
-                row, _ = self.rows.row(key, ckey)
-                fresh = digest == self.digest(row)
-                if fresh:
-                    out.append(self._joined(key, row, sent))
-                kept.append(fresh)
-        except (StateError, KeyboardInterrupt):
-            raise
-        except BaseException as failure:  # an exit is an error like any other
-            error = failure
-        part = batch if all(kept) and len(kept) == len(batch) else batch.select(kept)
-        done = part.with_values(out)
-        if len(out) < len(kept):
-            self.context.dropped(self.name, len(kept) - len(out))
+        rows, _, failure = self.rows.rows(batch.keys, ckeys)
+        error = failure or error
+        mine, failure = collect(self.digest(rows), len(rows))
+        error = failure or error
+        found, failure = collect(map(wire.answered, batch.values[: len(mine)]), len(mine))
+        error = failure or error
+        kept = [digest == own for (digest, _), own in zip(found, mine, strict=False)]
+        sent = [raw for (_, raw), fresh in zip(found, kept, strict=True) if fresh]
+        done = len(kept)
+        part = batch if all(kept) and done == len(batch) else batch.select(kept)
+        rows = rows if len(part) == len(rows) else list(compress(rows, kept))
+        out, failure = self._joined(part.keys, rows, sent)
+        if failure is not None:
+            error, done = failure, nth(kept, len(out))
+            part = part.slice(0, len(out))
+        if len(out) < done:
+            self.context.dropped(self.name, done - len(out))
         if error is not None:
-            raise OperatorFailed(len(kept), done) from error
-        return done
+            raise OperatorFailed(done, part.with_values(out)) from error
+        return part.with_values(out)
 
-    def _joined(self, key: Any, row: Any, sent: bytes | None) -> Any:
-        if row is None or (sent is None and not self.left):
+    def _joined(
+        self, keys: list[Any], rows: list[Any], sent: list[bytes | None]
+    ) -> tuple[list[Any], BaseException | None]:
+        """The results for left rows and the right ones that were sent."""
+        try:
+            others, error = self.value.decode_column(sent), None
+        except ColumnError as failed:
+            others, error = failed.done, failed.cause
+        count = len(others)
+        if self.takes == 2 and not (has_null(others) or has_null(rows)):
+            results: Iterator[Any] = map(self.joiner, rows, others)
+        else:
+            results = map(self._result, keys, rows, others)
+        out, failure = collect(results, count)
+        return out, failure or error
+
+    def _result(self, key: Any, row: Any, other: Any) -> Any:
+        if row is None or (other is None and not self.left):
             return None
-        other = None if sent is None else self.value.decode(sent)
         if self.takes == 2:
             return self.joiner(row, other)
         if self.takes == 3:

@@ -228,10 +228,12 @@ class _ForeignJoin:
         )
         raw = wire.opaque(f"answers of {serdes.right.name}")
         topic = _between(builder, names.response_topic, named)
-        to = wire.opaque(f"bytes of {serdes.key.name}"), raw, wire.partition_of_answer
-        builder.graph.add_sink(
-            SinkNode(names.response_sink, (names.answer, names.change), topic, *to)
+        sink = SinkNode(
+            *(names.response_sink, (names.answer, names.change), topic),
+            *(wire.opaque(f"bytes of {serdes.key.name}"), raw),
+            partitions_of=wire.partitions_of_answers,
         )
+        builder.graph.add_sink(sink)
         builder.graph.add_source(SourceNode(names.response_source, (topic,), serdes.key, raw))
         digest = wire.digests(serdes.left)
         builder.named_processor(

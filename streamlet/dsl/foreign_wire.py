@@ -11,8 +11,8 @@ once, however many rows it meets.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 import attrs
 import msgspec
@@ -32,11 +32,21 @@ _NO_DIGEST = 0x80
 _NO_VALUE = 0x40
 _DIGEST_BYTES = 16
 _INT_BYTES = 4
+_HEAD = bytes((_VERSION,))
+_HEADS = [bytes((_VERSION, instruction)) for instruction in range(4)]
+_KEY_START = 2 + _DIGEST_BYTES
 
-#: Names of serdes that write what they have read as it was, and of those that write JSON.
+#: Digests of a column of rows, which fail on the first that has none.
+Digests: TypeAlias = Callable[[Iterable[Any]], Iterator[bytes | None]]
+#: Instruction, digest of the left row (None: it was deleted), its key, and its partition.
+RowSubscription: TypeAlias = tuple[int, bytes | None, bytes, bytes]
+
+#: Names of serdes that write what they have read as it was, and of those that write any document.
 _STEADY_TYPES = frozenset({"str", "int", "float", "bytes", "bool", "uuid"})
 _DOCUMENTS = frozenset({"dict", "list", "json"})
 _STEADY = msgspec.json.Encoder(order="deterministic")
+#: The same for documents, in which objects with fields return as dicts.
+_DOCUMENT = msgspec.json.Encoder(order="sorted")
 
 
 def opaque(text: str) -> Serde[bytes]:
@@ -44,58 +54,73 @@ def opaque(text: str) -> Serde[bytes]:
     return attrs.evolve(binary(), name=text)
 
 
-def digests(value: Serde[Any]) -> Callable[[Any], bytes | None]:
-    """A function that returns a digest of a row's value, bytes; None of None.
+def digests(value: Serde[Any]) -> Digests:
+    """A function of a column of rows' values, which gives their digests, bytes; None of None.
 
     They are the same before a value is written and after it was read again, in whatever process: an
     int where a float is declared returns as a float, and a set in another order. So a value is
-    written, read, and written in a fixed order.
+    written, read, and written in a fixed order; a document at once in that order.
     """
-    encode, decode, last = value.encode, value.decode, value.encode
-    if value.name in _DOCUMENTS or value.name.startswith("json("):
+    encode, decode, accepts, last = value.encode, value.decode, value.accepts, value.encode
+    if value.name.startswith("json("):
         last = _STEADY.encode
     steady = value.name in _STEADY_TYPES
 
     def digest(one: Any) -> bytes | None:
-        if one is None:
-            return None
-        raw = encode(one)
-        if not steady:
-            raw = last(decode(raw))
-        return hashlib.blake2b(raw, digest_size=_DIGEST_BYTES).digest()
+        return (
+            None if one is None else _digest(encode(one) if steady else last(decode(encode(one))))
+        )
 
-    return digest
+    if value.name not in _DOCUMENTS:
+        return lambda column: map(digest, column)
+    write = _DOCUMENT.encode
+
+    def quick(one: Any) -> bytes | None:
+        if accepts and type(one) not in accepts:
+            return digest(one)
+        return None if one is None else _digest(write(one))
+
+    def of_documents(column: Iterable[Any]) -> Iterator[bytes | None]:
+        rest = iter(column)
+        for one in rest:  # what no document can hold is in all of them, as a column's serde has it
+            yield None if one is None else _digest(write(decode(encode(one))))
+            if one is not None:
+                break
+        yield from map(quick, rest)
+
+    return of_documents
 
 
-class RowSubscription(NamedTuple):
-    """The message of a left row to the partition of the right row that it names.
+def _digest(raw: bytes) -> bytes:
+    return hashlib.blake2b(raw, digest_size=_DIGEST_BYTES).digest()
+
+
+def subscription(instruction: int, digest: bytes | None, key: bytes, partition: bytes) -> bytes:
+    """The bytes of a subscription: the message of a left row to the task of the right one.
 
     ``digest`` is of the left row, None if it was deleted. ``key`` is its key, and ``partition`` the
-    one of the task that has it.
+    one of the task that has it (``partition_bytes``).
     """
+    if digest is None:
+        return bytes((_VERSION | _NO_DIGEST, instruction)) + key + partition
+    return _HEADS[instruction] + digest + key + partition
 
-    instruction: int
-    digest: bytes | None
-    key: bytes
-    partition: int
 
-    def packed(self) -> bytes:
-        """Its bytes."""
-        head = _VERSION if self.digest is not None else _VERSION | _NO_DIGEST
-        tail = self.key + self.partition.to_bytes(_INT_BYTES, "big")
-        return bytes((head, self.instruction)) + (self.digest or b"") + tail
+def subscribed(raw: bytes) -> RowSubscription:
+    """Instruction, digest, key and partition of a subscription.
 
-    @classmethod
-    def unpacked(cls, raw: bytes) -> RowSubscription:
-        """Of bytes.
-
-        Raises:
-            ValueError: another version wrote them.
-        """
+    Raises:
+        ValueError: another version wrote it.
+    """
+    if raw[0] != _VERSION:
         _check_version(raw[0])
-        start = 2 if raw[0] & _NO_DIGEST else 2 + _DIGEST_BYTES
-        partition = int.from_bytes(raw[-_INT_BYTES:], "big")
-        return cls(raw[1], raw[2:start] or None, raw[start:-_INT_BYTES], partition)
+        return raw[1], None, raw[2:-_INT_BYTES], raw[-_INT_BYTES:]
+    return raw[1], raw[2:_KEY_START], raw[_KEY_START:-_INT_BYTES], raw[-_INT_BYTES:]
+
+
+def partition_bytes(partition: int) -> bytes:
+    """A partition as messages and rows have it."""
+    return partition.to_bytes(_INT_BYTES, "big")
 
 
 def row_key(foreign: bytes, primary: bytes = b"") -> bytes:
@@ -103,20 +128,23 @@ def row_key(foreign: bytes, primary: bytes = b"") -> bytes:
     return len(foreign).to_bytes(_INT_BYTES, "big") + foreign + primary
 
 
-def row_of(digest: bytes, partition: int) -> bytes:
+def row_of(digest: bytes, partition: bytes) -> bytes:
     """A subscription's row."""
-    return digest + partition.to_bytes(_INT_BYTES, "big")
+    return digest + partition
 
 
-def parts_of_row(row: bytes) -> tuple[bytes, int]:
+def parts_of_row(row: bytes) -> tuple[bytes, bytes]:
     """Digest and partition of a subscription's row."""
-    return row[:_DIGEST_BYTES], int.from_bytes(row[_DIGEST_BYTES:], "big")
+    return row[:_DIGEST_BYTES], row[_DIGEST_BYTES:]
 
 
-def answer(partition: int, digest: bytes | None, value: bytes | None) -> bytes:
+def answer(partition: bytes, digest: bytes | None, value: bytes | None) -> bytes:
     """The bytes of an answer: the foreign row, or that there is none."""
-    head = _VERSION | (_NO_DIGEST if digest is None else 0) | (_NO_VALUE if value is None else 0)
-    return partition.to_bytes(_INT_BYTES, "big") + bytes((head,)) + (digest or b"") + (value or b"")
+    if digest is None or value is None:
+        no_digest = _NO_DIGEST if digest is None else 0
+        head = bytes((_VERSION | no_digest | (_NO_VALUE if value is None else 0),))
+        return partition + head + (digest or b"") + (value or b"")
+    return partition + _HEAD + digest + value
 
 
 def answered(raw: bytes) -> tuple[bytes | None, bytes | None]:
@@ -126,18 +154,21 @@ def answered(raw: bytes) -> tuple[bytes | None, bytes | None]:
         ValueError: another version wrote it.
     """
     head = raw[_INT_BYTES]
-    _check_version(head)
     start = _INT_BYTES + 1
-    end = start if head & _NO_DIGEST else start + _DIGEST_BYTES
+    end = start + _DIGEST_BYTES
+    if head == _VERSION:
+        return raw[start:end], raw[end:]
+    _check_version(head)
+    end = start if head & _NO_DIGEST else end
     return raw[start:end] or None, None if head & _NO_VALUE else raw[end:]
 
 
-def partition_of_answer(key: bytes, raw: bytes, partitions: int) -> int:
-    """The partition that an answer is for: the task that asked, however its input is partitioned.
+def partitions_of_answers(raws: list[bytes]) -> list[int]:
+    """The partitions that answers are for: those that asked, however their input is partitioned.
 
     Both topics have as many partitions as that input.
     """
-    return int.from_bytes(raw[:_INT_BYTES], "big")
+    return [int.from_bytes(raw[:_INT_BYTES], "big") for raw in raws]
 
 
 def _check_version(head: int) -> None:

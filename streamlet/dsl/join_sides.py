@@ -15,7 +15,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import Function, keyed
-from streamlet.dsl.columns import collect, has_null, spread
+from streamlet.dsl.columns import collect, has_null, nth, spread
 from streamlet.state.join_store import JoinStore, Kept
 
 #: Results that are sent before other tasks may go on, and records that are looked up at a time.
@@ -72,7 +72,7 @@ class Keep:
             error = failure
         if error is None:
             return batch
-        index = done if mask is None else _nth(mask, done)
+        index = done if mask is None else nth(mask, done)
         raise OperatorFailed(index, batch.slice(0, index)) from error
 
 
@@ -152,8 +152,3 @@ def _complete(batch: Batch) -> list[bool] | None:
         return None
     pairs = zip(batch.keys, batch.values, strict=True)
     return [key is not None and value is not None for key, value in pairs]
-
-
-def _nth(mask: list[bool], count: int) -> int:
-    """The index of entry number ``count`` of those that are set."""
-    return next(islice((index for index, kept in enumerate(mask) if kept), count, None))

@@ -9,7 +9,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import HotStore, keyed
-from streamlet.dsl.columns import collect, has_null, not_null
+from streamlet.dsl.columns import collect, has_null, not_null, nth, with_gaps
 from streamlet.topology.operator import TaskContext
 
 Function = Callable[..., Any]
@@ -65,7 +65,7 @@ class StreamTableJoin:
             if error is not None:
                 raise OperatorFailed(len(batch), done, again=True) from error
             return done
-        index = len(out) if mask is None else _nth(mask, len(out))
+        index = len(out) if mask is None else nth(mask, len(out))
         raise OperatorFailed(
             index, part.slice(0, len(out)).with_values(out), again=True
         ) from failure
@@ -76,7 +76,7 @@ class StreamTableJoin:
         part = batch.select(not_null(batch.keys)) if nulls else batch
         part, ckeys, error = keyed(self.store, part)
         rows, error = self._rows(part, ckeys, error)
-        return (_with_gaps(batch.keys, rows) if nulls else rows), error
+        return (with_gaps(batch.keys, rows) if nulls else rows), error
 
     def _rows(
         self, batch: Batch, ckeys: list[Any], error: BaseException | None
@@ -116,23 +116,3 @@ def map_values_view(function: Function, takes: int, tombstones: bool = False) ->
         return function(row) if takes == 1 else function(key, row)
 
     return TableView(lambda _: view)
-
-
-def _with_gaps(keys: list[Any], rows: list[Any]) -> list[Any]:
-    """The rows of all keys but None, which has none, as far as they go."""
-    found: list[Any] = []
-    at = 0
-    for key in keys:
-        if key is None:
-            found.append(None)
-        elif at < len(rows):
-            found.append(rows[at])
-            at += 1
-        else:
-            break
-    return found
-
-
-def _nth(mask: list[bool], count: int) -> int:
-    """The index of entry number ``count`` of those that are set."""
-    return [index for index, kept in enumerate(mask) if kept][count]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import compress, islice
+from itertools import compress
 from typing import Any
 
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import HotStore, keyed
-from streamlet.dsl.columns import collect, has_null, not_null
+from streamlet.dsl.columns import collect, has_null, not_null, nth
 from streamlet.dsl.joins import BoundTimes, BoundView
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import StateError
@@ -133,9 +133,7 @@ class TableTableJoin:
             rows, times = list(compress(rows, mask)), list(compress(times, mask))
         out, failure = self._joined(part, rows, times)
         if failure is not None:
-            error, done = failure, len(out)
-            if mask is not None:
-                done = next(islice(compress(range(len(mask)), mask), done, None))
+            error, done = failure, len(out) if mask is None else nth(mask, len(out))
         if error is not None:
             raise OperatorFailed(done, out) from error
         return out

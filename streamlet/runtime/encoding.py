@@ -60,6 +60,8 @@ class SinkEncoder:
             if rows is not None:
                 batch = _rows_of(batch, rows)
                 keys, values = [keys[row] for row in rows], [values[row] for row in rows]
+        elif node.partitions_of is not None:
+            partitions = node.partitions_of(values)
         elif self._by_base:
             window = -node.key.window_bytes
             bases = [None if key is None else key[:window] for key in keys]

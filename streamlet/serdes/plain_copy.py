@@ -26,11 +26,11 @@ def document_copier(serde: Serde[Any]) -> Callable[[Any], Any]:
     accepts = serde.accepts | {NoneType} if serde.accepts else None
 
     def copy(value: Any) -> Any:
-        if accepts is None or type(value) in accepts:
-            try:
+        try:
+            if accepts is None or type(value) in accepts:
                 return plain_copy(value)
-            except (_NotPlainError, RecursionError):
-                pass
+        except (_NotPlainError, RecursionError):
+            return decode(encode(value))
         return decode(encode(value))
 
     return copy

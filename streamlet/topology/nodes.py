@@ -176,8 +176,9 @@ class SinkNode:
     """Writes a topic; without one (""), each record to the topic that the node above has chosen.
 
     ``partitioner`` is ``(key, value, partitions) -> partition``, or several, or None for the
-    default, murmur2, which leaves out the window of the key with ``by_base``. With ``origin``
-    each record bears its origin in a header.
+    default, murmur2, which leaves out the window of the key with ``by_base``. ``partitions_of``
+    gives those of a column of written values instead. With ``origin`` each record bears its origin
+    in a header.
     """
 
     name: str
@@ -188,11 +189,12 @@ class SinkNode:
     partitioner: Callable[[Any, Any, int], Partitions] | None = None
     origin: bool = False
     by_base: bool = False
+    partitions_of: Callable[[Any], list[int]] | None = None
 
     @property
     def chooses_partitions(self) -> bool:
         """True if the sink, not the producer, chooses the partition of each record."""
-        return self.partitioner is not None or self.by_base
+        return bool(self.partitioner or self.partitions_of or self.by_base)
 
     @property
     def by_record(self) -> bool:

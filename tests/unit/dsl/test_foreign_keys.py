@@ -12,7 +12,7 @@ from streamlet.app import App
 from streamlet.dsl import foreign_keys
 from streamlet.dsl import foreign_wire as wire
 from streamlet.dsl.table import KTable
-from streamlet.errors import TopologyError
+from streamlet.errors import SerdeError, TopologyError
 from streamlet.reset.plan import internal_names
 from streamlet.serdes import serde
 from streamlet.spark.plan import plan
@@ -276,16 +276,41 @@ class Priced:
 def test_a_digest_stays_when_a_value_is_written_and_read_again() -> None:
     """An int where a float is declared returns as a float, and sets have no order."""
     kind = serde(Priced)
-    digest = wire.digests(kind)
+    digests = wire.digests(kind)
     one, other = Priced(1, {0, 8}), Priced(1.0, {8, 0})
     assert kind.encode(one) != kind.encode(other)
-    assert digest(one) == digest(other) == digest(kind.decode(kind.encode(one)))
-    assert digest(one) != digest(Priced(2, {0, 8}))
-    assert digest(None) is None
-    pairs: list[tuple[Any, Any]] = [(str, "a"), (int, 1), (float, 1), (dict, {"b": [1], "a": 2.0})]
+    first, second, again, another, none = digests(
+        [one, other, kind.decode(kind.encode(one)), Priced(2, {0, 8}), None]
+    )
+    assert first == second == again
+    assert first != another
+    assert none is None
+    plain: Any
+    pairs: list[tuple[Any, Any]] = [
+        (str, "a"),
+        (int, 1),
+        (float, 1),
+        (dict, {"b": [1], "a": 2.0, "c": Size(2, 1), "d": {"z": None, "y": (1, "ü")}}),
+    ]
     for of, value in pairs:
         plain = serde(of)
-        assert wire.digests(plain)(value) == wire.digests(plain)(plain.decode(plain.encode(value)))
+        read = plain.decode(plain.encode(value))
+        assert len({*wire.digests(plain)([value, value, read])}) == 1
+
+
+@attrs.define
+class Size:
+    """A class whose fields are in no order of names."""
+
+    width: int
+    height: int
+
+
+def test_a_document_that_cannot_be_read_again_has_no_digest() -> None:
+    digests = wire.digests(serde(dict))
+    for wrong in ([{1: 2}], [None, {"a": {1}}], [{"a": 1}, [1]]):
+        with pytest.raises(SerdeError):
+            list(digests(wrong))
 
 
 def test_answers_count_for_rows_that_were_restored_as_other_objects() -> None:
@@ -311,10 +336,13 @@ def test_answers_count_for_rows_that_were_restored_as_other_objects() -> None:
 def test_subscriptions_and_answers_are_read_as_they_were_written(
     digest: bytes | None, value: bytes | None
 ) -> None:
-    one = wire.RowSubscription(wire.SUBSCRIBE, digest, value or b"", 70_000)
-    assert wire.RowSubscription.unpacked(one.packed()) == one
-    raw = wire.answer(70_000, digest, value)
+    here = wire.partition_bytes(70_000)
+    raw = wire.subscription(wire.SUBSCRIBE, digest, value or b"", here)
+    assert wire.subscribed(raw) == (wire.SUBSCRIBE, digest, value or b"", here)
+    with pytest.raises(ValueError, match="of version 2 wrote this, not 1"):
+        wire.subscribed(bytes((2,)) + raw[1:])
+    raw = wire.answer(here, digest, value)
     assert wire.answered(raw) == (digest, value)
-    assert wire.partition_of_answer(b"", raw, 1) == 70_000
+    assert wire.partitions_of_answers([raw, wire.answer(b"\0\0\0\7", None, None)]) == [70_000, 7]
     with pytest.raises(ValueError, match="of version 2 wrote this, not 1"):
         wire.answered(raw[:4] + bytes((2,)) + raw[5:])
