@@ -40,7 +40,7 @@ from streamlet.group.partitions_follower import Callback, Callbacks, PartitionsF
 from streamlet.group.partitions_reading import ConsumerRecord, Reading
 from streamlet.group.partitions_sticky import ConsumerMember, PartitionAssignor, sticky
 from streamlet.group.session import GroupSession
-from streamlet.group.session_events import GroupTransport
+from streamlet.group.session_ports import GroupTransport
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import Admin, RecordSource

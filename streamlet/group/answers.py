@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from streamlet.errors import FatalGroupError, FencedError
 from streamlet.group.codes import Remedy, RequestKind, Verdict, judge, name_of
-from streamlet.group.commands import (
-    Abandon,
-    CommitOutcome,
-    CommitResult,
-    FetchOutcome,
-    FetchResult,
-    RunAssignor,
-)
+from streamlet.group.commands import Abandon, RunAssignor
 from streamlet.group.events import Failure
 from streamlet.group.in_flight import InFlightRequest
 from streamlet.group.member import MOST_REDUCED, Member
@@ -29,6 +22,7 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
+from streamlet.group.session_events import CommitDone, CommitOutcome, FetchDone, FetchOutcome
 from streamlet.group.states import MembershipState
 
 _HINTS = {
@@ -196,7 +190,7 @@ def on_commit(member: Member, flight: InFlightRequest, answer: OffsetCommitAnswe
 
 
 def _report(member: Member, flight: InFlightRequest, outcome: CommitOutcome, code: int = 0) -> None:
-    member.out.append(CommitResult(flight.token, outcome, code))
+    member.out.append(CommitDone(flight.token, outcome, code))
 
 
 def commit_unknown(member: Member, flight: InFlightRequest, code: int = 0) -> None:
@@ -222,7 +216,7 @@ def on_fetch(member: Member, flight: InFlightRequest, answer: OffsetFetchAnswer)
     match verdict.remedy:
         case Remedy.PROCEED:
             found = {p: answer.committed[p] for p in request.partitions}
-            member.out.append(FetchResult(flight.token, FetchOutcome.FETCHED, found))
+            member.out.append(FetchDone(flight.token, FetchOutcome.FETCHED, found))
             return
         case Remedy.UNSTABLE:
             outcome = FetchOutcome.UNSTABLE
@@ -235,7 +229,7 @@ def on_fetch(member: Member, flight: InFlightRequest, answer: OffsetFetchAnswer)
             member.lose_link(f"{RequestKind.FETCH}: {verdict}")
         case _:
             pass
-    member.out.append(FetchResult(flight.token, outcome, code=verdict.code))
+    member.out.append(FetchDone(flight.token, outcome, code=verdict.code))
 
 
 def on_leave(member: Member, answer: LeaveGroupAnswer) -> None:
@@ -276,7 +270,7 @@ def on_failure(member: Member, flight: InFlightRequest, kind: Failure) -> None:
         case OffsetCommit():
             commit_unknown(member, flight)
         case OffsetFetch():
-            member.out.append(FetchResult(flight.token, FetchOutcome.RETRY))
+            member.out.append(FetchDone(flight.token, FetchOutcome.RETRY))
         case LeaveGroup() if member.state is MembershipState.LEAVING:
             member.left()
         case LeaveGroup() | Heartbeat():

@@ -7,9 +7,16 @@ from typing import TypeAlias
 
 import attrs
 
-from streamlet.errors import GroupError
-from streamlet.group.messages import Committed, JoinedMember, Request
-from streamlet.types import TopicPartition
+from streamlet.group.messages import JoinedMember, Request
+from streamlet.group.session_events import (
+    CommitDone,
+    Failed,
+    FetchDone,
+    JoinBlocked,
+    JoinSoon,
+    Left,
+    Lost,
+)
 
 
 class Connection(enum.StrEnum):
@@ -17,30 +24,6 @@ class Connection(enum.StrEnum):
 
     JOIN = "join"  # JoinGroup and SyncGroup
     MAIN = "main"  # everything else
-
-
-class CommitOutcome(enum.StrEnum):
-    """The outcomes of a commit.
-
-    Only after ``ACCEPTED`` may the local store be written. ``UNKNOWN`` may have happened or may
-    yet happen.
-    """
-
-    ACCEPTED = "accepted"
-    GATED = "gated"  # nothing happened; ask again later
-    SWITCHED = "switched"  # nothing happened, the generation moved on; keep the tasks
-    UNKNOWN = "unknown"  # rejoining; ask for the same commit in the new generation
-    LOST = "lost"  # the tasks are lost, a LoseTasks says so too; write nothing
-    REFUSED = "refused"  # the broker will not have it, see the code; repeating cannot help
-
-
-class FetchOutcome(enum.StrEnum):
-    """The outcomes of a read of committed positions."""
-
-    FETCHED = "fetched"
-    UNSTABLE = "unstable"  # an open transaction has positions of these partitions; ask again
-    RETRY = "retry"  # no coordinator just now; ask again
-    REFUSED = "refused"
 
 
 @attrs.frozen
@@ -117,71 +100,10 @@ class Deliver:
 
 
 @attrs.frozen
-class LoseTasks:
-    """Stop each active and pending task now, write nothing; keep copies, but claim none (M1)."""
-
-    reason: str
-
-
-@attrs.frozen
-class CommitResult:
-    """Answers CommitWanted; ``code`` is Kafka's where one was given."""
-
-    token: int
-    outcome: CommitOutcome
-    code: int = 0
-
-
-@attrs.frozen
-class FetchResult:
-    """Answers FetchWanted; ``committed`` has every partition asked for when FETCHED."""
-
-    token: int
-    outcome: FetchOutcome
-    committed: dict[TopicPartition, Committed] = attrs.field(factory=dict)
-    code: int = 0
-
-
-@attrs.frozen
-class BlockJoinResult:
-    """Answers HoldWanted; not granted: do not begin, the leader will order again."""
-
-    token: int
-    granted: bool
-
-
-@attrs.frozen
-class JoinDue:
-    """A JoinGroup is due, and waits for HoldEnded with this token (``hold_timeout_ms`` at most).
-
-    Until then tasks may be stopped and committed, as a unit of this token (``CommitWanted.hold``),
-    so that the join can say they are given up. Only with ``announce_joins``, or for a ``flip``: the
-    JoinGroup will be another group type's, and tasks that were committed may be held open for it.
-    ``generation`` is the last one delivered, which the join comes after.
-    """
-
-    token: int
-    generation: int
-    flip: bool = False
-
-
-@attrs.frozen
 class WakeAt:
     """Send a Tick at ``at_ms`` unless something else happens before; replaces the one before."""
 
     at_ms: int
-
-
-@attrs.frozen
-class Fail:
-    """Membership is over for good; raise ``error`` in the worker."""
-
-    error: GroupError
-
-
-@attrs.frozen
-class MembershipEnded:
-    """Membership ended as wanted."""
 
 
 Command: TypeAlias = (
@@ -191,12 +113,12 @@ Command: TypeAlias = (
     | NeedMetadata
     | RunAssignor
     | Deliver
-    | LoseTasks
-    | CommitResult
-    | FetchResult
-    | BlockJoinResult
-    | JoinDue
+    | Lost
+    | CommitDone
+    | FetchDone
+    | JoinBlocked
+    | JoinSoon
     | WakeAt
-    | Fail
-    | MembershipEnded
+    | Failed
+    | Left
 )

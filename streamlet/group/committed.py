@@ -9,7 +9,7 @@ from streamlet.errors import BrokerError, TimedOutError
 from streamlet.group.codes import Remedy, RequestKind, judge
 from streamlet.group.commands import Connection
 from streamlet.group.messages import Committed, OffsetFetch, OffsetFetchAnswer
-from streamlet.group.session_events import GroupTransport
+from streamlet.group.session_ports import GroupTransport
 from streamlet.group.transport_errors import FailureKind, TransportError
 from streamlet.types import TopicPartition
 

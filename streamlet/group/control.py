@@ -21,18 +21,10 @@ from streamlet.clock import Clock
 from streamlet.errors import FatalGroupError, StreamletError
 from streamlet.group.commands import (
     Abandon,
-    BlockJoinResult,
     Command,
-    CommitOutcome,
-    CommitResult,
     Connection,
     Deliver,
-    Fail,
-    FetchResult,
     FindCoordinator,
-    JoinDue,
-    LoseTasks,
-    MembershipEnded,
     NeedMetadata,
     RunAssignor,
     Send,
@@ -61,16 +53,16 @@ from streamlet.group.messages import Answer, JoinGroup
 from streamlet.group.session_events import (
     Assigned,
     CommitDone,
+    CommitOutcome,
     Failed,
     FetchDone,
-    GroupProtocol,
-    GroupTransport,
     JoinBlocked,
     JoinSoon,
     Left,
     Lost,
     SessionEvent,
 )
+from streamlet.group.session_ports import GroupProtocol, GroupTransport
 from streamlet.group.transport_errors import CoordinatorRefused, FailureKind, TransportError
 from streamlet.types import TaskId
 
@@ -263,25 +255,19 @@ class Control:
                 self._assign(command)
             case Deliver():
                 self._deliver(command)
-            case LoseTasks(reason):
+            case Lost():
                 self._publish()  # who learns of the loss must not read the old generation
-                self._on_event(Lost(reason))
+                self._on_event(command)
                 self.losses += 1  # after the event: see ``GroupSession.progress``
-            case CommitResult(token, outcome, code):
-                self._on_event(CommitDone(token, outcome, code))
-            case FetchResult(token, fetched, committed, code):
-                self._on_event(FetchDone(token, fetched, committed, code))
-            case BlockJoinResult(token, granted):
-                self._on_event(JoinBlocked(token, granted))
-            case JoinDue(token, generation, flip):
-                self._on_event(JoinSoon(token, generation, flip))
+            case CommitDone() | FetchDone() | JoinBlocked() | JoinSoon():
+                self._on_event(command)
             case WakeAt(at_ms):
                 self._wake_at_ms = at_ms
-            case Fail(error):
+            case Failed(error):
                 self._fail(error)
-            case MembershipEnded():
+            case Left():
                 self._publish()
-                self._on_event(Left())
+                self._on_event(command)
                 self.ended.set()
             case _:
                 assert_never(command)

@@ -111,7 +111,7 @@ class RejoinWanted:
 
 @attrs.frozen
 class CommitWanted:
-    """Commit ``offsets`` (offset, metadata text); one ``CommitResult`` with the token answers.
+    """Commit ``offsets`` (offset, metadata text); one ``CommitDone`` with the token answers.
 
     ``hold`` is the token of the granted ``BlockJoinWanted`` this commit belongs to: such a commit
     is begun even though a rebalance is due, because the JoinGroup waits for it.
@@ -124,7 +124,7 @@ class CommitWanted:
 
 @attrs.frozen
 class FetchWanted:
-    """Read committed positions; one ``FetchResult`` with the token answers."""
+    """Read committed positions; one ``FetchDone`` with the token answers."""
 
     token: int
     partitions: tuple[TopicPartition, ...]

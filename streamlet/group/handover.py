@@ -29,7 +29,6 @@ from collections.abc import Mapping
 import attrs
 
 from streamlet.assignor.values import Copy, Leaving
-from streamlet.group.commands import CommitOutcome
 from streamlet.group.copy_progress import CopyProgress, FollowedCopies, copies_of
 from streamlet.group.handover_values import (
     OURS,
@@ -50,6 +49,7 @@ from streamlet.group.handover_values import (
     Stop,
     UnblockJoin,
 )
+from streamlet.group.session_events import CommitOutcome
 from streamlet.group.values import Assignment
 from streamlet.types import TaskId
 

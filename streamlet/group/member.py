@@ -8,21 +8,7 @@ from __future__ import annotations
 import attrs
 
 from streamlet.errors import GroupError
-from streamlet.group.commands import (
-    Abandon,
-    Command,
-    CommitOutcome,
-    CommitResult,
-    Connection,
-    Deliver,
-    Fail,
-    FetchOutcome,
-    FetchResult,
-    JoinDue,
-    LoseTasks,
-    MembershipEnded,
-    NeedMetadata,
-)
+from streamlet.group.commands import Abandon, Command, Connection, Deliver, NeedMetadata
 from streamlet.group.coordinator_connection import ConnectionState, CoordinatorConnection
 from streamlet.group.in_flight import Backoff, InFlightRequest, InFlightRequests
 from streamlet.group.member_config import MembershipConfig
@@ -34,6 +20,16 @@ from streamlet.group.messages import (
     OffsetFetch,
     Request,
     SyncGroup,
+)
+from streamlet.group.session_events import (
+    CommitDone,
+    CommitOutcome,
+    Failed,
+    FetchDone,
+    FetchOutcome,
+    JoinSoon,
+    Left,
+    Lost,
 )
 from streamlet.group.states import ENDED, LIVE, MOVES, IllegalMoveError, MembershipState
 
@@ -193,7 +189,7 @@ class Member:
         self.announced_joins += 1
         token = -self.announced_joins
         self.holds[token] = self.now_ms + self.config.hold_timeout_ms
-        self.out.append(JoinDue(token, self.generation))
+        self.out.append(JoinSoon(token, self.generation))
 
     def order_flip(self, kind: str) -> None:
         """Begin to go over to another type: give the worker time to stop and commit (F2).
@@ -209,7 +205,7 @@ class Member:
         # A member that stays makes all the others wait, so even a slow batch is better waited for.
         self.holds[token] = self.now_ms + self.config.rebalance_timeout_ms // 2
         self.flip_to, self.flip_token = kind, token
-        self.out.append(JoinDue(token, self.generation, flip=True))
+        self.out.append(JoinSoon(token, self.generation, flip=True))
 
     def end_hold(self, token: int) -> None:
         """A unit is over. That of a flip in time means that we may leave for it."""
@@ -336,9 +332,9 @@ class Member:
         """Give up every claim; commits in flight count as lost with it (M1)."""
         self.last_problem = reason
         if self.generation >= 0:
-            self.out.append(LoseTasks(reason))
+            self.out.append(Lost(reason))
         for flight in self.drop(OffsetCommit):
-            self.out.append(CommitResult(flight.token, CommitOutcome.LOST))
+            self.out.append(CommitDone(flight.token, CommitOutcome.LOST))
         self.generation = -1
         self.poisoned = None
         self.holds.clear()
@@ -379,18 +375,18 @@ class Member:
         """End for a reason that trying again cannot mend."""
         self.lose_tasks(str(error))
         self._end(MembershipState.FAILED)
-        self.out.append(Fail(error))
+        self.out.append(Failed(error))
 
     def left(self) -> None:
         """End as wanted."""
         for flight in self.drop(OffsetCommit):
-            self.out.append(CommitResult(flight.token, CommitOutcome.UNKNOWN))
+            self.out.append(CommitDone(flight.token, CommitOutcome.UNKNOWN))
         self._end(MembershipState.LEFT)
-        self.out.append(MembershipEnded())
+        self.out.append(Left())
 
     def _end(self, state: MembershipState) -> None:
         for flight in self.drop(OffsetFetch):
-            self.out.append(FetchResult(flight.token, FetchOutcome.RETRY))
+            self.out.append(FetchDone(flight.token, FetchOutcome.RETRY))
         self.drop(JoinGroup, SyncGroup, Heartbeat, LeaveGroup)
         self.generation = self.newest = -1
         self.member_id = ""

@@ -22,15 +22,7 @@ its generation lasts (M6): nothing else is committed in it, and we rejoin to end
 from __future__ import annotations
 
 from streamlet.group import answers
-from streamlet.group.commands import (
-    BlockJoinResult,
-    Command,
-    CommitResult,
-    Connection,
-    FetchOutcome,
-    FetchResult,
-    WakeAt,
-)
+from streamlet.group.commands import Command, Connection, WakeAt
 from streamlet.group.coordinator_connection import ConnectionState
 from streamlet.group.events import (
     Answered,
@@ -72,6 +64,7 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
+from streamlet.group.session_events import CommitDone, FetchDone, FetchOutcome, JoinBlocked
 from streamlet.group.states import BETWEEN, ENDED, LIVE, IllegalEventError, MembershipState
 
 __all__ = ["IllegalEventError", "Membership", "MembershipState"]
@@ -189,7 +182,7 @@ class Membership:
                 )
                 if granted:
                     m.holds[token] = m.now_ms + m.config.hold_timeout_ms
-                m.out.append(BlockJoinResult(token, granted))
+                m.out.append(JoinBlocked(token, granted))
             case UnblockJoinWanted(token):
                 m.end_hold(token)
             case HeartbeatWanted():
@@ -263,7 +256,7 @@ class Membership:
         m = self._member
         refusal = m.gate(wanted.hold)
         if refusal is not None:
-            m.out.append(CommitResult(wanted.token, refusal))
+            m.out.append(CommitDone(wanted.token, refusal))
             return
         c = m.config
         request = OffsetCommit(c.group, m.generation, m.member_id, c.instance_id, wanted.offsets)
@@ -274,7 +267,7 @@ class Membership:
         if m.linked() and m.state not in ENDED:
             m.send(request, Connection.MAIN, m.config.request_timeout_ms, token)
         else:
-            m.out.append(FetchResult(token, FetchOutcome.RETRY))
+            m.out.append(FetchDone(token, FetchOutcome.RETRY))
 
     def _settle(self) -> None:
         """Do all that is due now, whatever the event was."""

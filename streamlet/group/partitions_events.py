@@ -14,11 +14,11 @@ from typing import TypeAlias
 
 import attrs
 
-from streamlet.group.commands import CommitOutcome
 from streamlet.group.partitions import PartitionsProtocol, ReceivedPartitions
 from streamlet.group.session_events import (
     Assigned,
     CommitDone,
+    CommitOutcome,
     Failed,
     FetchDone,
     JoinBlocked,

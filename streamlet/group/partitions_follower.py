@@ -15,13 +15,20 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, StreamletError
 from streamlet.group.codes import name_of
-from streamlet.group.commands import FetchOutcome
 from streamlet.group.partitions import PartitionsProtocol
 from streamlet.group.partitions_commits import Commits
 from streamlet.group.partitions_events import Order, Ordered, PartitionEvents
 from streamlet.group.partitions_reading import Reading
 from streamlet.group.session import GroupSession
-from streamlet.group.session_events import Failed, FetchDone, JoinBlocked, JoinSoon, Left, Lost
+from streamlet.group.session_events import (
+    Failed,
+    FetchDone,
+    FetchOutcome,
+    JoinBlocked,
+    JoinSoon,
+    Left,
+    Lost,
+)
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)

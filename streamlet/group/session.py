@@ -43,14 +43,13 @@ from streamlet.group.session_events import (
     CommitDone,
     Failed,
     FetchDone,
-    GroupProtocol,
-    GroupTransport,
     JoinBlocked,
     JoinSoon,
     Left,
     Lost,
     SessionEvent,
 )
+from streamlet.group.session_ports import GroupProtocol, GroupTransport
 from streamlet.group.states import BETWEEN
 from streamlet.types import TaskId, TopicPartition
 

@@ -1,25 +1,40 @@
-"""The events of a session for the worker, and the ports it needs to tasks and network."""
+"""The events of a session for the worker, and outcomes; the membership hands most of them on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import Future
-from typing import Protocol, TypeAlias
+import enum
+from typing import TypeAlias
 
 import attrs
 
-from streamlet.assignor.values import Copy
 from streamlet.errors import StreamletError
-from streamlet.group.commands import (
-    CommitOutcome,
-    Connection,
-    FetchOutcome,
-    NeedMetadata,
-    RunAssignor,
-)
-from streamlet.group.messages import Answer, Committed, Request
+from streamlet.group.messages import Committed
 from streamlet.group.values import Assignment
-from streamlet.types import TaskId, TopicPartition
+from streamlet.types import TopicPartition
+
+
+class CommitOutcome(enum.StrEnum):
+    """The outcomes of a commit.
+
+    Only after ``ACCEPTED`` may the local store be written. ``UNKNOWN`` may have happened or may
+    yet happen.
+    """
+
+    ACCEPTED = "accepted"
+    GATED = "gated"  # nothing happened; ask again later
+    SWITCHED = "switched"  # nothing happened, the generation moved on; keep the tasks
+    UNKNOWN = "unknown"  # rejoining; ask for the same commit in the new generation
+    LOST = "lost"  # the tasks are lost, a ``Lost`` says so too; write nothing
+    REFUSED = "refused"  # the broker will not have it, see the code; repeating cannot help
+
+
+class FetchOutcome(enum.StrEnum):
+    """The outcomes of a read of committed positions."""
+
+    FETCHED = "fetched"
+    UNSTABLE = "unstable"  # an open transaction has positions of these partitions; ask again
+    RETRY = "retry"  # no coordinator just now; ask again
+    REFUSED = "refused"
 
 
 @attrs.frozen
@@ -59,7 +74,7 @@ class FetchDone:
 
     token: int
     outcome: FetchOutcome
-    committed: dict[TopicPartition, Committed]
+    committed: dict[TopicPartition, Committed] = attrs.field(factory=dict)
     code: int = 0
 
 
@@ -73,9 +88,10 @@ class JoinBlocked:
 
 @attrs.frozen
 class JoinSoon:
-    """A join after ``generation`` is due and waits for ``end_hold`` with this token.
+    """A join after ``generation`` is due and waits, not for ever, for ``end_hold`` with this token.
 
-    Until then give up what is given up at joins.
+    Until then give up what is given up at joins, and commit it as a unit of this token, so that the
+    join can say so.
 
     Only where the membership's ``announce_joins`` is set, or for a ``flip``: then all tasks are
     stopped and committed, and what is committed is held open until we are in a group of the other
@@ -102,47 +118,3 @@ class Left:
 SessionEvent: TypeAlias = (
     Assigned | Lost | CommitDone | FetchDone | JoinBlocked | JoinSoon | Failed | Left
 )
-
-
-class GroupProtocol(Protocol):
-    """The content of the group's messages; called on the control thread.
-
-    An error raised by ``subscribe`` or ``decode`` ends the membership. ``assign`` may raise a
-    ``StreamletError`` when it has no plan just now (topics unknown, broker away): it is run again.
-    """
-
-    protocol_type: str
-
-    def subscribe(
-        self, need: NeedMetadata, copies: Mapping[TaskId, Copy]
-    ) -> tuple[tuple[str, bytes], ...]:
-        """The protocols to join with: (name, metadata), best first; the nonce must be in it."""
-        ...
-
-    def assign(self, run: RunAssignor) -> Mapping[str, bytes]:
-        """Make all assignments, as the leader; by member id."""
-        ...
-
-    def decode(self, assignment: bytes) -> Assignment:
-        """Read our own assignment."""
-        ...
-
-
-class GroupTransport(Protocol):
-    """The transport of a session's requests; ``transport.Transport``, or a fake."""
-
-    def find_coordinator(self, group: str, timeout_ms: int) -> Future[str]:
-        """Look the coordinator up afresh; the result tells it from another one."""
-        ...
-
-    def send(self, request: Request, connection: Connection, timeout_ms: int) -> Future[Answer]:
-        """Send; callbacks of the future may run on a thread that must not be held up."""
-        ...
-
-    def hang_up(self, connection: Connection) -> None:
-        """Cut a connection and fail what waits on it."""
-        ...
-
-    def close(self) -> None:
-        """End it; futures that are not done fail."""
-        ...

@@ -32,7 +32,7 @@ from streamlet.errors import (
     StateError,
     TaskMigratedError,
 )
-from streamlet.group.commands import CommitOutcome
+from streamlet.group.session_events import CommitOutcome
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource
 from streamlet.runtime.active import ActiveTask, TaskStage
 from streamlet.runtime.opening import blamed

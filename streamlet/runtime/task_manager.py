@@ -12,7 +12,6 @@ from typing import Protocol, TypeVar
 
 from streamlet.clock import Clock
 from streamlet.errors import TaskMigratedError
-from streamlet.group.commands import CommitOutcome, FetchOutcome
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
     Activate,
@@ -39,7 +38,7 @@ from streamlet.group.session import (
     Lost,
     SessionEvent,
 )
-from streamlet.group.session_events import JoinSoon
+from streamlet.group.session_events import CommitOutcome, FetchOutcome, JoinSoon
 from streamlet.group.values import Assignment
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, TaskStage

@@ -21,7 +21,7 @@ import pytest
 from streamlet.assignor.values import Copy
 from streamlet.clock import SystemClock
 from streamlet.errors import BrokerError, FencedError
-from streamlet.group.commands import CommitOutcome, Connection, NeedMetadata, RunAssignor
+from streamlet.group.commands import Connection, NeedMetadata, RunAssignor
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import MembershipState
 from streamlet.group.messages import (
@@ -43,6 +43,7 @@ from streamlet.group.session import (
     Lost,
     SessionEvent,
 )
+from streamlet.group.session_events import CommitOutcome
 from streamlet.group.transport import Transport
 from streamlet.group.transport_errors import FailureKind, TransportError
 from streamlet.group.values import Assignment

@@ -19,11 +19,11 @@ import attrs
 
 from streamlet.assignor.validate import validate
 from streamlet.assignor.values import GroupState, Plan, Role, Violation
-from streamlet.group.commands import Fail
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.handover_values import OURS, ClaimStage
 from streamlet.group.leader import Assignor
 from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer
+from streamlet.group.session_events import Failed
 from streamlet.testing.simulation.cluster import task_of
 from streamlet.types import TaskId, TopicPartition
 
@@ -171,7 +171,7 @@ class Checks:
         A coordinator that fails over forgets a static id's new holder unless a rebalance was
         completed since, and then fences it: that is Kafka's way, the supervisor starts it again.
         """
-        if isinstance(member.ended, Fail) and not self._world.was_forgotten(member):
+        if isinstance(member.ended, Failed) and not self._world.was_forgotten(member):
             self.note("membership", f"{member.name}: {member.ended.error}", members=(member.name,))
 
     # -- the whole -----------------------------------------------------------------------------

@@ -17,17 +17,9 @@ from streamlet.assignor.values import Copy, MemberState, Role
 from streamlet.config import Settings
 from streamlet.group.commands import (
     Abandon,
-    BlockJoinResult,
     Command,
-    CommitOutcome,
-    CommitResult,
     Deliver,
-    Fail,
-    FetchResult,
     FindCoordinator,
-    JoinDue,
-    LoseTasks,
-    MembershipEnded,
     NeedMetadata,
     RunAssignor,
     Send,
@@ -48,6 +40,16 @@ from streamlet.group.handover import Handover
 from streamlet.group.handover_values import OURS, ClaimStage, HandoverRules
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import Membership
+from streamlet.group.session_events import (
+    CommitDone,
+    CommitOutcome,
+    Failed,
+    FetchDone,
+    JoinBlocked,
+    JoinSoon,
+    Left,
+    Lost,
+)
 from streamlet.group.states import ENDED, MembershipState
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
 from streamlet.group.values import Assignment
@@ -62,7 +64,7 @@ GROUP = "simulated"
 #: Less than a step lasts: owners do not stagger releases here, so none is late with giving up.
 FAREWELL_MS = 250
 
-_Message: TypeAlias = CommitResult | FetchResult | BlockJoinResult | JoinDue
+_Message: TypeAlias = CommitDone | FetchDone | JoinBlocked | JoinSoon
 
 
 def _heartbeat_ms(settings: Settings) -> int:
@@ -241,7 +243,7 @@ class SimMember:
     def feed(self, event: Event) -> None:
         """Hand the machine an event and do what it says, until it wants nothing more."""
         if isinstance(event, CommitWanted) and self.loss_unseen:
-            self._tell(CommitResult(event.token, CommitOutcome.LOST))
+            self._tell(CommitDone(event.token, CommitOutcome.LOST))
             return
         self._next.append(event)
         if self._feeding:
@@ -278,16 +280,16 @@ class SimMember:
                 if flip is not None and flip.protocol_type != self.protocol.protocol_type:
                     self._next.append(MigrationOrdered(flip.protocol_type, command.generation))
                 self.wake_worker()
-            case LoseTasks():
+            case Lost():
                 self._slot = None
                 self.loss_unseen = True
                 self.handover.lost()
                 self.wake_worker()
-            case CommitResult() | FetchResult() | BlockJoinResult() | JoinDue():
+            case CommitDone() | FetchDone() | JoinBlocked() | JoinSoon():
                 self._tell(command)
             case WakeAt(at_ms):
                 self.wake_at(at_ms)
-            case Fail() | MembershipEnded():
+            case Failed() | Left():
                 self.ended = command
                 self.world.member_ended(self)
             case _:
@@ -349,7 +351,7 @@ class SimMember:
         self.loss_unseen = False
         self.feed(ProgressMade())
         inbox, self._inbox = self._inbox, []
-        joins = [message for message in inbox if isinstance(message, JoinDue)]
+        joins = [message for message in inbox if isinstance(message, JoinSoon)]
         for message in inbox:
             if message not in joins:
                 self._on(message)
@@ -376,13 +378,13 @@ class SimMember:
 
     def _on(self, message: _Message) -> None:
         match message:
-            case CommitResult():
+            case CommitDone():
                 self.worker.on_commit(message)
-            case FetchResult():
+            case FetchDone():
                 self.worker.on_fetch(message)
-            case BlockJoinResult(token, granted):
+            case JoinBlocked(token, granted):
                 self.handover.hold(token, granted, self.world.now_ms)
-            case JoinDue(token, generation, flip):
+            case JoinSoon(token, generation, flip):
                 self.handover.join_due(token, self.world.now_ms, generation, flip=flip)
             case _:
                 assert_never(message)

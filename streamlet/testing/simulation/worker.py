@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, assert_never
 
-from streamlet.group.commands import CommitOutcome, CommitResult, FetchOutcome, FetchResult
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.events import (
     BlockJoinWanted,
@@ -36,6 +35,7 @@ from streamlet.group.handover_values import (
     Stop,
     UnblockJoin,
 )
+from streamlet.group.session_events import CommitDone, CommitOutcome, FetchDone, FetchOutcome
 from streamlet.testing.simulation.cluster import changelog_of, input_of
 from streamlet.testing.simulation.periods import Commit, CommitShare, Period
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
@@ -376,7 +376,7 @@ class SimWorker:
 
     # -- answers -------------------------------------------------------------------------------
 
-    def on_commit(self, result: CommitResult) -> None:
+    def on_commit(self, result: CommitDone) -> None:
         """Take the outcome of the commit under way."""
         commit = self._commit
         if commit is None or result.token != self._token or not commit.sent:
@@ -411,7 +411,7 @@ class SimWorker:
         self._member.feed(wanted)
         return wanted.token
 
-    def on_fetch(self, result: FetchResult) -> None:
+    def on_fetch(self, result: FetchDone) -> None:
         """Take the committed positions that were read."""
         found = result.outcome is FetchOutcome.FETCHED
         period = self._openings.pop(result.token, None)

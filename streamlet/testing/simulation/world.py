@@ -16,11 +16,11 @@ from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, Plan, Violation
 from streamlet.clock import ManualClock
 from streamlet.errors import FencedError
-from streamlet.group.commands import Fail
 from streamlet.group.envelope import Envelope
 from streamlet.group.events import HeartbeatWanted
 from streamlet.group.leader import Assignor
 from streamlet.group.messages import LeaveGroup
+from streamlet.group.session_events import Failed
 from streamlet.group.wire import short_hash
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.coordinator_desk import BrokerRules, GroupPhase
@@ -313,7 +313,7 @@ class World:
 
     def was_forgotten(self, member: SimMember) -> bool:
         """True if a member was fenced because the coordinator failed over."""
-        fenced = isinstance(member.ended, Fail) and isinstance(member.ended.error, FencedError)
+        fenced = isinstance(member.ended, Failed) and isinstance(member.ended.error, FencedError)
         return fenced and self.failed_over
 
     def name_member(self, member_id: str, member: SimMember) -> None:

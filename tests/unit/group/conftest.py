@@ -11,15 +11,9 @@ import pytest
 
 from streamlet.group.commands import (
     Abandon,
-    BlockJoinResult,
     Command,
-    CommitResult,
     Deliver,
-    Fail,
-    FetchResult,
     FindCoordinator,
-    LoseTasks,
-    MembershipEnded,
     NeedMetadata,
     RunAssignor,
     Send,
@@ -53,6 +47,7 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
+from streamlet.group.session_events import CommitDone, Failed, FetchDone, JoinBlocked, Left, Lost
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.types import TopicPartition
 
@@ -196,8 +191,8 @@ class Seat:
     wake_ms: int | None = None
     delivered: list[Deliver] = attrs.field(factory=list)
     lost: list[str] = attrs.field(factory=list)
-    commits: dict[int, CommitResult] = attrs.field(factory=dict)
-    fetches: dict[int, FetchResult] = attrs.field(factory=dict)
+    commits: dict[int, CommitDone] = attrs.field(factory=dict)
+    fetches: dict[int, FetchDone] = attrs.field(factory=dict)
     holds: dict[int, bool] = attrs.field(factory=dict)
     ended: Command | None = None
     alive: bool = True
@@ -264,17 +259,17 @@ class World:
                 self.later(lambda: self.tell(seat, AssignmentsReady(generation, assignments)))
             case Deliver():
                 seat.delivered.append(command)
-            case LoseTasks(reason):
+            case Lost(reason):
                 seat.lost.append(reason)
-            case CommitResult(token):
+            case CommitDone(token):
                 seat.commits[token] = command
-            case FetchResult(token):
+            case FetchDone(token):
                 seat.fetches[token] = command
-            case BlockJoinResult(token, granted):
+            case JoinBlocked(token, granted):
                 seat.holds[token] = granted
             case WakeAt(at_ms):
                 seat.wake_ms = at_ms
-            case Fail() | MembershipEnded():
+            case Failed() | Left():
                 seat.ended = command
             case Abandon():
                 pass

@@ -13,20 +13,7 @@ import pytest
 
 from streamlet.errors import FencedError
 from streamlet.group.codes import TABLE, RequestKind
-from streamlet.group.commands import (
-    Command,
-    CommitOutcome,
-    CommitResult,
-    Deliver,
-    Fail,
-    FetchOutcome,
-    FetchResult,
-    FindCoordinator,
-    LoseTasks,
-    MembershipEnded,
-    NeedMetadata,
-    Send,
-)
+from streamlet.group.commands import Command, Deliver, FindCoordinator, NeedMetadata, Send
 from streamlet.group.events import (
     CoordinatorNotFound,
     FetchWanted,
@@ -44,6 +31,15 @@ from streamlet.group.messages import (
     OffsetFetchAnswer,
     SyncGroup,
     SyncGroupAnswer,
+)
+from streamlet.group.session_events import (
+    CommitDone,
+    CommitOutcome,
+    Failed,
+    FetchDone,
+    FetchOutcome,
+    Left,
+    Lost,
 )
 from streamlet.group.states import MembershipState
 from streamlet.types import TopicPartition
@@ -122,7 +118,7 @@ def some(commands: Iterable[Command], kind: type[Any]) -> bool:
 def end_of(commands: Iterable[Command]) -> str | None:
     """How the membership ended, if it did."""
     for command in commands:
-        if isinstance(command, Fail):
+        if isinstance(command, Failed):
             return "fenced" if isinstance(command.error, FencedError) else "ends"
     return None
 
@@ -131,7 +127,7 @@ def joins(member: Any, commands: list[Command]) -> str:
     """What becomes of a join that was answered with an error."""
     if (end := end_of(commands)) is not None:
         return end
-    if some(commands, LoseTasks):
+    if some(commands, Lost):
         return "comes anew"
     if some(commands, FindCoordinator):
         return "looks up"
@@ -185,7 +181,7 @@ def on_heartbeat(by_hand: Any, code: int) -> str:
     commands = member.beat(code)
     if (end := end_of(commands)) is not None:
         return end
-    if some(commands, LoseTasks):
+    if some(commands, Lost):
         return "drops its tasks" if member.machine._member.member_id else "comes anew"
     if some(commands, FindCoordinator):
         return "looks up"
@@ -199,7 +195,7 @@ def on_leave(by_hand: Any, code: int) -> str:
     member = by_hand().join()
     member.tell(LeaveWanted("enough"))
     commands = member.answer(LeaveGroupAnswer(code), LeaveGroup)
-    if some(commands, MembershipEnded):
+    if some(commands, Left):
         return "has left"
     assert member.machine.state is MembershipState.LEAVING
     return "looks up" if some(commands, FindCoordinator) else "asks again"
@@ -209,9 +205,9 @@ def on_commit(by_hand: Any, code: int) -> str:
     member = by_hand().join()
     member.commit()
     commands = member.commit_answer(code)
-    (outcome,) = [c.outcome for c in commands if isinstance(c, CommitResult)]
+    (outcome,) = [c.outcome for c in commands if isinstance(c, CommitDone)]
     then = end_of(commands)
-    if some(commands, LoseTasks) and then is None:
+    if some(commands, Lost) and then is None:
         then = "drops its tasks" if member.machine._member.member_id else "comes anew"
     if then is None and some(commands, FindCoordinator):
         then = "looks up"
@@ -228,7 +224,7 @@ def on_fetch(by_hand: Any, code: int) -> str:
         member.tell(FetchWanted(1, (T0, T1)))
         found = {} if group else {T0: Committed(5, "", part), T1: Committed(6, "")}
         commands = member.answer(OffsetFetchAnswer(group, found), OffsetFetch)
-        (result,) = [c for c in commands if isinstance(c, FetchResult)]
+        (result,) = [c for c in commands if isinstance(c, FetchDone)]
         word = "asks again" if result.outcome is FetchOutcome.RETRY else result.outcome.value
         looks = "looks up" if some(commands, FindCoordinator) else None
         words.add(end_of(commands) or looks or word)

@@ -4,21 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.group.commands import (
-    BlockJoinResult,
-    CommitOutcome,
-    CommitResult,
-    Connection,
-    Deliver,
-    Fail,
-    FetchOutcome,
-    FetchResult,
-    FindCoordinator,
-    JoinDue,
-    LoseTasks,
-    MembershipEnded,
-    NeedMetadata,
-)
+from streamlet.group.commands import Connection, Deliver, FindCoordinator, NeedMetadata
 from streamlet.group.events import (
     BlockJoinWanted,
     CommitWanted,
@@ -43,6 +29,17 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
+from streamlet.group.session_events import (
+    CommitDone,
+    CommitOutcome,
+    Failed,
+    FetchDone,
+    FetchOutcome,
+    JoinBlocked,
+    JoinSoon,
+    Left,
+    Lost,
+)
 from streamlet.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -51,7 +48,7 @@ UNKNOWN, LOST, REFUSED = CommitOutcome.UNKNOWN, CommitOutcome.LOST, CommitOutcom
 
 
 def outcomes(commands):
-    return [c.outcome for c in commands if isinstance(c, CommitResult)]
+    return [c.outcome for c in commands if isinstance(c, CommitDone)]
 
 
 def joined(member_id="a", generation=1, leader="boss"):
@@ -75,7 +72,7 @@ def test_a_commit_bears_generation_and_member_id(by_hand):
     (send,) = member.commit(token=7)
     assert send.request == OffsetCommit("g", 3, "a", "i-0", {T0: (5, "")})
     assert send.connection is Connection.MAIN
-    assert member.commit_answer(0) == [CommitResult(7, ACCEPTED)]
+    assert member.commit_answer(0) == [CommitDone(7, ACCEPTED)]
 
 
 def test_a_join_waits_for_the_commit_in_flight(by_hand):
@@ -85,7 +82,7 @@ def test_a_join_waits_for_the_commit_in_flight(by_hand):
     assert not member.beat(27)
     assert outcomes(member.commit(token=2)) == [GATED], "no further one, or the join would starve"
     result, need = member.commit_answer(0)
-    assert result == CommitResult(1, ACCEPTED)
+    assert result == CommitDone(1, ACCEPTED)
     assert isinstance(need, NeedMetadata)
 
 
@@ -125,7 +122,7 @@ def test_a_commit_refused_because_the_generation_switched_keeps_the_tasks(by_han
     member = park(by_hand(parked_commit_after_ms=1_000).join("a", 1))
     member.advance(1_000)
     member.commit()
-    assert member.commit_answer(22) == [CommitResult(1, SWITCHED, 22)]
+    assert member.commit_answer(22) == [CommitDone(1, SWITCHED, 22)]
     assert member.machine.generation == 1
 
 
@@ -136,7 +133,7 @@ def test_the_switch_may_be_heard_of_after_the_new_assignment(by_hand):
     member.commit()
     member.answer(joined("a", 2), JoinGroup)
     member.answer(SyncGroupAnswer(0, b"x"), SyncGroup)
-    assert member.commit_answer(22) == [CommitResult(1, SWITCHED, 22)]
+    assert member.commit_answer(22) == [CommitDone(1, SWITCHED, 22)]
     assert member.machine.state is MembershipState.STABLE
 
 
@@ -167,7 +164,7 @@ def test_what_the_broker_will_not_have_is_refused_with_its_code(by_hand, code):
     """Metadata too long, a topic deleted: repeating cannot help, the worker must say so."""
     member = by_hand().join()
     member.commit()
-    assert member.commit_answer(code) == [CommitResult(1, REFUSED, code)]
+    assert member.commit_answer(code) == [CommitDone(1, REFUSED, code)]
     assert member.machine.state is MembershipState.STABLE
 
 
@@ -175,7 +172,7 @@ def test_what_the_broker_will_not_have_is_refused_with_its_code(by_hand, code):
 def test_what_the_coordinator_did_not_look_at_is_asked_again_later(by_hand, code):
     member = by_hand().join()
     member.commit()
-    assert member.commit_answer(code) == [CommitResult(1, GATED, code)]
+    assert member.commit_answer(code) == [CommitDone(1, GATED, code)]
     assert member.machine.state is MembershipState.STABLE
 
 
@@ -183,7 +180,7 @@ def test_a_commit_refused_by_a_rebalance_makes_us_join(by_hand):
     member = by_hand().join()
     member.commit()
     result, need = member.commit_answer(27)
-    assert result == CommitResult(1, GATED, 27)
+    assert result == CommitDone(1, GATED, 27)
     assert isinstance(need, NeedMetadata)
 
 
@@ -192,8 +189,8 @@ def test_a_commit_of_an_unknown_member_loses_the_tasks_and_the_id(by_hand, code)
     member = by_hand().join()
     member.commit()
     lose, result, need = member.commit_answer(code)
-    assert isinstance(lose, LoseTasks)
-    assert result == CommitResult(1, LOST, code)
+    assert isinstance(lose, Lost)
+    assert result == CommitDone(1, LOST, code)
     assert (need.member_id, need.generation) == ("", -1)
 
 
@@ -202,8 +199,8 @@ def test_a_commit_of_another_generation_without_a_join_loses_the_tasks(by_hand):
     member = by_hand().join("a", 1)
     member.commit()
     lose, result, need = member.commit_answer(22)
-    assert isinstance(lose, LoseTasks)
-    assert result == CommitResult(1, LOST, 22)
+    assert isinstance(lose, Lost)
+    assert result == CommitDone(1, LOST, 22)
     assert (need.member_id, need.generation) == ("a", -1)
 
 
@@ -212,8 +209,8 @@ def test_a_fenced_member_stops_for_good(by_hand):
     member = by_hand(instance_id="i-0").join()
     member.commit()
     lose, fail, result = member.commit_answer(82)
-    assert isinstance(lose, LoseTasks)
-    assert isinstance(fail, Fail)
+    assert isinstance(lose, Lost)
+    assert isinstance(fail, Failed)
     assert "group.instance.id i-0" in str(fail.error)
     assert result.outcome is LOST
     assert fail.error.exit_code == 6
@@ -225,7 +222,7 @@ def test_all_commits_in_flight_are_lost_with_the_tasks(by_hand):
     member.commit(token=1)
     member.commit(token=2)
     commands = member.beat(25)
-    assert [c.token for c in commands if isinstance(c, CommitResult)] == [1, 2]
+    assert [c.token for c in commands if isinstance(c, CommitDone)] == [1, 2]
     assert set(outcomes(commands)) == {LOST}
 
 
@@ -256,7 +253,7 @@ def test_an_unknown_outcome_ends_the_generation(by_hand, code):
     member = by_hand().join("a", 1)
     member.commit()
     commands = member.commit_answer(code)
-    assert commands[0] == CommitResult(1, UNKNOWN, code)
+    assert commands[0] == CommitDone(1, UNKNOWN, code)
     if FindCoordinator in [type(c) for c in commands]:
         member.tell(CoordinatorFound("one"))
     need = member.need
@@ -336,7 +333,7 @@ def test_leaving_waits_for_the_commit_in_flight(by_hand):
     assert not member.tell(LeaveWanted("drained"))
     assert outcomes(member.commit(token=2)) == [LOST]
     result, send = member.commit_answer(0)
-    assert result == CommitResult(1, ACCEPTED)
+    assert result == CommitDone(1, ACCEPTED)
     assert isinstance(send.request, LeaveGroup)
 
 
@@ -348,7 +345,7 @@ def test_leaving_in_a_hurry_tells_the_worker_that_it_does_not_know(by_hand):
     assert isinstance(send.request, LeaveGroup), "or the others wait until our session is over"
     commands = member.advance(250)
     assert outcomes(commands) == [UNKNOWN]
-    assert commands[-1] == MembershipEnded()
+    assert commands[-1] == Left()
 
 
 def test_a_commit_after_the_end_is_lost(by_hand):
@@ -363,7 +360,7 @@ def test_a_commit_after_the_end_is_lost(by_hand):
 def test_a_join_waits_for_a_unit_of_stopping_and_committing(by_hand):
     """V8: between the stop of a task that moves and the answer to its commit no JoinGroup goes."""
     member = by_hand().join("a", 4)
-    assert member.tell(BlockJoinWanted(1, 4)) == [BlockJoinResult(1, True)]
+    assert member.tell(BlockJoinWanted(1, 4)) == [JoinBlocked(1, True)]
     assert not member.beat(27)
     assert outcomes(member.commit(token=2)) == [GATED], "not part of the unit"
     (send,) = member.commit(token=3, hold=1)
@@ -377,21 +374,21 @@ def test_a_join_waits_for_a_unit_of_stopping_and_committing(by_hand):
 def test_a_unit_is_not_begun_once_a_join_is_due(by_hand):
     """M5: the task stays active and the leader orders again."""
     member = by_hand().join("a", 4)
-    assert member.tell(BlockJoinWanted(1, 3)) == [BlockJoinResult(1, False)], (
+    assert member.tell(BlockJoinWanted(1, 3)) == [JoinBlocked(1, False)], (
         "an order of another round"
     )
     member.beat(27)
-    assert member.tell(BlockJoinWanted(2, 4)) == [BlockJoinResult(2, False)]
+    assert member.tell(BlockJoinWanted(2, 4)) == [JoinBlocked(2, False)]
 
 
 def test_a_unit_is_not_begun_with_an_unknown_outcome_or_without_a_coordinator(by_hand):
     member = by_hand().join("a", 4)
     member.commit()
     member.fail(Failure.TIMEOUT, OffsetCommit)
-    assert member.tell(BlockJoinWanted(1, 4)) == [BlockJoinResult(1, False)]
+    assert member.tell(BlockJoinWanted(1, 4)) == [JoinBlocked(1, False)]
     other = by_hand().join("a", 4)
     other.beat(16)
-    assert other.tell(BlockJoinWanted(1, 4)) == [BlockJoinResult(1, False)]
+    assert other.tell(BlockJoinWanted(1, 4)) == [JoinBlocked(1, False)]
 
 
 def test_a_unit_that_takes_too_long_holds_nothing_back_any_more(by_hand):
@@ -406,7 +403,7 @@ def test_a_unit_that_takes_too_long_holds_nothing_back_any_more(by_hand):
 def test_a_join_is_announced_to_a_worker_that_gives_tasks_up_at_each_and_waits_for_it(by_hand):
     member = by_hand(announce_joins=True).join("a", 4)
     (due,) = member.beat(27)
-    assert due == JoinDue(-1, 4)
+    assert due == JoinSoon(-1, 4)
     (send,) = member.commit(token=3, hold=-1)
     assert send.request.generation == 4
     member.commit_answer(0)
@@ -446,7 +443,7 @@ def test_committed_positions_are_read_stable_and_without_membership(by_hand):
     assert send.request == OffsetFetch("g", (T0,), require_stable=True)
     found = {T0: Committed(5, "x")}
     assert member.answer(OffsetFetchAnswer(0, found), OffsetFetch) == [
-        FetchResult(9, FetchOutcome.FETCHED, found)
+        FetchDone(9, FetchOutcome.FETCHED, found)
     ]
 
 
@@ -472,23 +469,23 @@ def test_positions_that_could_not_all_be_read_are_not_handed_over(by_hand, error
 def test_a_read_sent_to_the_wrong_broker_has_the_coordinator_looked_up(by_hand):
     member = by_hand().join()
     result, find = fetch(member, OffsetFetchAnswer(16))
-    assert result == FetchResult(9, FetchOutcome.RETRY, code=16)
+    assert result == FetchDone(9, FetchOutcome.RETRY, code=16)
     assert isinstance(find, FindCoordinator)
-    assert member.tell(FetchWanted(10, (T0,))) == [FetchResult(10, FetchOutcome.RETRY)]
+    assert member.tell(FetchWanted(10, (T0,))) == [FetchDone(10, FetchOutcome.RETRY)]
 
 
 def test_a_read_we_may_not_make_ends_the_membership(by_hand):
     member = by_hand().join()
     commands = fetch(member, OffsetFetchAnswer(30))
-    assert Fail in [type(c) for c in commands]
-    assert [c.outcome for c in commands if isinstance(c, FetchResult)] == [FetchOutcome.REFUSED]
+    assert Failed in [type(c) for c in commands]
+    assert [c.outcome for c in commands if isinstance(c, FetchDone)] == [FetchOutcome.REFUSED]
 
 
 def test_a_read_without_an_answer_is_to_be_asked_again(by_hand):
     member = by_hand().join()
     member.tell(FetchWanted(9, (T0,)))
     commands = member.fail(Failure.DISCONNECTED, OffsetFetch)
-    assert commands[0] == FetchResult(9, FetchOutcome.RETRY)
+    assert commands[0] == FetchDone(9, FetchOutcome.RETRY)
 
 
 def test_reads_in_flight_are_answered_at_the_end(by_hand):
@@ -496,8 +493,8 @@ def test_reads_in_flight_are_answered_at_the_end(by_hand):
     member.tell(FetchWanted(9, (T0,)))
     member.tell(LeaveWanted("stop", quietly=True))
     commands = member.commands
-    assert FetchResult(9, FetchOutcome.RETRY) in commands
-    assert member.tell(FetchWanted(10, (T0,))) == [FetchResult(10, FetchOutcome.RETRY)]
+    assert FetchDone(9, FetchOutcome.RETRY) in commands
+    assert member.tell(FetchWanted(10, (T0,))) == [FetchDone(10, FetchOutcome.RETRY)]
 
 
 def test_a_heartbeat_answer_while_commits_wait_is_nothing_special(by_hand):

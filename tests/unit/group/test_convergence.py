@@ -13,13 +13,7 @@ import pytest
 
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Copy, Role, Rules, TaskInfo
-from streamlet.group.commands import (
-    BlockJoinResult,
-    CommitOutcome,
-    CommitResult,
-    Deliver,
-    LoseTasks,
-)
+from streamlet.group.commands import Deliver
 from streamlet.group.events import (
     BlockJoinWanted,
     CommitWanted,
@@ -27,6 +21,7 @@ from streamlet.group.events import (
     RejoinWanted,
     UnblockJoinWanted,
 )
+from streamlet.group.session_events import CommitDone, CommitOutcome, JoinBlocked, Lost
 from streamlet.group.task_changes import TaskChanges
 from streamlet.group.tasks import Identity, TasksProtocol
 from streamlet.types import TaskId, TopicPartition
@@ -68,12 +63,12 @@ class Worker:
         match command:
             case Deliver(assignment, generation):
                 self.obey(self.protocol.decode(assignment), generation)
-            case LoseTasks():
+            case Lost():
                 self.drop(self.running)
                 self.claims.clear()
-            case BlockJoinResult(token, granted):
+            case JoinBlocked(token, granted):
                 self.stop(token, granted)
-            case CommitResult(token, outcome) if token in self.stopping:
+            case CommitDone(token, outcome) if token in self.stopping:
                 self.committed(token, outcome)
         self.crew.watch()
 

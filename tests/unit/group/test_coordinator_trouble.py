@@ -9,9 +9,7 @@ from streamlet.group.commands import (
     Abandon,
     Connection,
     Deliver,
-    Fail,
     FindCoordinator,
-    LoseTasks,
     NeedMetadata,
     RunAssignor,
     Send,
@@ -35,6 +33,7 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
+from streamlet.group.session_events import Failed, Lost
 
 
 def joined(member_id="a", generation=1, leader="boss", skip=False, members=()):
@@ -317,7 +316,7 @@ def test_a_static_id_started_twice_stops_the_older_process(by_hand, request_kind
         else:
             member.answer(joined(generation=2))
             commands = member.answer(SyncGroupAnswer(82))
-    assert kinds(commands) == [LoseTasks, Fail]
+    assert kinds(commands) == [Lost, Failed]
     assert isinstance(commands[-1].error, FencedError)
     assert member.machine.state is MembershipState.FAILED
 
@@ -330,7 +329,7 @@ def test_an_id_found_out_to_be_gone_by_a_join_or_sync_is_given_up(by_hand, answe
     if isinstance(answer, SyncGroupAnswer):
         member.answer(joined(generation=2))
     lose, need = member.answer(answer)
-    assert isinstance(lose, LoseTasks)
+    assert isinstance(lose, Lost)
     assert (need.member_id, need.generation) == ("", -1)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from streamlet.assignor.values import Copy, Leaving, Role
-from streamlet.group.commands import CommitOutcome
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
@@ -15,6 +14,7 @@ from streamlet.group.handover_values import (
     Rejoin,
     Stop,
 )
+from streamlet.group.session_events import CommitOutcome
 from streamlet.group.values import Assignment
 from streamlet.types import TaskId
 

@@ -9,10 +9,7 @@ from streamlet.group.commands import (
     Abandon,
     Connection,
     Deliver,
-    Fail,
     FindCoordinator,
-    LoseTasks,
-    MembershipEnded,
     NeedMetadata,
     RunAssignor,
     Send,
@@ -42,6 +39,7 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
+from streamlet.group.session_events import Failed, Left, Lost
 from streamlet.group.states import MOVES, IllegalMoveError
 
 
@@ -226,7 +224,7 @@ def test_a_refusal_names_the_request_the_group_the_code_and_what_to_do(by_hand):
     member.start()
     member.describe()
     (fail,) = member.answer(JoinGroupAnswer(23))
-    assert isinstance(fail, Fail)
+    assert isinstance(fail, Failed)
     assert isinstance(fail.error, FatalGroupError)
     assert "JoinGroup of group g was refused: INCONSISTENT_GROUP_PROTOCOL" in str(fail.error)
     assert "another protocol type" in str(fail.error)
@@ -329,7 +327,7 @@ def test_losing_the_member_id_loses_the_tasks_before_anything_else(by_hand, code
     """Our session ran out: others may have our tasks since (M1)."""
     member = by_hand().join()
     commands = member.beat(code)
-    assert isinstance(commands[0], LoseTasks)
+    assert isinstance(commands[0], Lost)
     need = commands[-1]
     assert (need.member_id, need.generation) == ("", -1)
     (send,) = member.describe()
@@ -344,14 +342,14 @@ def test_the_id_lost_during_a_join_abandons_the_parked_request(by_hand):
     number = member.sent[0].number
     commands = member.beat(25)
     assert Abandon(number, Connection.JOIN) in commands
-    assert LoseTasks in kinds(commands)
+    assert Lost in kinds(commands)
 
 
 def test_a_group_that_went_on_without_us_has_given_our_tasks_away(by_hand):
     """A static member slept through a rebalance: it was kept, but with older claims."""
     member = by_hand(instance_id="i-0").join("a", 3)
     commands = member.beat(22)
-    assert isinstance(commands[0], LoseTasks)
+    assert isinstance(commands[0], Lost)
     assert commands[-1].member_id == "a", "the id itself is still good"
 
 
@@ -386,7 +384,7 @@ def test_a_fatal_heartbeat_ends_the_membership(by_hand):
     """Somebody took our right to use the group away."""
     member = by_hand().join()
     lose, fail = member.beat(30)
-    assert isinstance(lose, LoseTasks)
+    assert isinstance(lose, Lost)
     assert "ACLs" in str(fail.error)
 
 
@@ -399,7 +397,7 @@ def test_a_worker_that_hangs_makes_its_member_leave_and_come_back(by_hand):
     for _ in range(11):
         member.beat()
     assert member.machine.state is MembershipState.STABLE
-    lose = next(c for c in member.advance(250) if isinstance(c, LoseTasks))
+    lose = next(c for c in member.advance(250) if isinstance(c, Lost))
     assert "no progress for 3000 ms (max.poll.interval.ms)" in lose.reason
     assert member.now_ms == 3_000
     (leave,) = member.requests()
@@ -448,14 +446,14 @@ def test_leaving_says_goodbye(by_hand):
     assert send.request == LeaveGroup("g", "a", None, "drained")
     assert send.connection is Connection.MAIN
     commands = member.answer(LeaveGroupAnswer(0))
-    assert commands == [MembershipEnded()]
+    assert commands == [Left()]
     assert member.machine.state is MembershipState.LEFT
 
 
 def test_leaving_quietly_leaves_a_place_for_the_successor(by_hand):
     """A static member is restarted: its tasks wait for it for one session timeout."""
     member = by_hand(instance_id="i-0").join()
-    assert member.tell(LeaveWanted("restart", quietly=True)) == [MembershipEnded()]
+    assert member.tell(LeaveWanted("restart", quietly=True)) == [Left()]
 
 
 def test_leaving_before_there_is_an_id_ends_at_once(by_hand):
@@ -465,7 +463,7 @@ def test_leaving_before_there_is_an_id_ends_at_once(by_hand):
     (join,) = member.sent
     assert member.tell(LeaveWanted("stop")) == [
         Abandon(join.number, Connection.JOIN),
-        MembershipEnded(),
+        Left(),
     ]
 
 
@@ -473,10 +471,10 @@ def test_leaving_gives_up_when_nobody_answers(by_hand):
     """The broker is gone as well; the session will run out."""
     member = by_hand(leave_timeout_ms=3_000).join()
     member.tell(LeaveWanted("stop"))
-    assert MembershipEnded() in member.advance(3_000)
+    assert Left() in member.advance(3_000)
     late = by_hand().join()
     late.tell(LeaveWanted("stop"))
-    assert MembershipEnded() in late.fail("disconnected", LeaveGroup)
+    assert Left() in late.fail("disconnected", LeaveGroup)
 
 
 @pytest.mark.parametrize("code", [14, 16])
@@ -489,21 +487,21 @@ def test_leaving_is_tried_again_while_there_is_time(by_hand, code):
         assert FindCoordinator in kinds(member.commands)
         member.tell(CoordinatorFound("two"))
     member.advance(200)
-    assert member.answer(LeaveGroupAnswer(0), LeaveGroup)[-1] == MembershipEnded()
+    assert member.answer(LeaveGroupAnswer(0), LeaveGroup)[-1] == Left()
 
 
 @pytest.mark.parametrize("code", [25, 69, 82])
 def test_leaving_a_group_that_knows_us_no_more_is_leaving(by_hand, code):
     member = by_hand().join()
     member.tell(LeaveWanted("stop"))
-    assert member.answer(LeaveGroupAnswer(code), LeaveGroup) == [MembershipEnded()]
+    assert member.answer(LeaveGroupAnswer(code), LeaveGroup) == [Left()]
 
 
 def test_an_expired_session_found_out_while_leaving_does_not_bring_us_back(by_hand):
     member = by_hand().join()
     member.advance(250)
     member.tell(LeaveWanted("stop"))
-    assert MembershipEnded() in member.answer(HeartbeatAnswer(25), Heartbeat)
+    assert Left() in member.answer(HeartbeatAnswer(25), Heartbeat)
 
 
 def test_nothing_happens_after_the_end(by_hand):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from streamlet.group.commands import FindCoordinator, JoinDue, LoseTasks
+from streamlet.group.commands import FindCoordinator
 from streamlet.group.events import (
     CoordinatorNotFound,
     Failure,
@@ -16,6 +16,7 @@ from streamlet.group.events import (
     UnblockJoinWanted,
 )
 from streamlet.group.messages import Heartbeat, HeartbeatAnswer, JoinGroup, JoinGroupAnswer
+from streamlet.group.session_events import JoinSoon, Lost
 from streamlet.group.states import LIVE, MembershipState
 
 
@@ -31,7 +32,7 @@ def reach(by_hand, state):
         member.describe()
         member.answer(JoinGroupAnswer(23))
         member.rejoin("a", 4)
-        (due,) = (c for c in member.tell(MigrationOrdered("stream", 4)) if isinstance(c, JoinDue))
+        (due,) = (c for c in member.tell(MigrationOrdered("stream", 4)) if isinstance(c, JoinSoon))
         member.tell(UnblockJoinWanted(due.token))
         return member
     member = by_hand().join()
@@ -65,7 +66,7 @@ def test_a_worker_may_stand_still_whatever_its_member_is_doing(by_hand, state):
     member.machine._member.config = attrs.evolve(member.config, max_poll_interval_ms=1)
     commands = member.wait(1)
     assert member.machine.state is MembershipState.STALLED
-    assert any(isinstance(c, LoseTasks) for c in commands) or state is MembershipState.FLIPPING
+    assert any(isinstance(c, Lost) for c in commands) or state is MembershipState.FLIPPING
     member.tell(ProgressMade())
     assert member.machine.state in (MembershipState.PREPARING, MembershipState.DESCRIBING)
 

@@ -8,19 +8,7 @@ from collections import Counter
 import pytest
 
 from streamlet.group.codes import NAMES
-from streamlet.group.commands import (
-    BlockJoinResult,
-    CommitOutcome,
-    CommitResult,
-    Deliver,
-    Fail,
-    FetchResult,
-    LoseTasks,
-    MembershipEnded,
-    NeedMetadata,
-    Send,
-    WakeAt,
-)
+from streamlet.group.commands import Deliver, NeedMetadata, Send, WakeAt
 from streamlet.group.events import (
     Answered,
     AssignmentsReady,
@@ -56,6 +44,15 @@ from streamlet.group.messages import (
     OffsetFetchAnswer,
     SyncGroup,
     SyncGroupAnswer,
+)
+from streamlet.group.session_events import (
+    CommitDone,
+    CommitOutcome,
+    Failed,
+    FetchDone,
+    JoinBlocked,
+    Left,
+    Lost,
 )
 from streamlet.types import TopicPartition
 
@@ -125,11 +122,11 @@ class AnyBroker:
                 assert generation >= 0
                 self.claimed = True
                 self.unknown_in -= set(range(generation))
-            case LoseTasks():
+            case Lost():
                 assert self.claimed, "lost what was never given"
                 self.claimed = False
                 self.unknown_in.clear()
-            case CommitResult(token, outcome):
+            case CommitDone(token, outcome):
                 self.told[token] += 1
                 if outcome is CommitOutcome.UNKNOWN and self.machine.generation >= 0:
                     self.unknown_in.add(self.machine.generation)
@@ -138,9 +135,9 @@ class AnyBroker:
                         MembershipState.LEAVING,
                         *ENDED,
                     }
-            case FetchResult(token) | BlockJoinResult(token):
+            case FetchDone(token) | JoinBlocked(token):
                 self.told[token] += 1
-            case Fail() | MembershipEnded():
+            case Failed() | Left():
                 assert self.machine.state in ENDED
                 self.claimed = False
             case _:

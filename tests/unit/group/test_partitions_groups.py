@@ -11,14 +11,7 @@ from collections import Counter
 
 import pytest
 
-from streamlet.group.commands import (
-    CommitOutcome,
-    CommitResult,
-    Deliver,
-    Fail,
-    JoinDue,
-    LoseTasks,
-)
+from streamlet.group.commands import Deliver
 from streamlet.group.events import (
     CommitWanted,
     LeaveWanted,
@@ -28,6 +21,7 @@ from streamlet.group.events import (
 )
 from streamlet.group.partitions import PartitionsProtocol
 from streamlet.group.partitions_wire import V0_EAGER, V1_COOPERATIVE, decode_assignment
+from streamlet.group.session_events import CommitDone, CommitOutcome, Failed, JoinSoon, Lost
 from streamlet.types import TopicPartition
 
 ENDS = (CommitOutcome.ACCEPTED, CommitOutcome.LOST)
@@ -71,14 +65,14 @@ class Reader:
         match command:
             case Deliver(assignment):
                 self.inbox.append(self.protocol.receive(assignment))
-            case LoseTasks():
+            case Lost():
                 self.protocol.lost()
                 self.inbox.append("lost")
-            case JoinDue(token=token):
+            case JoinSoon(token=token):
                 self.inbox.append(token)
-            case CommitResult(outcome=outcome) if self.giving_up is not None:
+            case CommitDone(outcome=outcome) if self.giving_up is not None:
                 self.committed(outcome)
-            case Fail(error):
+            case Failed(error):
                 raise error
 
     def poll(self):

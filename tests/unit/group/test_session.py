@@ -12,7 +12,7 @@ import pytest
 from streamlet.assignor.values import Copy, Role
 from streamlet.clock import SystemClock
 from streamlet.errors import BrokerError, FatalGroupError, FencedError, TimedOutError
-from streamlet.group.commands import CommitOutcome, NeedMetadata, RunAssignor
+from streamlet.group.commands import NeedMetadata, RunAssignor
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.session import (
     Assigned,
@@ -23,6 +23,7 @@ from streamlet.group.session import (
     Lost,
     SessionEvent,
 )
+from streamlet.group.session_events import CommitOutcome
 from streamlet.group.transport import Transport
 from streamlet.group.transport_errors import FailureKind, TransportError
 from streamlet.group.values import Assignment

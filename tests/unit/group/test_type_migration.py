@@ -8,15 +8,7 @@ import pytest
 from streamlet.assignor.values import Copy, MemberPlan, Plan, Role, Rules, TaskInfo
 from streamlet.errors import FatalGroupError
 from streamlet.group import wire
-from streamlet.group.commands import (
-    CommitOutcome,
-    CommitResult,
-    Fail,
-    JoinDue,
-    LoseTasks,
-    NeedMetadata,
-    RunAssignor,
-)
+from streamlet.group.commands import NeedMetadata, RunAssignor
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.envelope import CONSUMER, STREAM, open_assignment
 from streamlet.group.events import (
@@ -49,6 +41,7 @@ from streamlet.group.messages import (
     OffsetCommit,
     OffsetCommitAnswer,
 )
+from streamlet.group.session_events import CommitDone, CommitOutcome, Failed, JoinSoon, Lost
 from streamlet.group.states import MembershipState
 from streamlet.group.tasks import Identity, TasksProtocol
 from streamlet.group.type_migration import LOOK_AGAIN_MS, PAUSE_MS
@@ -94,7 +87,7 @@ def test_a_group_that_takes_us_as_neither_is_somebody_elses(by_hand):
         if member.machine.state is MembershipState.FAILED:
             break
         member.advance(2_000)
-    (fail,) = [c for c in commands if isinstance(c, Fail)]
+    (fail,) = [c for c in commands if isinstance(c, Failed)]
     assert isinstance(fail.error, FatalGroupError)
     assert "another protocol type" in str(fail.error)
 
@@ -102,23 +95,23 @@ def test_a_group_that_takes_us_as_neither_is_somebody_elses(by_hand):
 def test_an_ordered_member_stops_commits_leaves_and_joins_as_the_other_type(by_hand):
     """Its tasks are not lost meanwhile: they are held."""
     member, commands = ordered(by_hand)
-    (due,) = [c for c in commands if isinstance(c, JoinDue)]
+    (due,) = [c for c in commands if isinstance(c, JoinSoon)]
     assert (due.flip, due.generation) == (True, 4)
     member.tell(CommitWanted(1, {IN: (7, "")}, due.token))
     commands = member.answer(OffsetCommitAnswer({IN: 0}), OffsetCommit)
-    assert CommitResult(1, CommitOutcome.ACCEPTED) in commands
+    assert CommitDone(1, CommitOutcome.ACCEPTED) in commands
     member.tell(UnblockJoinWanted(due.token))
     assert member.machine.state is MembershipState.FLIPPING
     assert not any(isinstance(r, Heartbeat) for r in member.requests())
     commands = member.answer(LeaveGroupAnswer(0), LeaveGroup)
-    assert not any(isinstance(c, LoseTasks) for c in commands)
+    assert not any(isinstance(c, Lost) for c in commands)
     assert (member.machine.member_id, member.machine.generation) == ("", -1)
     assert (member.need.protocol_type, member.need.generation) == (STREAM, -1)
 
 
 def test_it_insists_on_the_new_type_while_others_have_yet_to_leave(by_hand):
     member, commands = ordered(by_hand)
-    (due,) = [c for c in commands if isinstance(c, JoinDue)]
+    (due,) = [c for c in commands if isinstance(c, JoinSoon)]
     member.tell(UnblockJoinWanted(due.token))
     member.answer(LeaveGroupAnswer(0), LeaveGroup)
     for _ in range(20):
@@ -136,7 +129,7 @@ def test_it_insists_on_the_new_type_while_others_have_yet_to_leave(by_hand):
 
 def test_a_member_whose_commit_takes_too_long_stays_and_is_ordered_again(by_hand):
     member, commands = ordered(by_hand)
-    (due,) = [c for c in commands if isinstance(c, JoinDue)]
+    (due,) = [c for c in commands if isinstance(c, JoinSoon)]
     member.wait(member.config.rebalance_timeout_ms // 2)
     assert (member.need.protocol_type, member.need.generation) == (CONSUMER, 4)
     member.tell(UnblockJoinWanted(due.token))
@@ -145,7 +138,7 @@ def test_a_member_whose_commit_takes_too_long_stays_and_is_ordered_again(by_hand
 
 def test_a_leave_that_is_never_answered_is_waited_for_only_so_long(by_hand):
     member, commands = ordered(by_hand)
-    (due,) = [c for c in commands if isinstance(c, JoinDue)]
+    (due,) = [c for c in commands if isinstance(c, JoinSoon)]
     member.tell(UnblockJoinWanted(due.token))
     member.wait(member.config.leave_timeout_ms)
     assert member.machine.generation == -1
@@ -154,10 +147,10 @@ def test_a_leave_that_is_never_answered_is_waited_for_only_so_long(by_hand):
 def test_a_commit_without_an_answer_does_not_outlive_the_membership(by_hand):
     """What it covers is not kept: whoever gets the task reads the positions again."""
     member, commands = ordered(by_hand)
-    (due,) = [c for c in commands if isinstance(c, JoinDue)]
+    (due,) = [c for c in commands if isinstance(c, JoinSoon)]
     member.tell(CommitWanted(1, {IN: (7, "")}, due.token))
     commands = member.fail(Failure.DISCONNECTED, OffsetCommit)
-    assert CommitResult(1, CommitOutcome.UNKNOWN) in commands
+    assert CommitDone(1, CommitOutcome.UNKNOWN) in commands
     member.tell(UnblockJoinWanted(due.token))
     member.advance(100)
     member.tell(CoordinatorFound("one"))
@@ -168,7 +161,7 @@ def test_a_commit_without_an_answer_does_not_outlive_the_membership(by_hand):
 
 def test_an_order_of_an_older_generation_is_none(by_hand):
     member = by_hand(**TYPES).join("a", 9)
-    assert not [c for c in member.tell(MigrationOrdered(CONSUMER, 8)) if isinstance(c, JoinDue)]
+    assert not [c for c in member.tell(MigrationOrdered(CONSUMER, 8)) if isinstance(c, JoinSoon)]
 
 
 def test_a_group_that_changed_its_type_without_us_has_given_our_tasks_away(by_hand):
@@ -176,7 +169,7 @@ def test_a_group_that_changed_its_type_without_us_has_given_our_tasks_away(by_ha
     member.beat(27)
     member.describe()
     commands = member.answer(REFUSED, JoinGroup)
-    assert any(isinstance(c, LoseTasks) for c in commands)
+    assert any(isinstance(c, Lost) for c in commands)
 
 
 # -- the member's rules ----------------------------------------------------------------------------

@@ -8,11 +8,10 @@ from typing import Any, cast
 import attrs
 
 from streamlet.clock import ManualClock
-from streamlet.group.commands import CommitOutcome
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import ClaimStage, HandoverRules
 from streamlet.group.session import Assigned, CommitDone, Lost
-from streamlet.group.session_events import JoinSoon
+from streamlet.group.session_events import CommitOutcome, JoinSoon
 from streamlet.group.values import Assignment
 from streamlet.runtime.commit import Settled
 from streamlet.runtime.edges.writer import Agreement
