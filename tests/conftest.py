@@ -9,10 +9,15 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from streamlet.broker.server import OPTIONS_VARIABLE
+
 # CI has no example database and shared cores: the same examples each run, and no time limit on one.
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.register_profile("dev", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+# Of brokers that live for some minutes; compiling more would cost them more than it spares.
+os.environ.setdefault(OPTIONS_VARIABLE, "-XX:TieredStopAtLevel=1")
 
 
 def pytest_configure(config: pytest.Config) -> None:
