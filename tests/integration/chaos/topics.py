@@ -22,7 +22,8 @@ from streamlet.types import TopicPartition
 
 #: Sixty seconds without a record before a topic's end means that the broker is gone.
 SILENCE_S = 60.0
-_BEAT_S = 0.02
+#: Each beat costs the broker requests for every partition, of producer, workers and their outputs.
+_BEAT_S = 0.05
 _PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
