@@ -103,6 +103,8 @@ $(VENV)/.setup-all: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs,demo,spark]'
 	@echo 'running a broker once, so that others start quickly ...'
 	@$(BIN)/python -m streamlet.testing.broker_cache || echo 'brokers start without what that leaves'
+	@echo 'running Spark once, for the same reason ...'
+	@$(BIN)/python -m tests.integration.spark.archive || echo 'Spark starts without what that leaves'
 	@touch $@
 
 $(VENV)/.setup-demo: pyproject.toml | $(BIN)/python

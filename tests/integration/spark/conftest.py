@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import streamlet.spark
-from tests.integration.spark.words import SHORT_LIVED
+from tests.integration.spark import archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,8 +30,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def short_lived() -> Iterator[None]:
     """Every JVM of Spark's that a test starts, also by a program of its own, is to start soon."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
-            patch.setenv(name, SHORT_LIVED)
+        patch.setenv("SPARK_LAUNCHER_OPTS", archive.short_lived())
+        if find_spec("pyspark"):
+            for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
+                patch.setenv(name, archive.from_archive())
         yield
 
 

@@ -16,6 +16,7 @@ import examples.wordcount
 import streamlet as sl
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
+from tests.integration.spark.archive import from_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from streamlet.spark.query import Connector, OutputKind
 
 APP = examples.wordcount.app
-
-#: Of JVMs that end soon: half of their time would go into compiling what they hardly use.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def counting(name: str, **how: Any) -> sl.App:
@@ -227,7 +225,7 @@ def main(
     config = {
         "spark.driver.memory": "1g",
         "spark.executor.memory": "600m",
-        "spark.executor.extraJavaOptions": SHORT_LIVED,
+        "spark.executor.extraJavaOptions": from_archive(),
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.python.daemon.module": "streamlet.spark.daemon",
