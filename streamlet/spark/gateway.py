@@ -13,13 +13,23 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from streamlet.errors import StreamletError
+from streamlet.errors import ConfigError, StreamletError
 
 _NOISE = re.compile(
     rb"(Starting )?Streaming TransformWithState"
     rb"|WARNING: Using incubator modules: jdk\.incubator\.vector"
     rb"|WARNING: package sun\.security\.action not in java\.base"
     rb"|\s*$"
+)
+
+
+#: Settings that a JVM, or what starts it, reads once.
+_OF_THE_JVM = (
+    "spark.driver.memory",
+    "spark.driver.extra",
+    "spark.driver.default",
+    "spark.jars.",
+    "spark.submit.",
 )
 
 
@@ -49,6 +59,38 @@ def start_jvm(settings: Mapping[str, str]) -> None:
         finally:
             os.close(writer)
         SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
+
+
+def running_settings(given: Mapping[str, str]) -> dict[str, str]:
+    """The settings of the session of this process, else those of ``spark-submit``, if it has any.
+
+    Args:
+        given: settings that are asked for now.
+
+    Raises:
+        ConfigError: some of them come too late; the message names each.
+    """
+    from pyspark import SparkConf, SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is not None:
+        found = dict(context.getConf().getAll())
+        place = "the Spark session of this process: stop it first, or set them where it is made"
+        late = [key for key in _late(given, found) if not key.startswith("spark.sql.")]
+    elif SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        SparkContext._ensure_initialized()
+        found = dict(SparkConf().getAll())
+        place = "Spark's JVM, which runs already: give them to spark-submit"
+        late = [key for key in _late(given, found) if key.startswith(_OF_THE_JVM)]
+    else:
+        return {}
+    if late:
+        raise ConfigError([f"{', '.join(late)}: too late for {place}"])
+    return found
+
+
+def _late(given: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    return sorted(key for key, value in given.items() if found.get(key) != value)
 
 
 def is_noise(line: bytes) -> bool:

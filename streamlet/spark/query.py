@@ -25,6 +25,7 @@ from streamlet.spark.prepare import (
 from streamlet.spark.pushdown import pushed
 from streamlet.spark.reference import Application
 from streamlet.spark.session import require_pyspark
+from streamlet.spark.shipping import ship
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,6 +93,7 @@ def to_dataframe(
     where = Where(bootstrap_servers, settings, kafka, connector)
     wish = QueryRequest(output, aggregations if options is None else "tasks")
     ready = prepare(app, spark, where, wish, source, partitions)
+    ship(spark, ready.plan.reference)
     from streamlet.spark.columns import OUTPUT_COLUMNS
 
     return _frame(ready, spark, source, max_records_per_batch, output, options, OUTPUT_COLUMNS)
@@ -149,15 +151,15 @@ def start(
     require_pyspark()
     topics.require_classic(spark)
     where = Where(bootstrap_servers, settings, kafka, connector)
-    wish = QueryRequest(output, aggregations, checkpoints.begun(spark, str(checkpoint)))
-    ready = prepare(app, spark, where, wish)
+    begun = checkpoints.begun(spark, str(checkpoint))
+    ready = prepare(app, spark, where, QueryRequest(output, aggregations, begun))
+    ship(spark, ready.plan.reference, str(checkpoint))
     frame = _frame(ready, spark, None, max_records_per_batch, output, None, _sunk(ready))
     now = checkpoints.described(ready.topology, ready.plan, ready.aggregations)
     checkpoints.check(spark, str(checkpoint), now, ready.reason)
     told(ready.text)
     writer = _sink(frame, ready).option("checkpointLocation", str(checkpoint))
-    if name is not None:
-        writer = writer.queryName(name)
+    writer = writer if name is None else writer.queryName(name)
     with _shuffling(spark, ready, shuffle_partitions):
         return writer.trigger(**rhythm).start()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlet.errors import StreamletError
-from streamlet.spark.gateway import start_jvm
+from streamlet.spark.gateway import running_settings, start_jvm
 from streamlet.spark.java import java_home
 
 if TYPE_CHECKING:
@@ -56,45 +56,67 @@ def require_pyspark() -> None:
 
 
 def session(
-    name: str = "streamlet",
+    name: str | None = None,
     *,
-    master: str = "local[*]",
+    master: str | None = None,
     jars: Sequence[Path | str] = (),
+    packages: Sequence[str] = (),
+    files: Sequence[Path | str] = (),
+    archives: Sequence[Path | str] = (),
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """A Spark session in which streamlet's queries run; the active one if there is one.
 
     The JVM is started on ``JAVA_HOME`` if that is 17 or newer, else on the Java that pip brought.
-    It sees the modules that this process sees, and logs errors only.
+    It sees the modules that this process sees, and logs errors only. Under ``spark-submit`` it is
+    there already, and what was given to ``spark-submit`` goes before what is chosen here.
 
     Args:
-        name: of the Spark application.
-        master: ``local[2]``, ``spark://host:port``, …
+        name: of the Spark application; ``streamlet`` if nothing names it.
+        master: ``local[2]``, ``spark://host:port``, …; ``local[*]`` if nothing names it.
         jars: on the class path of driver and executors; see ``connector_jars``.
-        config: settings of Spark's, over those chosen here.
+        packages: jars by their Maven coordinates, ``group:artifact:version``.
+        files: copied to each executor.
+        archives: unpacked on each executor, as ``env.tar.gz#env``.
+        config: settings of Spark's, over those chosen here. ``spark.pyspark.python`` is the
+            executors' Python, as the variable ``PYSPARK_PYTHON`` is.
 
     Raises:
         StreamletError: PySpark is not installed, there is no Java, or Spark does not start on it.
+        ConfigError: settings that come too late for the session, or the JVM, that runs already.
     """
     require_pyspark()
     from pyspark.sql import SparkSession
 
-    settings = dict(_SETTINGS)
-    if master.startswith("local"):
-        settings |= _LOCAL_SETTINGS
-    if jars:
-        settings["spark.jars"] = ",".join(str(jar) for jar in jars)
-    settings |= config or {}
+    lists = {
+        "spark.jars": jars,
+        "spark.jars.packages": packages,
+        "spark.files": files,
+        "spark.archives": archives,
+        "spark.master": [] if master is None else [master],
+    }
+    given = {key: ",".join(map(str, many)) for key, many in lists.items() if many}
+    settings = _settings(given | dict(config or {}), name)
     log4j = resources.files("streamlet.spark") / "log4j2.properties"
-    with resources.as_file(log4j) as file, _environment():
+    with resources.as_file(log4j) as file, _environment(settings.get("spark.pyspark.python")):
         options = f"-Dlog4j2.configurationFile={file} "
         options += settings.get("spark.driver.extraJavaOptions", "")
         settings["spark.driver.extraJavaOptions"] = options.strip()
-        start_jvm({**settings, "spark.master": master, "spark.app.name": name})
-        builder = SparkSession.builder.master(master).appName(name)
+        start_jvm(settings)
+        builder = SparkSession.builder
         for key, value in sorted(settings.items()):
             builder = builder.config(key, value)
         return builder.getOrCreate()
+
+
+def _settings(given: dict[str, str], name: str | None) -> dict[str, str]:
+    """The given settings, over those that run already, over those chosen here."""
+    running = running_settings(given)
+    if name is not None:
+        given["spark.app.name"] = name
+    settings = {"spark.master": "local[*]", "spark.app.name": "streamlet"} | running | given
+    local = settings["spark.master"].startswith("local")
+    return _SETTINGS | (_LOCAL_SETTINGS if local else {}) | settings
 
 
 def stop(spark: SparkSession) -> None:
@@ -116,13 +138,13 @@ def stop(spark: SparkSession) -> None:
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
+def _environment(python: str | None) -> Iterator[None]:
     """The environment of the JVM at its start: which Java, which Python, where modules lie."""
     own = set(sysconfig.get_paths().values())  # these come with the Python itself
     path = [os.path.abspath(entry) for entry in sys.path if entry not in own]
     given = {
         "JAVA_HOME": str(java_home()),
-        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "PYSPARK_PYTHON": python or os.environ.get("PYSPARK_PYTHON", sys.executable),
         # Workers start with it; sys.path of this process would otherwise not reach them all.
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)),
     }

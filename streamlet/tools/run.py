@@ -41,7 +41,11 @@ InstanceId = Annotated[
 ]
 Name = Annotated[
     str | None,
-    typer.Option(metavar="N", help="Name of this instance. [default: the host's name]"),
+    typer.Option(
+        metavar="N",
+        help="Name of this instance, or of the Spark application. [default: the host's name, "
+        "or APP]",
+    ),
 ]
 Processes = Annotated[
     int,
@@ -102,7 +106,6 @@ def run(
     With --engine spark the application is one query in Spark instead, which needs the extra spark.
     """
     native = {
-        "--name": name,
         "--processes": processes if processes != 1 else None,
         "--state-dir": state_dir if spark.checkpoint is not None else None,
         "--instance-id": instance_id,
@@ -121,8 +124,8 @@ def run(
     }
     overrides = _overrides(common, given)
     if engine is Engine.SPARK:
-        served_at = {"metrics_port": metrics_port, "metrics_host": metrics_host}
-        _run_on_spark(common, app, overrides, {**spark.given(), **served_at})
+        given_spark = {**spark.options(), "name": name, "metrics_port": metrics_port}
+        _run_on_spark(common, app, overrides, {**given_spark, "metrics_host": metrics_host})
         return
     from streamlet.tools.run_native import run_native
 
@@ -135,14 +138,19 @@ def _run_on_spark(common: Common, app: str, overrides: list[str], options: dict[
     from streamlet.app import load_app
     from streamlet.runtime.signals import let_through
     from streamlet.spark.session import require_pyspark
-    from streamlet.tools.run_spark import SparkOptions, run_on_spark
+    from streamlet.spark.submit import add_to_path, submit
+    from streamlet.tools.run_spark import SparkOptions, run_on_spark, submission
 
     let_through()
+    given = {name: value for name, value in options.items() if value is not None}
+    chosen = SparkOptions(**given)
+    add_to_path(chosen.py_files)
     application = load_app(app)
     settings = application.load_settings(environ=os.environ, overrides=overrides)
     require_pyspark()
-    given = {name: value for name, value in options.items() if value is not None}
-    run_on_spark(common.output, app, application, settings, SparkOptions(**given))
+    if chosen.deploy_mode == "cluster":
+        raise typer.Exit(submit(app, submission(chosen), overrides))
+    run_on_spark(common.output, app, application, settings, chosen)
 
 
 def _limit_ms(wait_for_broker: str) -> int | None:

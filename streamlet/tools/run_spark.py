@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from streamlet.errors import BrokerError, StreamletError
+from streamlet.spark.submit import Submission
 from streamlet.tools.output import CommandOutput
 
 if TYPE_CHECKING:
@@ -27,13 +28,23 @@ class SparkOptions:
     #: Folder or URL; None: below ``state.dir``.
     checkpoint: str | None = None
     trigger: str = "1s"
-    master: str = "local[*]"
+    #: None: the one of ``spark-submit``, else ``local[*]``.
+    master: str | None = None
     output: OutputKind = "updates"
     #: None: Spark SQL where the result is the same.
     aggregations: Aggregations | None = None
     #: None: no metrics are served.
     metrics_port: int | None = None
     metrics_host: str = "0.0.0.0"
+    #: Of the Spark application; None: the application's reference.
+    name: str | None = None
+    deploy_mode: str = "client"
+    py_files: tuple[str, ...] = ()
+    archives: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    jars: tuple[str, ...] = ()
+    conf: dict[str, str] = attrs.field(factory=dict)
 
 
 def run_on_spark(
@@ -56,6 +67,23 @@ def run_on_spark(
         except Py4JError as error:
             raise StreamletError(f"Spark's JVM failed: {str(error).splitlines()[0]}") from error
     report.ended(app.name, checkpoint)
+
+
+def submission(options: SparkOptions) -> Submission:
+    """The same run with its driver inside the cluster."""
+    run = {
+        "--checkpoint": options.checkpoint,
+        "--trigger": options.trigger,
+        "--output": options.output,
+        "--aggregations": options.aggregations,
+        "--metrics-port": options.metrics_port,
+        "--metrics-host": options.metrics_host,
+    }
+    names = [one.name for one in attrs.fields(Submission) if one.name != "run"]
+    return Submission(
+        **{name: getattr(options, name) for name in names},
+        run=[f"{option}={value}" for option, value in run.items() if value is not None],
+    )
 
 
 @attrs.define
@@ -121,11 +149,20 @@ def _query(
     from streamlet.runtime.signals import GracefulStop
     from streamlet.spark.progress import follow
 
-    report.output.note(f"starting Spark on {options.master}")
+    report.output.note(f"starting Spark on {options.master or 'local[*]'}")
     with ExitStack() as stack:
-        jars = _jars(report.output, app)
-        session = on_spark.session(reference, master=options.master, jars=jars)
+        session = on_spark.session(
+            options.name or reference,
+            master=options.master,
+            jars=[*options.jars, *_jars(report.output, app)],
+            packages=options.packages,
+            files=options.files,
+            archives=options.archives,
+            config=options.conf,
+        )
         stack.callback(on_spark.stop, session)
+        for one in options.py_files:
+            session.sparkContext.addPyFile(one)
         # Behind the session, which takes Ctrl-C for itself. One that breaks into a call of Java
         # leaves nothing to stop the query with.
         stop = stack.enter_context(GracefulStop(breakable=False))

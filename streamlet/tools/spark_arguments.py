@@ -8,6 +8,9 @@ from typing import Annotated, Any
 import attrs
 import typer
 
+from streamlet.errors import ConfigError
+from streamlet.tools.settings import key_values
+
 
 class Written(StrEnum):
     """The outputs that are written."""
@@ -23,16 +26,42 @@ class Aggregations(StrEnum):
     TASKS = "tasks"
 
 
+class DeployMode(StrEnum):
+    """The place of Spark's driver."""
+
+    CLIENT = "client"
+    CLUSTER = "cluster"
+
+
 _SPARK = "With --engine spark"
+
+#: Settings that an option of their own has.
+_OPTION_OF = {
+    "spark.master": "--master",
+    "spark.app.name": "--name",
+    "spark.submit.deployMode": "--deploy-mode",
+    "spark.submit.pyFiles": "--py-files",
+    "spark.archives": "--archives",
+    "spark.files": "--files",
+    "spark.jars": "--jars",
+    "spark.jars.packages": "--packages",
+}
 
 
 def _option(metavar: str | None, text: str, *names: str) -> Any:
     return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=_SPARK)
 
 
+def _files(text: str) -> Any:
+    return _option("FILES", f"{text}; with commas between, or repeated.")
+
+
 @attrs.frozen
 class SparkArguments:
-    """The options of a run on Spark as they were given; None for those that were not."""
+    """The options of a run on Spark as they were given; None for those that were not.
+
+    Those that ``spark-submit`` has too mean the same here.
+    """
 
     checkpoint: Annotated[
         str | None,
@@ -52,7 +81,8 @@ class SparkArguments:
         str | None,
         _option(
             "URL",
-            "Where Spark runs, as spark://host:7077. [default: local[*]]",
+            "Where Spark runs, as spark://host:7077, yarn or k8s://https://host:443. "
+            "[default: local[*]]",
         ),
     ] = None
     output: Annotated[
@@ -72,6 +102,26 @@ class SparkArguments:
             "--aggregations",
         ),
     ] = None
+    deploy_mode: Annotated[
+        DeployMode | None,
+        _option(None, "Whether the driver is this process, or runs in the cluster."),
+    ] = None
+    py_files: Annotated[
+        list[str] | None,
+        _files("Modules (.py) and packages (.zip) for driver and executors besides APP's own"),
+    ] = None
+    archives: Annotated[
+        list[str] | None,
+        _files("Archives unpacked on each executor, as env.tar.gz#env: a Python environment"),
+    ] = None
+    files: Annotated[list[str] | None, _files("Files for each executor")] = None
+    packages: Annotated[
+        list[str] | None, _files("Jars by their Maven coordinates, group:artifact:version")
+    ] = None
+    jars: Annotated[list[str] | None, _files("Jars for driver and executors")] = None
+    conf: Annotated[
+        list[str] | None, _option("K=V", "A setting of Spark's, as spark.cores.max=4; repeatable.")
+    ] = None
 
     def given(self) -> dict[str, Any]:
         """The options that were given, by field."""
@@ -80,3 +130,20 @@ class SparkArguments:
     def by_option(self) -> dict[str, Any]:
         """The options that were given, as they are written."""
         return {f"--{name.replace('_', '-')}": value for name, value in self.given().items()}
+
+    def options(self) -> dict[str, Any]:
+        """The options that were given, as ``run_spark.SparkOptions`` takes them.
+
+        Raises:
+            ConfigError: a ``--conf`` that is not ``key=value``, or one of another option.
+        """
+        found = self.given()
+        for name in ("py_files", "archives", "files", "packages", "jars"):
+            texts = found.pop(name, [])
+            if many := [one.strip() for text in texts for one in text.split(",") if one.strip()]:
+                found[name] = tuple(many)
+        if conf := key_values(found.pop("conf", []), "--conf"):
+            found["conf"] = conf
+            if both := sorted(_OPTION_OF.keys() & conf.keys()):
+                raise ConfigError([f"--conf {key}: give it as {_OPTION_OF[key]}" for key in both])
+        return found

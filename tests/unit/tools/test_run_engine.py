@@ -18,11 +18,11 @@ from streamlet.tools.run_spark import line
     ("engine", "option", "other"),
     [
         ("spark", "--processes=2", "native"),
-        ("spark", "--name=n", "native"),
         ("spark", "--capacity=2", "native"),
         ("native", "--trigger=1s", "spark"),
         ("native", "--checkpoint=c", "spark"),
         ("native", "--master=local", "spark"),
+        ("native", "--py-files=a.py", "spark"),
     ],
 )
 def test_an_option_of_the_other_engine_is_refused(engine: str, option: str, other: str) -> None:
