@@ -41,6 +41,7 @@ from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.cleanup import Cleanup
 from streamlet.runtime.commit import LOOK_MS, AtLeastOnceCommit
+from streamlet.runtime.commit_delivery import ChangelogDelivery
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.dormant import dormant_copies
 from streamlet.runtime.edges.plan import EdgePlan
@@ -155,15 +156,13 @@ def _commit(
     admin: KafkaAdmin,
     clock: Clock,
 ) -> AtLeastOnceCommit:
-    return AtLeastOnceCommit(
-        session,
-        sink,
-        admin,
-        clock,
+    delivery = ChangelogDelivery(
+        *(sink, admin, clock),
         open_source=lambda: _source(settings, f"{application}-check", headers=True),
         flush_timeout_ms=settings.session_timeout_ms,
-        look_ms=min(LOOK_MS, settings.metadata_max_age_ms),
     )
+    look_ms = min(LOOK_MS, settings.metadata_max_age_ms)
+    return AtLeastOnceCommit(session, delivery, clock, look_ms=look_ms)
 
 
 def _cleanup(

@@ -28,7 +28,6 @@ LONG_FILES = {
     "streamlet/group/transport.py": 520,
     "streamlet/runtime/activation.py": 490,
     "streamlet/runtime/changelog_reader.py": 490,
-    "streamlet/runtime/commit.py": 580,
     "streamlet/runtime/metrics/table.py": 480,
     "streamlet/runtime/state_updater.py": 510,
     "streamlet/runtime/stream_thread.py": 520,

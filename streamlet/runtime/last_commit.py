@@ -9,7 +9,7 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, DeliveryError, StateError, TimedOutError
-from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.commit_port import CommitPort
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.store_failures import StoreFailures
 from streamlet.runtime.task_manager import TaskManager
@@ -25,7 +25,7 @@ _WAIT_MS = 5
 class LastCommit:
     """Commits what stopped tasks have to say; a task whose stores fail is left out."""
 
-    commit: AtLeastOnceCommit
+    commit: CommitPort
     holdings: TaskRegistry
     orders: TaskManager
     failures: StoreFailures

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import attrs
 
-from streamlet.runtime.commit import CommitGroup
+from streamlet.runtime.commit_port import CommitGroup
 from streamlet.runtime.metrics.measure import MembershipStatus
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.record_failures import TaskCounters

@@ -17,7 +17,7 @@ from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, TaskStage, Unsent
 from streamlet.runtime.call_pool import call_loop
-from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.commit_port import CommitPort
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.opening import blamed
 from streamlet.runtime.out_of_range import OutOfRange
@@ -74,7 +74,7 @@ class RecordLoop:
         holdings: TaskRegistry,
         activation: Activation,
         orders: TaskManager,
-        commit: AtLeastOnceCommit,
+        commit: CommitPort,
         out_of_range: OutOfRange,
         sending: RecordCollector,
         observer: Observer,

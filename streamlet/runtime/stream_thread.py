@@ -32,7 +32,7 @@ from streamlet.runtime.active import ActiveTask, TaskStage
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.cleanup import Cleanup
 from streamlet.runtime.closing import Closer
-from streamlet.runtime.commit import AtLeastOnceCommit, Settled
+from streamlet.runtime.commit_port import CommitPort, Settled
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.global_tables import GlobalTables
 from streamlet.runtime.last_commit import LastCommit
@@ -118,7 +118,7 @@ class StreamThread:
         sink: RecordSink,
         activation: Activation,
         copies: StateUpdater | None,
-        commit: AtLeastOnceCommit,
+        commit: CommitPort,
         catalog: Catalog,
         purge: Purge,
         clock: Clock,

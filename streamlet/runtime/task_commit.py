@@ -47,6 +47,21 @@ class TaskCommit:
         """The note of this commit about changelogs that lack records."""
         return started(self.active.rebuilt, self.starts)
 
+    def accepted(self, by: str) -> None:
+        """Make this the task's last commit; ``by``: the member id it was sent under."""
+        active = self.active
+        active.committed = self.offsets
+        active.notes = self.notes
+        active.rebuilt = self.rebuilt
+        if active.edge_writer is not None:
+            active.edge_writer.committed(self.offsets)
+        active.contained = self.contained
+        active.claimed = True
+        active.number = self.number
+        active.by = by
+        if self.drained is not None:
+            active.ends = self.ends
+
 
 def claim_of(active: ActiveTask) -> TaskCommit:
     """The first commit of an active period: the offsets it found, under its own epoch."""

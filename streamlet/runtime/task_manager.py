@@ -42,7 +42,7 @@ from streamlet.group.session_events import CommitOutcome, FetchOutcome, JoinSoon
 from streamlet.group.values import Assignment
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, TaskStage
-from streamlet.runtime.commit import AtLeastOnceCommit, Settled
+from streamlet.runtime.commit_port import CommitPort, Settled
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.precopy import Precopy, ReleaseDelays
 from streamlet.runtime.rebalance_events import RebalanceEvents
@@ -98,7 +98,7 @@ class TaskManager:
         holdings: TaskRegistry,
         activation: Activation,
         copies: StateUpdater | None,
-        commit: AtLeastOnceCommit,
+        commit: CommitPort,
         clock: Clock,
         settled: Callable[[Settled], None],
         meters: Meters,

@@ -23,6 +23,7 @@ from streamlet.runtime.activation import Activation
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.commit_delivery import ChangelogDelivery
 from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
@@ -217,6 +218,11 @@ class Member:
             clock=CLOCK,
             open_source=lambda: MemorySource(group.log, headers=True),
         )
+        delivery = ChangelogDelivery(
+            *(sink, admin, CLOCK),
+            open_source=lambda: MemorySource(group.log, headers=True),
+            flush_timeout_ms=1_000,
+        )
         return StreamThread(
             settings,
             group=session,
@@ -225,14 +231,7 @@ class Member:
             sink=sink,
             activation=activation,
             copies=copies,
-            commit=AtLeastOnceCommit(
-                session,
-                sink,
-                admin,
-                CLOCK,
-                open_source=lambda: MemorySource(group.log, headers=True),
-                flush_timeout_ms=1_000,
-            ),
+            commit=AtLeastOnceCommit(session, delivery, CLOCK),
             catalog=catalog,
             purge=Purge(admin, ()),
             clock=CLOCK,

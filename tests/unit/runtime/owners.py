@@ -23,6 +23,7 @@ from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, TaskStage
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.commit_delivery import ChangelogDelivery
 from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.state.directory import StateDirectory
@@ -99,14 +100,10 @@ class Owner:
         admin = MemoryAdmin(world.log)
         self.source = MemorySource(world.log)
         self.sink = MemorySink(world.log, hold=True)
-        self.commit_port = AtLeastOnceCommit(
-            self,
-            self.sink,
-            admin,
-            clock,
-            open_source=self._open_source,
-            flush_timeout_ms=100,
+        delivery = ChangelogDelivery(
+            *(self.sink, admin, clock), open_source=self._open_source, flush_timeout_ms=100
         )
+        self.commit_port = AtLeastOnceCommit(self, delivery, clock)
         self.given_back = 0
         #: So many times a changelog cannot be read again.
         self.unreadable = 0

@@ -16,7 +16,8 @@ from streamlet.clock import ManualClock
 from streamlet.errors import DeliveryError, TaskMigratedError, UnreachableError
 from streamlet.group.messages import Committed
 from streamlet.group.session_events import CommitOutcome
-from streamlet.runtime.commit import Settled
+from streamlet.runtime.commit import MOVES, CommitPhase
+from streamlet.runtime.commit_port import Settled
 from streamlet.runtime.zombie_writes import foreign_keys
 from streamlet.state.changelog import encode_column
 from streamlet.testing.ports import MemoryLog, MemorySource
@@ -213,3 +214,59 @@ def test_what_was_accepted_is_written_before_anything_else_happens_to_the_task(
         assert not owner.sent, "one thing after the other"
     assert owner.active.contained == owner.active.state.state
     assert not owner.commit_port.under_way
+
+
+def claimed(tmp_path: Path) -> Owner:
+    """An owner whose claim was accepted, with a commit of four records on its way."""
+    owner = stopped_before_its_claim(tmp_path)
+    owner.commit_port.begin([owner.active])
+    answer(owner, CommitOutcome.ACCEPTED)
+    owner.commit_port.begin([owner.active])
+    assert owner.commit_port.sent
+    return owner
+
+
+@pytest.mark.parametrize("outcome", [CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN])
+def test_the_answer_to_a_commit_of_a_closed_task_is_of_no_other_commit(
+    tmp_path: Path, outcome: CommitOutcome
+) -> None:
+    """The next commit waits for it, and is sent itself, though nothing is left of the first."""
+    owner, other = claimed(tmp_path / "a"), stopped_before_its_claim(tmp_path / "b")
+    owner.commit_port.forget(owner.active)
+    assert (owner.commit_port.under_way, owner.commit_port.sent) == (True, True)
+    owner.commit_port.begin([other.active])
+    assert answer(owner, outcome).parts == ()
+    assert not other.active.claimed, "nobody was asked"
+    assert not owner.commit_port.under_way
+    owner.commit_port.begin([other.active])
+    assert len(answer(owner, CommitOutcome.ACCEPTED).parts) == 1
+    assert other.active.claimed
+
+
+def test_a_unit_that_nothing_is_left_of_binds_no_other_commit(tmp_path: Path) -> None:
+    owner = claimed(tmp_path)
+    answer(owner, CommitOutcome.GATED)
+    owner.gated = True
+    owner.commit_port.begin([owner.active], hold=-1)
+    assert owner.holds[-1] == -1
+    answer(owner, CommitOutcome.UNKNOWN)
+    owner.commit_port.forget(owner.active)
+    owner.commit_port.begin([owner.active])
+    assert not owner.sent, "a join is under way"
+
+
+def test_what_is_dropped_amid_a_write_is_written_all_the_same(tmp_path: Path) -> None:
+    owner = claimed(tmp_path)
+    answer(owner, CommitOutcome.ACCEPTED)
+    owner.commit_port.abort()
+    assert owner.active.contained > owner.active.state.state
+    owner.commit_port.finish()
+    assert owner.active.contained == owner.active.state.state
+
+
+def test_a_commit_is_not_sent_before_it_is_delivered() -> None:
+    """No way leads around delivery and the coordinator to the local stores."""
+    assert CommitPhase.SENT not in MOVES[CommitPhase.PREPARING] | MOVES[CommitPhase.PREPARED]
+    before = {phase: {one for one in MOVES if phase in MOVES[one]} for phase in MOVES}
+    assert before[CommitPhase.ACCEPTED] == {CommitPhase.SENT}
+    assert before[CommitPhase.SENT] == {CommitPhase.DELIVERED}

@@ -13,7 +13,7 @@ from streamlet.dsl.windows import Windows
 from streamlet.errors import ChangelogLostError, PositionsMismatchError
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.messages import Committed
-from streamlet.runtime.commit import STARTS_MS
+from streamlet.runtime.commit_delivery import STARTS_MS
 from tests.unit.runtime.expiring import Copy, PurgedWorld, PurgingOwner, hosts_of
 from tests.unit.runtime.owners import CHANGELOG
 
