@@ -186,6 +186,7 @@ class Builder:
         globals_: tuple[str, ...] = (),
         by_key: bool = False,
         spread_ms: int | None = None,
+        in_order: bool = False,
     ) -> None:
         """Add an operator whose name is there already; flags as those of a ``ProcessorNode``."""
         stores = reads if writes is None else (writes, *reads)
@@ -216,6 +217,7 @@ class Builder:
                 globals=globals_,
                 by_key=by_key,
                 spread_ms=spread_ms,
+                in_order=in_order,
             )
         )
 

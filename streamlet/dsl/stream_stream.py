@@ -23,7 +23,7 @@ from streamlet.serdes import Serde
 from streamlet.state.join_store import kept_rows
 from streamlet.state.unmatched_store import unmatched_rows
 from streamlet.state.window_rows import row_keys
-from streamlet.topology.nodes import StoreSpec, Timed, WindowSpec
+from streamlet.topology.nodes import StoreSpec, WindowSpec
 from streamlet.topology.operator import TaskContext
 
 if TYPE_CHECKING:
@@ -167,22 +167,25 @@ class _Join:
         other, unmatched = stores.records[1 - side], stores.unmatched
         if self.kind == "inner":
             make = self._matching(other, side)
-            more = self._together()
-            builder.named_processor(name, (kept,), make, None, (other,), "key value", **more)
+            builder.named_processor(
+                name, (kept,), make, None, (other,), "key value", **self._together()
+            )
         else:
             make = self._waiting(name, other, unmatched, side)
-            timed: Timed = "by the clock" if self.windows.interval_ms else ""
-            builder.named_processor(name, (kept,), make, unmatched, (other,), timed=timed)
+            if self.windows.interval_ms:
+                more: dict[str, Any] = {"timed": "by the clock"}
+            else:
+                more = {**self._together(), "in_order": True}
+            builder.named_processor(name, (kept,), make, unmatched, (other,), **more)
 
     def _together(self) -> dict[str, Any]:
         """The bound on records that are taken together, if they may be.
 
-        So near to each other, none makes one expire that another joins with. Left and outer joins
-        depend on the stream time of both sides with each record.
+        So near to each other, none makes one expire that another joins with.
         """
         windows = self.windows
         spread_ms = windows.kept_ms - 1 - max(windows.before_ms, windows.after_ms)
-        if self.kind != "inner" or spread_ms < 0:
+        if spread_ms < 0:
             return {}
         return {"by_key": True, "spread_ms": spread_ms}
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch, OperatorFailed, joined
 from streamlet.dsl.aggregations import Function, keyed
 from streamlet.dsl.columns import has_null
 from streamlet.dsl.join_sides import PART, RECORDS, Side
@@ -47,18 +47,55 @@ class Joined:
 
     def part(self, given: Batch) -> Batch:
         """Take the results as a batch, each with the offset and the headers of its record."""
-        headers = given.headers
-        taken = attrs.evolve(
-            given,
-            offsets=list(map(given.offsets.__getitem__, self.records)),
-            keys=self.keys,
-            values=self.values,
-            timestamps=self.times,
-            headers=None if headers is None else list(map(headers.__getitem__, self.records)),
-            olds=None,
-        )
+        taken = results_of([(given, self)])
         self.records, self.keys, self.values, self.times = [], [], [], []
         return taken
+
+
+def results_of(pairs: list[tuple[Batch, Joined]]) -> Batch:
+    """Results as a batch, each with the offset and the headers of its record.
+
+    Args:
+        pairs: batches of one input, at least one, each with what its records sent.
+    """
+    first, _ = pairs[0]
+    headers: list[Any] | None = None
+    if any(batch.headers is not None for batch, _ in pairs):
+        headers = [
+            batch.headers[record] if batch.headers else None
+            for batch, out in pairs
+            for record in out.records
+        ]
+    return Batch(
+        first.topic,
+        first.partition,
+        [batch.offsets[record] for batch, out in pairs for record in out.records],
+        [key for _, out in pairs for key in out.keys],
+        [value for _, out in pairs for value in out.values],
+        [time for _, out in pairs for time in out.times],
+        headers,
+    )
+
+
+@attrs.define
+class Gathered:
+    """The records of a merged batch, for an operator that takes them in their order.
+
+    ``batches`` came to be looked up; None: that is not what they come for. ``results`` are those
+    that were not sent yet, with the batches of their records.
+    """
+
+    batches: list[Batch] | None = None
+    results: dict[tuple[str, int], list[tuple[Batch, Joined]]] = attrs.field(factory=dict)
+
+    def add(self, batch: Batch, out: Joined) -> None:
+        """Keep the results of records until all are there."""
+        self.results.setdefault((batch.topic, batch.partition), []).append((batch, out))
+
+    def take(self, batch: Batch) -> list[Batch]:
+        """The results of the input that a batch is of; they are not kept any longer."""
+        pairs = self.results.pop((batch.topic, batch.partition), [])
+        return [results_of(pairs)] if pairs else []
 
 
 @attrs.frozen
@@ -114,21 +151,57 @@ class MatchOrWait:
     copies: tuple[Function | None, Function | None]
     dropped: Callable[[int], None]
     looks: Looks
+    _gathered: Gathered = attrs.field(factory=Gathered, init=False)
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` when the joiner fails, or a serde refuses a key."""
+        out = Joined()
+        if self._gathered.batches is not None:
+            rows, error = self._rows(batch)
+            part = batch.slice(0, len(rows))
+            self._gathered.batches.append(part.with_values(part.values, rows))
+            if error is not None:
+                raise OperatorFailed(len(rows), out.part(batch)) from error
+            return
+        if batch.olds is not None:
+            try:
+                yield from self._joined(batch, batch.olds, None, out)
+            except OperatorFailed as failed:  # what becomes of the record comes behind all others
+                failed.done = joined([*self._gathered.take(batch), failed.done])
+                raise
+            self._gathered.add(batch, out)
+            return
         self.looks.begin(self.unmatched)
         for start in range(0, len(batch), RECORDS):
             part = batch.slice(start, start + RECORDS)
             try:
-                yield from self._joined(part)
+                yield from self._joined(part, *self._rows(part), out)
             except OperatorFailed as failed:
                 failed.index += start
                 raise
+            yield out.part(part)
 
-    def _joined(self, batch: Batch) -> Iterator[Batch]:
-        rows, error = self._rows(batch)
-        out, stream, done = Joined(), self.unmatched.progress.observed, 0
+    # Records of both sides in their order.
+
+    def gather(self) -> None:
+        """Begin to look up the matches of records."""
+        self._gathered.batches = []
+
+    def gathered(self) -> list[Batch]:
+        """The records with their matches in ``olds``."""
+        batches, self._gathered.batches = self._gathered.batches, None
+        return batches or []
+
+    def results(self) -> list[Batch]:
+        """The results that were not sent yet."""
+        some, self._gathered.results = self._gathered.results, {}
+        return [batch for batch in map(results_of, some.values()) if len(batch)]
+
+    def _joined(
+        self, batch: Batch, rows: list[Any], error: BaseException | None, out: Joined
+    ) -> Iterator[Batch]:
+        """Join records that have these rows; parts of the results, the last stays in ``out``."""
+        stream, done = self.unmatched.progress.observed, 0
         try:
             for at, (key, value, time, row) in enumerate(
                 zip(batch.keys, batch.values, batch.timestamps, rows, strict=False)
@@ -157,7 +230,6 @@ class MatchOrWait:
         self.unmatched.note(stream)
         if error is not None:
             raise OperatorFailed(done, out.part(batch)) from error
-        yield out.part(batch)
 
     def _rows(
         self, batch: Batch

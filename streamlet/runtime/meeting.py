@@ -58,7 +58,7 @@ class Meeting:
         finally:
             self._gathered = None
         if gathered:
-            yield from self._through(_in_order(gathered))
+            yield from self._through(by_offset(gathered))
 
 
 def _rising(offsets: Sequence[int]) -> bool:
@@ -66,7 +66,7 @@ def _rising(offsets: Sequence[int]) -> bool:
     return isinstance(offsets, range) or all(map(lt, offsets, offsets[1:]))
 
 
-def _in_order(batches: list[Batch]) -> Batch:
+def by_offset(batches: list[Batch]) -> Batch:
     """The records of all batches by their offsets; those of one offset in the order given."""
     if len(batches) == 1:
         return batches[0]

@@ -14,6 +14,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.runtime.encoding import SinkEncoder
 from streamlet.runtime.meeting import Meeting, Step
+from streamlet.runtime.ordered_nodes import OrderedNodes
 from streamlet.runtime.record_failures import RecordFailures
 from streamlet.runtime.task_calls import TaskCalls
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
@@ -21,6 +22,7 @@ from streamlet.topology.operator import (
     CallingOperator,
     HoldingOperator,
     OperatorInParts,
+    OrderedOperator,
     PunctuatedOperator,
     TaskContext,
     TimedOperator,
@@ -63,6 +65,8 @@ class NodeSteps:
         self._holding: dict[str, tuple[HoldingOperator, Step]] = {}
         self._timed: dict[str, tuple[TimedOperator, Step]] = {}
         self._punctuated: dict[str, tuple[PunctuatedOperator, Step]] = {}
+        #: Those that take records of several inputs in their order.
+        self.ordered = OrderedNodes()
         #: Of the async operators; None: there are none.
         self.calls: TaskCalls | None = None
         self._behind = {source.name: self._forward(source.name) for source in subtopology.sources}
@@ -209,6 +213,8 @@ class NodeSteps:
                     else:
                         tries, batch = 0, batch.slice(1, len(batch))
 
+        if isinstance(operator, OrderedOperator):
+            self.ordered.add(operator, step, forward)
         return step
 
     def _sink(self, node: SinkNode) -> Step:

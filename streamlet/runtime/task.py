@@ -363,7 +363,8 @@ class Task:
 
     def _through(self, merged: MergedBatch, inputs: PartitionGroup) -> Iterator[None]:
         self._outputs.gather()
-        yield from chain.from_iterable(self._sources[one.topic][1](one) for one in merged.batches)
+        steps = (self._sources[one.topic][1](one) for one in merged.batches)
+        yield from self._nodes.ordered.through(steps, merged.places)
         inputs.led_to(self._outputs.arrange(merged.places), len(merged))
 
     def _skip(self, partition: TopicPartition, offset: int) -> None:

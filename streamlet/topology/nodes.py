@@ -150,6 +150,8 @@ class ProcessorNode:
     ``globals`` are the stores of global tables that it reads.
     One that works ``by_key`` reads and writes rows of the key of its record alone. With
     ``spread_ms`` that holds for records whose timestamps are not further apart.
+    One that works ``in_order`` only looks up rows by key; then it takes the records of all inputs
+    one after the other (``OrderedOperator``), and its results have any key.
     """
 
     name: str
@@ -165,6 +167,7 @@ class ProcessorNode:
     globals: tuple[str, ...] = ()
     by_key: bool = False
     spread_ms: int | None = None
+    in_order: bool = False
 
 
 #: One partition, several, none, or None for what the key decides.

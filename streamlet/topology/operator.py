@@ -129,6 +129,28 @@ class OperatorInParts(Protocol):
 
 
 @runtime_checkable
+class OrderedOperator(Protocol):
+    """An operator in parts, besides, that may take the records of a merged batch in their order.
+
+    It gets them twice: with ``gather`` in the batches in which they are processed, of which it only
+    looks up what it needs; then those that it gave as ``gathered``, cut into batches of one input
+    each. ``results`` is what these lead to.
+    """
+
+    def gather(self) -> None:
+        """Begin: batches that come next are only looked up."""
+        ...
+
+    def gathered(self) -> list[Batch]:
+        """The batches that came, with what was looked up in ``olds``; end of the looking up."""
+        ...
+
+    def results(self) -> list[Batch]:
+        """The results of these batches, of each input in the order of its records."""
+        ...
+
+
+@runtime_checkable
 class HoldingOperator(Protocol):
     """An operator, besides, that holds results back until the task's stores are committed."""
 

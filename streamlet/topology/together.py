@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import attrs
 
-from streamlet.topology.nodes import ProcessorNode
+from streamlet.topology.nodes import ProcessorNode, SinkNode
 from streamlet.topology.subtopologies import Subtopology
 
 
@@ -30,6 +30,8 @@ def together_of(part: Subtopology) -> Together | None:
         return None
     if any(sink.by_record for sink in part.sinks) or not all(map(_by_key, part.processors)):
         return None
+    if not _may_come_late(part):
+        return None
     if any(store.ttl_ms is not None for store in part.stores):
         return None  # rows expire by the time of records of other keys
     spreads = [node.spread_ms for node in part.processors if node.spread_ms is not None]
@@ -45,5 +47,30 @@ def _same_keys(part: Subtopology) -> bool:
 
 def _by_key(node: ProcessorNode) -> bool:
     """True if a node does its work by the record and by rows of its key alone."""
-    keeps_nothing = not (node.stores or node.globals or node.timed or node.aside)
-    return node.alone and (node.by_key or keeps_nothing)
+    return node.alone and (node.by_key or _keeps_nothing(node))
+
+
+def _keeps_nothing(node: ProcessorNode) -> bool:
+    return not (node.stores or node.globals or node.timed or node.aside)
+
+
+def _may_come_late(part: Subtopology) -> bool:
+    """True if results of nodes that work in order may be sent behind those of all other nodes.
+
+    They may if nothing below keeps anything, since they have other keys, and if no record has
+    results from elsewhere in the topics that they lead to: these would have to be before them or
+    behind them. So a source may not lead to both sides of a join either.
+    """
+    ordered = frozenset(node.name for node in part.processors if node.in_order)
+    above = [_down(part, source.name, ordered) for source in part.sources]
+    below = [part.node(name) for one in ordered for name in _down(part, one) - {one}]
+    topics = {node.topic for node in below if isinstance(node, SinkNode)}
+    elsewhere = {sink.topic for sink in part.sinks if any(sink.name in one for one in above)}
+    kept = [node for node in below if isinstance(node, ProcessorNode) and not _keeps_nothing(node)]
+    return not (kept or topics & elsewhere) and all(len(one & ordered) <= 1 for one in above)
+
+
+def _down(part: Subtopology, name: str, ends: frozenset[str] = frozenset()) -> frozenset[str]:
+    """A node with all that are below it, as far as nodes at which this ends, and these."""
+    below = () if name in ends else part.below(name)
+    return frozenset({name}).union(*(_down(part, child, ends) for child in below))

@@ -22,7 +22,9 @@ from streamlet.runtime.task import Task
 from streamlet.serdes import serde
 from streamlet.state.task_state import TaskState
 from streamlet.state.timer_store import TimerStore
+from streamlet.state.unmatched_store import UnmatchedStore
 from streamlet.topology.subtopologies import Subtopology
+from streamlet.topology.together import together_of
 from streamlet.types import TaskId, TopicPartition
 
 #: Side, key, value ("-": none), time.
@@ -38,6 +40,44 @@ def pair(left: Any, right: Any) -> str:
 def streams(app: App) -> None:
     left, right = (app.stream(name, key=str, value=str) for name in ("left", "right"))
     left.join(right, pair, within=JoinWindows(40, 20, 10), value=str).to("out")
+
+
+def left_streams(app: App) -> None:
+    left, right = (app.stream(name, key=str, value=str) for name in ("left", "right"))
+    twice = left.flat_map_values(lambda value: [value, f"{value}2"], value=str)
+    twice.left_join(right, pair, within=JoinWindows(40, 20, 10), value=str).to("out")
+
+
+def outer_streams(app: App) -> None:
+    """Results go two ways, which meet in a topic; beside a join of tables, which never fails."""
+    left, right = (app.stream(name, key=str, value=str) for name in ("left", "right"))
+    joined = left.outer_join(right, pair, within=JoinWindows(20, 20, 0), value=str)
+    joined.filter(lambda key, value: "3" in value).to("out")
+    joined.map_values(str.upper, value=str).to("out")
+    both: Any = lambda left, right: f"{left}|{right}"  # noqa: E731
+    rows = right.to_table().outer_join(left.to_table(), both, value=str)
+    rows.to_stream().to("rows")
+
+
+def streams_with_themselves(app: App) -> None:
+    """Both sides of one join see each record of ``left``."""
+    left, right = (app.stream(name, key=str, value=str) for name in ("left", "right"))
+    both = left.merge(right)
+    both.outer_join(left, pair, within=JoinWindows(30, 10, 5), value=str).to("out")
+
+
+def counted_results(app: App) -> None:
+    """Counts of a left join: its results change rows of other keys than that of the record."""
+    left, right = (app.stream(name, key=str, value=str) for name in ("left", "right"))
+    joined = left.left_join(right, pair, within=JoinWindows(20, 20, 0), value=str)
+    joined.group_by_key().count().to_stream().map_values(str, value=str).to("out")
+
+
+def results_elsewhere(app: App) -> None:
+    """A topic with results of an outer join and of another node."""
+    left, right = (app.stream(name, key=str, value=str) for name in ("left", "right"))
+    left.outer_join(right, pair, within=JoinWindows(20, 20, 0), value=str).to("out")
+    left.map_values(str.upper, value=str).to("out")
 
 
 def stream_and_table(app: App) -> None:
@@ -70,7 +110,19 @@ def rows_that_expire(app: App) -> None:
     left.left_join(rows, pair, value=str).to("out")
 
 
-BUILDS = [rows_that_expire, streams, stream_and_table, both_tables, kept_tables, merged_streams]
+BUILDS = [
+    rows_that_expire,
+    streams,
+    left_streams,
+    outer_streams,
+    streams_with_themselves,
+    counted_results,
+    results_elsewhere,
+    stream_and_table,
+    both_tables,
+    kept_tables,
+    merged_streams,
+]
 
 
 @attrs.frozen
@@ -139,6 +191,10 @@ class TwoInputs:
             store.check_invariants()
             if isinstance(store, TimerStore):
                 continue  # of rows that expire: its timers are no records
+            if isinstance(store, UnmatchedStore):
+                waiting: list[Any] = list(store._timed_scan(None, None))
+                rows[name] = [*waiting, (store.progress, store.least, None)]
+                continue
             found = list(store.range())
             rows[name] = [(key, value, store.timestamp(key)) for key, value in found]
         counters = self.task.counters
@@ -196,3 +252,9 @@ def test_records_taken_together_give_what_they_give_one_by_one(
     with patch.object(partition_group, "together_of", one_by_one):
         single = played(build, history, most)
     assert together == single
+
+
+def test_streams_are_taken_together_where_no_order_can_be_seen() -> None:
+    found = [together_of(TwoInputs(build).part) is not None for build in BUILDS]
+    alone = [rows_that_expire, streams_with_themselves, counted_results, results_elsewhere]
+    assert [build for build, yes in zip(BUILDS, found, strict=True) if not yes] == alone
