@@ -36,8 +36,16 @@ SETTINGS = {"session.timeout.ms": "6000", "commit.interval.ms": "200"}
 
 T = TypeVar("T")
 
+#: Between two looks at what lasts once it has come, s: a whole group is dear to look at.
+SELDOM_S = 0.2
 
-def wait_for(found: Callable[[], T], what: str | Callable[[], str], timeout_s: float = 90.0) -> T:
+
+def wait_for(
+    found: Callable[[], T],
+    what: str | Callable[[], str],
+    timeout_s: float = 90.0,
+    pause_s: float = 0.05,
+) -> T:
     """The first answer that is true; ``what`` is said when there is none in time.
 
     Trouble that may pass is no answer: a broker on a machine that is full may take long for one.
@@ -55,7 +63,7 @@ def wait_for(found: Callable[[], T], what: str | Callable[[], str], timeout_s: f
         if time.monotonic() > deadline:
             said = what if isinstance(what, str) else what()
             pytest.fail(f"not in {timeout_s:.0f} s: {said}{trouble}")
-        time.sleep(0.05)
+        time.sleep(pause_s)
 
 
 @attrs.frozen
@@ -344,7 +352,9 @@ class Cluster:
             ends = self.admin.end_offsets(self.inputs)
             return all(found[tp].offset == end for tp, end in ends.items())
 
-        wait_for(settled, lambda: f"settled: {self.committed()}\n{self.logs()}", timeout_s)
+        wait_for(
+            settled, lambda: f"settled: {self.committed()}\n{self.logs()}", timeout_s, SELDOM_S
+        )
 
     def logs(self) -> str:
         """The ends of all logs, for people."""

@@ -13,9 +13,8 @@ import pytest
 from streamlet.config import Settings
 from streamlet.group.inspector import GroupInspector
 from streamlet.group.tasks import rules_from
-from streamlet.group.transport import Transport
 from tests.integration.chaos.checks import assert_counts_exact, contents
-from tests.integration.chaos.support import Cluster, Instance, wait_for
+from tests.integration.chaos.support import SELDOM_S, Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
 
 #: Each decision is a line of the debug log.
@@ -41,17 +40,21 @@ STAGES = (LEARNING, READY, ORDERED, STOPPED, RELEASED, ACTIVATING)
 
 
 def await_line(instance: Instance, text: str, start: int = 0, timeout_s: float = 60.0) -> None:
-    """Wait until the log says this behind ``start``; looks every millisecond."""
+    """Wait until the log says this behind so many bytes; looks every millisecond at what is new."""
     deadline, pause = time.monotonic() + timeout_s, threading.Event()
-    while text not in instance.log()[start:]:
-        if time.monotonic() > deadline:
-            pytest.fail(f"{instance.name} never says {text!r}:\n{instance.log()[-3000:]}")
-        pause.wait(0.001)
+    wanted, said = text.encode(), b""
+    with instance.log_file.open("rb") as log:
+        log.seek(start)
+        while wanted not in (said := said + log.read()):
+            said = said[-len(wanted) :]  # of what comes next this may be the beginning
+            if time.monotonic() > deadline:
+                pytest.fail(f"{instance.name} never says {text!r}:\n{instance.log()[-3000:]}")
+            pause.wait(0.001)
 
 
 def catch(stage: Stage, owner: Instance, joiner: Instance) -> None:
     """Start the joiner and wait for this moment of the hand-over to it."""
-    start = len(owner.log())
+    start = owner.log_file.stat().st_size
     joiner.start()
     if stage.of_owner:
         await_line(owner, stage.says, start)
@@ -76,9 +79,8 @@ def assert_settled(cluster: Cluster) -> None:
 
     A task that was handed over shows as pending until the next rebalance, which is not needed.
     """
-    transport = Transport(cluster.servers, client_id="look")
     rules = rules_from(Settings.load(), learners=True)
-    look = GroupInspector(transport, cluster.admin, cluster.name, True, rules)
+    look = GroupInspector(cluster.transport, cluster.admin, cluster.name, True, rules)
     seen: list[object] = []
 
     def at_rest() -> bool:
@@ -92,10 +94,7 @@ def assert_settled(cluster: Cluster) -> None:
             and actives == Counter(map(str, cluster.tasks))
         )
 
-    try:
-        wait_for(at_rest, lambda: f"the group settles: {seen}\n{cluster.logs()}", 30)
-    finally:
-        transport.close()
+    wait_for(at_rest, lambda: f"the group settles: {seen}\n{cluster.logs()}", 30, SELDOM_S)
 
 
 def assert_exact_in_the_end(cluster: Cluster, living: Sequence[Instance], load: Load) -> None:

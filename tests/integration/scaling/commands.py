@@ -16,10 +16,9 @@ from streamlet.config import Settings
 from streamlet.errors import NotFoundError
 from streamlet.group.inspector import GroupInspector
 from streamlet.group.tasks import rules_from
-from streamlet.group.transport import Transport
 from streamlet.tools.main import build
 from streamlet.types import TaskId
-from tests.integration.chaos.support import ROOT, Cluster, Instance, wait_for
+from tests.integration.chaos.support import ROOT, SELDOM_S, Cluster, Instance, wait_for
 
 #: What a command says of a task whose learner has not taken over yet. One that has little to read
 #: is ready before the first look.
@@ -88,12 +87,8 @@ def await_words(process: subprocess.Popen[str], *words: str) -> None:
 
 def look(cluster: Cluster) -> dict[str, Any]:
     """The status document, checked."""
-    transport = Transport(cluster.servers, client_id="look")
-    try:
-        rules = rules_from(Settings.load(), learners=True)
-        return GroupInspector(transport, cluster.admin, cluster.name, True, rules).now()
-    finally:
-        transport.close()
+    rules = rules_from(Settings.load(), learners=True)
+    return GroupInspector(cluster.transport, cluster.admin, cluster.name, True, rules).now()
 
 
 def loads(found: Mapping[str, Any]) -> dict[str, int]:
@@ -148,7 +143,7 @@ def await_band(cluster: Cluster, instances: Sequence[Instance], timeout_s: float
             and not found["violations"]
         )
 
-    wait_for(so, lambda: f"each {least} to {most}: {seen}\n{cluster.logs()}", timeout_s)
+    wait_for(so, lambda: f"each {least} to {most}: {seen}\n{cluster.logs()}", timeout_s, SELDOM_S)
 
 
 @attrs.frozen
@@ -187,7 +182,7 @@ def await_periods(cluster: Cluster, wanted: set[str]) -> dict[TaskId, Period]:
         owners = {str(task): period.owner for task, period in seen.items()}
         return owners == running(found) and set(owners.values()) == wanted
 
-    wait_for(theirs, lambda: f"{wanted} run all: {seen}\n{cluster.logs()}")
+    wait_for(theirs, lambda: f"{wanted} run all: {seen}\n{cluster.logs()}", pause_s=SELDOM_S)
     return dict(seen)
 
 

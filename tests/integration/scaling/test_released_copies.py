@@ -34,7 +34,7 @@ def test_what_was_released_long_ago_comes_back_only_after_it_was_learned(
         go_on(load)
         true = load.finish()
     cluster.await_settled()
-    before = len(a.log())
+    before = a.log_file.stat().st_size
     assert b.process is not None
     b.process.send_signal(signal.SIGUSR1)
     await_line(a, READY.says, before)
