@@ -47,7 +47,7 @@ def avro(
             raise ValueError(f"{len(raw) - buffer.tell()} bytes are left over")
         return value
 
-    return build(f"avro({_name(raw_schema)})", encode, decode)
+    return build(f"avro({_name(raw_schema)})", encode, decode, declared=parsed)
 
 
 def _load(schema: str | Path | dict[str, Any]) -> Any:

@@ -86,6 +86,7 @@ def json(of: Any = Any) -> Serde[Any]:
             immutable=is_immutable(described),
             decode_all=_mapped(decoder.decode),
             shortest=_shortest(described, decoder.decode),
+            declared=of,
         )
     return _document(name, decoder.decode, accepts, _shortest(described, decoder.decode))
 

@@ -48,6 +48,7 @@ class Serde(Generic[T]):
     ``shortest`` are the fewest bytes that ``decode`` takes; None where they are not known.
     ``window_bytes`` of a windowed key, at its end, say which window it is.
     ``fast_copy`` copies a value as its bytes would, None as None; None: by its bytes.
+    ``declared`` is the Python type, or the Avro schema, that the values have; None: not known.
 
     ``encode_all`` and ``decode_all`` are the fast way for a whole column without None. They may
     raise anything: the column is then done again entry by entry, to find the one at fault.
@@ -64,6 +65,7 @@ class Serde(Generic[T]):
     shortest: bytes | None = None
     window_bytes: int = 0
     fast_copy: Callable[[T], T] | None = None
+    declared: Any = None
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"
@@ -226,6 +228,7 @@ def build(
     decode_all: Callable[[list[bytes]], list[T]] | None = None,
     shortest: bytes | None = None,
     window_bytes: int = 0,
+    declared: Any = None,
 ) -> Serde[T]:
     """A serde out of bare functions: failures get its name, types are checked."""
 
@@ -258,4 +261,5 @@ def build(
         decode_all=decode_all or (lambda column: list(map(decode, column))),
         shortest=shortest,
         window_bytes=window_bytes,
+        declared=declared,
     )

@@ -133,6 +133,7 @@ def _windowed(
             raise SerdeError(f"{name}: a windowed key cannot be None")
         return encode(value)
 
+    of: Any = inner.declared
     return build(
         name,
         encode_one,
@@ -141,4 +142,5 @@ def _windowed(
         immutable=inner.immutable,
         encode_all=encode_all,
         window_bytes=window_bytes,
+        declared=Windowed[of] if isinstance(of, type) else None,
     )

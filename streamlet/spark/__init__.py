@@ -10,7 +10,17 @@ Needs the extra ``spark``; this module can be imported without it.
 from __future__ import annotations
 
 from streamlet.spark.connector import connector_jars
+from streamlet.spark.frame_sources import FrameSource
 from streamlet.spark.query import start, to_dataframe
 from streamlet.spark.session import session, stop
+from streamlet.spark.typed_columns import typed
 
-__all__ = ["connector_jars", "session", "start", "stop", "to_dataframe"]
+__all__ = [
+    "FrameSource",
+    "connector_jars",
+    "session",
+    "start",
+    "stop",
+    "to_dataframe",
+    "typed",
+]

@@ -118,6 +118,8 @@ class _Kept:
 
 def _runner(plan: SparkPlan, stage: int, options: Options) -> Runner:
     place = (_property("sql.streaming.queryId"), stage)
+    if not place[0]:  # a bounded DataFrame: no batch comes after this one
+        return Runner(plan, options.limits)
     known = _RUNNERS.get(place)
     if known is not None and known[0] == plan:
         return known[1]

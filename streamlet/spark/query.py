@@ -12,6 +12,7 @@ from streamlet.config import Settings
 from streamlet.errors import ConfigError
 from streamlet.spark import checkpoint as checkpoints
 from streamlet.spark import frames, topics
+from streamlet.spark.framed import framed
 from streamlet.spark.placement import shuffle_partitions as shuffle_partitions_for
 from streamlet.spark.prepare import (
     Aggregations,
@@ -26,12 +27,14 @@ from streamlet.spark.pushdown import pushed
 from streamlet.spark.reference import Application
 from streamlet.spark.session import require_pyspark
 from streamlet.spark.shipping import ship
+from streamlet.spark.typed_columns import ALL_TOPICS, only_topic, typed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from streamlet.spark.frame_sources import Source
     from streamlet.spark.processor import Options
 
 _SHUFFLE_SETTING = "spark.sql.shuffle.partitions"
@@ -44,6 +47,8 @@ def to_dataframe(
     spark: SparkSession,
     *,
     source: DataFrame | None = None,
+    sources: Mapping[str, Source] | None = None,
+    topic: str | None = None,
     partitions: Mapping[str, int] | None = None,
     bootstrap_servers: str | None = None,
     settings: Settings | None = None,
@@ -54,49 +59,63 @@ def to_dataframe(
     connector: Connector | None = None,
     options: Options | None = None,
 ) -> DataFrame:
-    """The outputs of an application, as a DataFrame for any query.
+    """The outputs of an application, as a DataFrame for any query; details in docs/spark.md.
 
-    The tasks, operators and stores are those of a native run; Spark keeps their state. Rows have
+    Tasks, operators and stores are those of a native run; Spark keeps their state. Rows have
     ``key``, ``value``, ``topic``, ``partition`` (null: the key decides), ``timestamp`` (ms since
-    the epoch) and ``headers``. A query over it must use the output mode ``update``, or ``append``
-    where Spark SQL aggregates nothing, and a checkpoint of its own; with another topology, other
-    partition counts or aggregations done otherwise it needs a new one.
-    Within a batch, records that meet in a task come in the order of their times; a batch comes
-    after the one before it, whatever the times.
+    the epoch) and ``headers``. A query over it has the output mode ``update``, or ``append`` where
+    Spark SQL aggregates nothing, and a checkpoint of its own, which fits one topology and its
+    partition counts. Over bounded ``sources`` it is bounded itself, and needs neither.
 
     Args:
         app: a module's variable, or ``module:attribute``.
         spark: a session, see ``session``.
         source: records in place of Kafka's, streaming, with the columns of Spark's Kafka source;
             ``timestamp`` may be ms since the epoch. Needs ``partitions``.
-        partitions: partitions of the source topics; asked of the broker if not given.
+        sources: typed DataFrames in place of topics, see ``FrameSource``; others are Kafka's.
+        topic: the output topic that is wanted, see ``typed``; ``*`` for the records of all topics,
+            in bytes. None: the only one with ``sources``, ``*`` without.
+        partitions: of the source topics; those of Kafka are asked of the broker, where not given.
         bootstrap_servers: over the settings.
         settings: in place of the application's.
-        kafka: settings of the Java client, such as ``security.protocol``, in place of those that
-            follow from the application's.
+        kafka: settings of the Java client, in place of those that follow from the application's.
         max_records_per_batch: read from Kafka's streams; None for all there are.
-        output: ``updates`` for every record, as natively; ``latest`` for the last per topic, key
-            and micro-batch of each task, which is enough where a topic is read as a table.
-        aggregations: ``sql`` to have Spark SQL do them, which needs the output ``latest``, or
-            ``tasks``; None for Spark SQL if it ends with the same value per key, see docs/spark.md.
+        output: ``updates`` for every record; ``latest`` for the last per topic, key and batch.
+        aggregations: ``sql`` to have Spark SQL do them (needs ``latest``), or ``tasks``; None:
+            Spark SQL if it ends with the same value per key.
         connector: who reads Kafka, Java's connector or our own, see ``start``.
         options: how stages run, for tests; overrides ``output``, and leaves all to the tasks.
 
     Raises:
-        AppNotFoundError: workers cannot import the application.
-        ConfigError: settings that Spark cannot carry out.
-        TopologyError: a topology that cannot be one query, or whose aggregations Spark SQL must
-            do and cannot; the message says why.
-        MissingTopicError: a topic read or written does not exist.
-        BrokerError: the broker does not answer.
+        StreamletError: it cannot be; the message says why, and what to do instead.
     """
+    require_pyspark()
     where = Where(bootstrap_servers, settings, kafka, connector)
     wish = QueryRequest(output, aggregations if options is None else "tasks")
-    ready = prepare(app, spark, where, wish, source, partitions)
-    ship(spark, ready.plan.reference)
+    if sources is not None and source is None:
+        topic = topic or only_topic(app)
+        limits = (partitions, max_records_per_batch, options)
+        rows = framed(app, spark, where, wish, sources, *limits, every=topic == ALL_TOPICS)
+    elif sources is not None:
+        raise ConfigError(["source: is for the records of all topics, and sources are given too"])
+    else:
+        ready = prepare(app, spark, where, wish, source, partitions)
+        rows = _all_rows(ready, spark, source, max_records_per_batch, output, options)
+    return rows if topic in (None, ALL_TOPICS) else typed(rows, app, topic)
+
+
+def _all_rows(
+    ready: Prepared,
+    spark: SparkSession,
+    source: DataFrame | None,
+    max_records: int | None,
+    output: OutputKind,
+    options: Options | None,
+) -> DataFrame:
     from streamlet.spark.columns import OUTPUT_COLUMNS
 
-    return _frame(ready, spark, source, max_records_per_batch, output, options, OUTPUT_COLUMNS)
+    ship(spark, ready.plan.reference)
+    return _frame(ready, spark, source, max_records, output, options, OUTPUT_COLUMNS)
 
 
 def start(

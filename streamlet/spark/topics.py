@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamlet.errors import BrokerError, MissingTopicError, StreamletError
@@ -63,11 +63,12 @@ def packed_source(
     reset: str,
     max_records: int | None,
     aggregates: str | None = None,
+    besides: Collection[str] = (),
 ) -> DataFrame:
     """The same by our own client: rows of ``packing.PACKED_SCHEMA``, on their way to the tasks.
 
     Or rows of partial aggregates, where ``aggregates`` is their schema. How many records they were
-    made of, Spark gets as an observed metric.
+    made of, Spark gets as an observed metric. Topics in ``besides`` are not read.
     """
     from pyspark.sql import functions as f
 
@@ -78,7 +79,7 @@ def packed_source(
         spark.readStream.format(FORMAT)
         .options(**reading(clients, plan, starts, limit, aggregates))
         .load()
-        for starts, limit in _reads(topology, plan.counts, reset, max_records)
+        for starts, limit in _reads(topology, plan.counts, reset, max_records, besides)
     )
     counted = rows.observe(OBSERVED + topology.application, f.sum("read").alias("records"))
     made = "records" if aggregates is None else "key"
@@ -86,7 +87,11 @@ def packed_source(
 
 
 def _reads(
-    topology: Topology, counts: Mapping[str, int], reset: str, max_records: int | None
+    topology: Topology,
+    counts: Mapping[str, int],
+    reset: str,
+    max_records: int | None,
+    besides: Collection[str] = (),
 ) -> Iterator[tuple[dict[str, dict[str, int]], int | None]]:
     """The start of each read, and the limit of a micro-batch: tables, then streams."""
     tables = {
@@ -95,8 +100,9 @@ def _reads(
         for spec in part.stores
         if spec.source_topic is not None
     }
-    streams = [topic for topic in topology.source_topics if topic not in tables]
-    for chosen, limit in ((sorted(tables), None), (streams, max_records)):
+    wanted = [topic for topic in topology.source_topics if topic not in besides]
+    streams = [topic for topic in wanted if topic not in tables]
+    for chosen, limit in ((sorted(tables.intersection(wanted)), None), (streams, max_records)):
         if chosen:
             yield _starts(topology, chosen, counts, reset), limit
 
