@@ -75,7 +75,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
 
 
 #: Files of Spark's tests whose sessions are their own programs'; each may run anywhere.
-_PROGRAMS = ("bench", "cluster", "example", "run_command")
+_PROGRAMS = ("bench", "example", "run_command")
 #: Groups that share a session each, of about the same length.
 _SESSIONS = ("spark, kills", "spark")
 _KILLS = ("drivers", "kills")
@@ -89,4 +89,6 @@ def group(nodeid: str) -> str:
     file = rest.partition(".py::")[0]
     if file in _PROGRAMS:
         return nodeid
+    if file == "cluster":  # one for all its tests
+        return "spark, cluster"
     return _SESSIONS[0] if file in _KILLS else _SESSIONS[1]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,17 +55,12 @@ def run_on_spark(
     Raises:
         StreamletError: it cannot be started, or failed.
     """
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-
     from streamlet.spark.metrics import QueryMetrics
 
     checkpoint = options.checkpoint or str(settings.state_dir / app.name / "spark")
     report = SparkReport(output, QueryMetrics(app.name))
     with _held(checkpoint), _served(report, options):
-        try:
-            _query(report, reference, app, settings, options, checkpoint)
-        except Py4JError as error:
-            raise StreamletError(f"Spark's JVM failed: {str(error).splitlines()[0]}") from error
+        _query(report, reference, app, settings, options, checkpoint)
     report.ended(app.name, checkpoint)
 
 
@@ -161,6 +156,7 @@ def _query(
             config=options.conf,
         )
         stack.callback(on_spark.stop, session)
+        stack.enter_context(_in_a_line())
         for one in options.py_files:
             session.sparkContext.addPyFile(one)
         # Behind the session, which takes Ctrl-C for itself. One that breaks into a call of Java
@@ -180,6 +176,19 @@ def _query(
         report.metrics.running = True
         report.output.note(f"query runs; checkpoint {checkpoint}")
         follow(query, report.batch, keep_going=_until_asked(stop, report.output, query))
+
+
+@contextmanager
+def _in_a_line() -> Iterator[None]:
+    """Make errors of Spark's ours while its JVM is there, which has their text."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise StreamletError(f"Spark failed: {' '.join(lines[:2])}") from error
 
 
 def _jars(output: CommandOutput, app: App) -> list[Path]:

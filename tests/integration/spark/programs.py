@@ -22,12 +22,14 @@ def counting(broker: str, checkpoint: Path, output: str, *more: str) -> list[str
 
 
 @contextmanager
-def running(command: list[str], log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    command: list[str], log: Path, *, cwd: Path = ROOT, **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process in a group of its own, all of which is gone at the end."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             command,
-            cwd=ROOT,
+            cwd=cwd,
             env=os.environ | environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
