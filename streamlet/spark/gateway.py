@@ -10,7 +10,8 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from streamlet.errors import ConfigError, StreamletError
@@ -31,6 +32,8 @@ _OF_THE_JVM = (
     "spark.jars.",
     "spark.submit.",
 )
+
+_ERROR = re.compile(r"(Caused by: |: )?[\w.]+(Error|Exception): ")
 
 
 def start_jvm(settings: Mapping[str, str]) -> None:
@@ -91,6 +94,28 @@ def running_settings(given: Mapping[str, str]) -> dict[str, str]:
 
 def _late(given: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
     return sorted(key for key, value in given.items() if found.get(key) != value)
+
+
+@contextmanager
+def short_errors() -> Iterator[None]:
+    """Make errors of Spark's, with their traces of two languages, one line of ours.
+
+    The JVM has their text: it must be there at the end of the block.
+    """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise StreamletError(f"Spark failed: {error_line(str(error))}") from error
+
+
+def error_line(message: str) -> str:
+    """The line of a trace that says most: the last that names an error, else the first."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    named = [line for line in lines if _ERROR.match(line)]
+    return named[-1] if named else lines[0] if lines else "no reason given"
 
 
 def is_noise(line: bytes) -> bool:

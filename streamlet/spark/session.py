@@ -40,6 +40,8 @@ _LOCAL_SETTINGS = {
     "spark.python.daemon.module": "streamlet.spark.daemon",
 }
 
+_USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 
 def require_pyspark() -> None:
     """Check that PySpark can be imported.
@@ -98,7 +100,8 @@ def session(
     given = {key: ",".join(map(str, many)) for key, many in lists.items() if many}
     settings = _settings(given | dict(config or {}), name)
     log4j = resources.files("streamlet.spark") / "log4j2.properties"
-    with resources.as_file(log4j) as file, _environment(settings.get("spark.pyspark.python")):
+    python = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    with resources.as_file(log4j) as file, _environment(_found_on_path(python, settings)):
         options = f"-Dlog4j2.configurationFile={file} "
         options += settings.get("spark.driver.extraJavaOptions", "")
         settings["spark.driver.extraJavaOptions"] = options.strip()
@@ -106,7 +109,10 @@ def session(
         builder = SparkSession.builder
         for key, value in sorted(settings.items()):
             builder = builder.config(key, value)
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
+    # It is for executors' own start; a worker on the driver would find another Python's modules.
+    spark.sparkContext.environment.pop("PATH", None)
+    return spark
 
 
 def _settings(given: dict[str, str], name: str | None) -> dict[str, str]:
@@ -117,6 +123,24 @@ def _settings(given: dict[str, str], name: str | None) -> dict[str, str]:
     settings = {"spark.master": "local[*]", "spark.app.name": "streamlet"} | running | given
     local = settings["spark.master"].startswith("local")
     return _SETTINGS | (_LOCAL_SETTINGS if local else {}) | settings
+
+
+def _found_on_path(python: str | None, settings: dict[str, str]) -> str:
+    """The name of a Python of an archive, which executors find on a path that it is put on.
+
+    The driver's own workers start by the same name, and the archive does not lie in its folder:
+    they find the Python that runs here. Any other Python is returned as it is.
+    """
+    if python is None or "/" not in python or python.startswith("/") or _submitted():
+        return python or sys.executable
+    folder, _, name = python.rpartition("/")
+    settings.setdefault("spark.executorEnv.PATH", f"{folder}:{_USUAL_PATH}")
+    return name
+
+
+def _submitted() -> bool:
+    """True under ``spark-submit``, which has chosen the driver's folder."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def stop(spark: SparkSession) -> None:
@@ -138,13 +162,15 @@ def stop(spark: SparkSession) -> None:
 
 
 @contextmanager
-def _environment(python: str | None) -> Iterator[None]:
+def _environment(python: str) -> Iterator[None]:
     """The environment of the JVM at its start: which Java, which Python, where modules lie."""
     own = set(sysconfig.get_paths().values())  # these come with the Python itself
     path = [os.path.abspath(entry) for entry in sys.path if entry not in own]
     given = {
         "JAVA_HOME": str(java_home()),
-        "PYSPARK_PYTHON": python or os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "PYSPARK_PYTHON": python,
+        # A Python without a folder is found there, by the JVM's own workers.
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         # Workers start with it; sys.path of this process would otherwise not reach them all.
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)),
     }

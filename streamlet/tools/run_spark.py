@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from streamlet.errors import BrokerError, StreamletError
+from streamlet.errors import BrokerError
 from streamlet.spark.submit import Submission
 from streamlet.tools.output import CommandOutput
 
@@ -142,21 +142,23 @@ def _query(
 ) -> None:
     from streamlet import spark as on_spark
     from streamlet.runtime.signals import GracefulStop
+    from streamlet.spark.gateway import short_errors
     from streamlet.spark.progress import follow
 
     report.output.note(f"starting Spark on {options.master or 'local[*]'}")
     with ExitStack() as stack:
-        session = on_spark.session(
-            options.name or reference,
-            master=options.master,
-            jars=[*options.jars, *_jars(report.output, app)],
-            packages=options.packages,
-            files=options.files,
-            archives=options.archives,
-            config=options.conf,
-        )
+        with short_errors():
+            session = on_spark.session(
+                options.name or reference,
+                master=options.master,
+                jars=[*options.jars, *_jars(report.output, app)],
+                packages=options.packages,
+                files=options.files,
+                archives=options.archives,
+                config=options.conf,
+            )
         stack.callback(on_spark.stop, session)
-        stack.enter_context(_in_a_line())
+        stack.enter_context(short_errors())
         for one in options.py_files:
             session.sparkContext.addPyFile(one)
         # Behind the session, which takes Ctrl-C for itself. One that breaks into a call of Java
@@ -176,19 +178,6 @@ def _query(
         report.metrics.running = True
         report.output.note(f"query runs; checkpoint {checkpoint}")
         follow(query, report.batch, keep_going=_until_asked(stop, report.output, query))
-
-
-@contextmanager
-def _in_a_line() -> Iterator[None]:
-    """Make errors of Spark's ours while its JVM is there, which has their text."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (Py4JError, PySparkException) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise StreamletError(f"Spark failed: {' '.join(lines[:2])}") from error
 
 
 def _jars(output: CommandOutput, app: App) -> list[Path]:

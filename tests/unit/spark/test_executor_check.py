@@ -13,7 +13,9 @@ import examples.wordcount
 from streamlet.spark import executor_check
 from streamlet.spark.executor_check import LOADED, NEEDED, look, package_hash, topology_hash
 from streamlet.spark.executors import Answer, reason
+from streamlet.spark.gateway import error_line
 from streamlet.spark.own_modules import package_files, zipped
+from streamlet.spark.session import _found_on_path
 from streamlet.spark.shipping import is_local, problems
 
 pytest.importorskip("pyspark")
@@ -114,6 +116,22 @@ def test_sparks_traces_become_a_line() -> None:
     assert none is not None
     assert none.startswith("it has no Python python3.99")
     assert reason("ExecutorLostFailure (executor 1 exited)") is None
+
+
+def test_the_line_of_a_trace_that_says_most_is_told() -> None:
+    trace = "[PYTHON] Failed\n  File x\nModuleNotFoundError: No module named 'a'\n SQL: 1"
+    assert error_line(trace) == "ModuleNotFoundError: No module named 'a'"
+    assert error_line("first\n  at x") == "first"
+    assert error_line("\n") == "no reason given"
+
+
+def test_a_python_of_an_archive_is_put_on_the_executors_path() -> None:
+    settings: dict[str, str] = {}
+    assert _found_on_path("./env/bin/python3", settings) == "python3"
+    assert settings["spark.executorEnv.PATH"].startswith("./env/bin:/usr/local/sbin:")
+    settings = {}
+    assert _found_on_path("/opt/bin/python", settings) == "/opt/bin/python"
+    assert (_found_on_path("python3.11", settings), settings) == ("python3.11", {})
 
 
 def test_only_local_masters_without_executors_are_local() -> None:
