@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 
 from streamlet.errors import StreamletError
+from streamlet.spark.executors import reason
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -106,7 +107,12 @@ _LAST_LOOKS_S = 0.05
 
 
 def _reason(message: str) -> str:
-    """Our own error out of the traces of two languages, else what Spark says first."""
+    """Our own error out of the traces of two languages, else what Spark says first.
+
+    An executor that came after the start may have no Python that fits.
+    """
+    if unfit := reason(message):
+        return f"an executor does not fit: {unfit}"
     ours = [line for line in message.splitlines() if line.startswith("streamlet.errors.")]
     if ours:
         return ours[-1].partition(": ")[2]

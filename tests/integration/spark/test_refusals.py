@@ -15,7 +15,7 @@ from streamlet.config import Settings
 from streamlet.errors import AppNotFoundError, ConfigError, StateError
 from streamlet.spark import checkpoint, start, to_dataframe
 from streamlet.spark.plan import plan
-from streamlet.spark.session import PROVIDER_SETTING
+from streamlet.spark.session import PROVIDER_SETTING, ROCKSDB_PROVIDER, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,3 +86,12 @@ def test_a_checkpoint_of_something_else_is_refused(spark: SparkSession, tmp_path
     laid_out = plan("examples.wordcount:app", topology, {"lines": 3})
     with pytest.raises(StateError, match="lines had 2 partitions and has 3"):
         checkpoint.check(spark, str(tmp_path), checkpoint.described(topology, laid_out))
+
+
+def test_settings_that_come_too_late_for_a_session_are_refused_by_name(spark: SparkSession) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^spark\.jars\.packages, spark\.master: too late for the"
+    ):
+        session(master="yarn", packages=["a:b:1"])
+    same = session(master=spark.sparkContext.master, config={PROVIDER_SETTING: ROCKSDB_PROVIDER})
+    assert same.sparkContext is spark.sparkContext

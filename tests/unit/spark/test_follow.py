@@ -90,3 +90,9 @@ def test_of_a_failure_our_own_error_is_told() -> None:
     message = "trace\norg.apache...\nstreamlet.errors.ProcessingError: a record failed at t-0\n"
     with pytest.raises(StreamletError, match=r"query failed: a record failed at t-0$"):
         told(Scripted((0, True), error=message))
+
+
+def test_an_executor_that_came_later_with_another_python_is_told_in_a_line() -> None:
+    message = "Job aborted\n Python in worker has different version: 3.12 than that in driver: 3.11"
+    with pytest.raises(StreamletError, match=r"an executor does not fit: its Python is 3\.12 and"):
+        told(Scripted((0, True), error=message))
