@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import attrs
 
@@ -99,27 +100,73 @@ class Reset:
             TimedOutError: brokers took too long; the same command again goes on.
             BrokerError: the broker does not answer, or refuses.
         """
-        cluster, control = self.cluster, self.cluster.control
-        with our_turn(control, cluster.clock, f"reset of {self._name}", cluster.stopped):
-            self._check_stopped()  # the operator may have been asked for long
-            before = control.view.reset
-            plan = self._plan(cluster.admin.topics(), control.view)
-            old = self._ids(plan)
-            control.write(plan.entry)
-            control.flush()
-            try:
-                self._check_stopped()
-                self._delete(old)
-            except StreamletError:
-                if before.pending is None:
-                    self._withdraw(plan, before, old)
-                raise
-            self._create(plan, old)
-            self._commit(plan.positions())
-            control.remove(*_left_behind(control.view))
-            control.write(ResetEpoch(plan.epoch, cluster.clock.wall_ms()))
-            control.flush()
+        with self._turn():
+            plan = self._emptied()
+            self._finish(plan, plan.positions())
         return plan
+
+    def empty(self) -> tuple[ResetPlan, dict[str, str]]:
+        """Do all but set positions; raises as ``carry_out``.
+
+        Until ``finish`` no instance starts, and a reset may be begun again.
+
+        Returns:
+            What was planned, and the ids of the internal topics, which are empty now.
+        """
+        with self._turn():
+            plan = self._emptied()
+            return plan, self._ids(plan)
+
+    def finish(
+        self,
+        plan: ResetPlan,
+        ids: Mapping[str, str],
+        positions: Mapping[TopicPartition, tuple[int, str]],
+    ) -> None:
+        """Set positions once the emptied topics are filled; raises as ``carry_out``.
+
+        Raises:
+            RefusedError: another command has ended or begun it again meanwhile.
+        """
+        with self._turn():
+            reset = self.cluster.control.view.reset
+            if reset.pending is None or reset.epoch != plan.epoch or self._ids(plan) != ids:
+                raise RefusedError(
+                    f"{self._name} was reset by another command meanwhile; no position is set"
+                )
+            self._check_stopped()
+            self._finish(plan, positions)
+
+    def _turn(self) -> AbstractContextManager[None]:
+        cluster = self.cluster
+        return our_turn(cluster.control, cluster.clock, f"reset of {self._name}", cluster.stopped)
+
+    def _emptied(self) -> ResetPlan:
+        """Make the internal topics again, empty, in our turn."""
+        cluster, control = self.cluster, self.cluster.control
+        self._check_stopped()  # the operator may have been asked for long
+        before = control.view.reset
+        plan = self._plan(cluster.admin.topics(), control.view)
+        old = self._ids(plan)
+        control.write(plan.entry)
+        control.flush()
+        try:
+            self._check_stopped()
+            self._delete(old)
+        except StreamletError:
+            if before.pending is None:
+                self._withdraw(plan, before, old)
+            raise
+        self._create(plan, old)
+        return plan
+
+    def _finish(self, plan: ResetPlan, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Set positions and let instances start again, in our turn."""
+        control = self.cluster.control
+        self._commit(positions)
+        control.remove(*_left_behind(control.view))
+        control.write(ResetEpoch(plan.epoch, self.cluster.clock.wall_ms()))
+        control.flush()
 
     # The plan.
 

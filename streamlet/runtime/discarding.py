@@ -20,8 +20,8 @@ def discard_before_reset(directory: StateDirectory, lock: FolderLock, reset: Res
     """
     if reset.pending is not None:
         raise RefusedError(
-            f"{directory.path.name} is being reset, or its reset was broken off: wait, or give "
-            f"streamlet reset {directory.path.name} again"
+            f"{directory.path.name} is being reset or backfilled, or that was broken off: wait, or "
+            f"give streamlet reset {directory.path.name} again"
         )
     if not reset.epoch or lock.fields.get("reset") == reset.text:
         return

@@ -59,7 +59,7 @@ def check(spark: SparkSession, checkpoint: str, now: dict[str, Any], reason: str
     if was is not None:
         compare(was, now, checkpoint, reason)
         return
-    path, files = _file(spark, checkpoint)
+    path, files = file_in(spark, checkpoint)
     stream = files.create(path)
     try:
         stream.write(json.dumps(now, indent=1).encode())
@@ -68,7 +68,7 @@ def check(spark: SparkSession, checkpoint: str, now: dict[str, Any], reason: str
 
 
 def _read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
-    path, files = _file(spark, checkpoint)
+    path, files = file_in(spark, checkpoint)
     if not files.exists(path):
         return None
     stream = files.open(path)
@@ -79,8 +79,8 @@ def _read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
     return found
 
 
-def _file(spark: SparkSession, checkpoint: str) -> tuple[Any, Any]:
-    """Its path, and the file system it is of."""
+def file_in(spark: SparkSession, checkpoint: str) -> tuple[Any, Any]:
+    """The path of streamlet's file in a checkpoint, and the file system it is of."""
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(checkpoint, _FILE)
     session: Any = spark._jsparkSession

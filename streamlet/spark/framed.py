@@ -11,6 +11,7 @@ import attrs
 from streamlet.errors import ConfigError
 from streamlet.spark import frames, topics
 from streamlet.spark.frame_sources import (
+    FrameSource,
     Source,
     default_counts,
     frame_sources,
@@ -20,6 +21,7 @@ from streamlet.spark.prepare import Prepared, QueryRequest, Where, prepare
 from streamlet.spark.reference import Application, reference_of, resolve
 from streamlet.spark.shipping import ship
 from streamlet.topology.graph import Topology
+from streamlet.types import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,28 +69,44 @@ def framed(
     wish = attrs.evolve(wish, aggregations="tasks")
     ready = prepare(app, spark, python, wish, None, counts)
     ship(spark, ready.plan.reference)
-    packed = [
-        packed_frame(ready.plan, topology, topic, source) for topic, source in by_topic.items()
-    ]
-    if set(topology.source_topics) - by_topic.keys():
-        packed.append(_from_kafka(spark, ready, set(by_topic), max_records))
-    rows = reduce(lambda one, other: one.unionByName(other), packed)
+    rows = packed_rows(spark, ready, by_topic, max_records)
     return frames.unpacked(frames.staged(ready.plan, rows, chosen), OUTPUT_COLUMNS)
 
 
-def _from_kafka(
-    spark: SparkSession, ready: Prepared, besides: set[str], max_records: int | None
+def packed_rows(
+    spark: SparkSession,
+    ready: Prepared,
+    sources: Mapping[str, FrameSource],
+    max_records: int | None,
+    ends: Mapping[TopicPartition, int] | None = None,
 ) -> DataFrame:
-    assert ready.clients is not None
-    return topics.packed_source(
-        spark,
-        ready.topology,
-        ready.plan,
-        ready.clients,
-        reset=ready.settings.auto_offset_reset,
-        max_records=max_records,
-        besides=besides,
-    )
+    """The records of all source topics as rows of ``packing.PACKED_SCHEMA``.
+
+    Args:
+        spark: the session.
+        ready: the application.
+        sources: DataFrames by topic; all other topics are read from Kafka.
+        max_records: read from Kafka's streams in one micro-batch; None for all there are.
+        ends: where reading Kafka ends for good; None: nowhere.
+    """
+    topology = ready.topology
+    packed = [
+        packed_frame(ready.plan, topology, topic, source) for topic, source in sources.items()
+    ]
+    if set(topology.source_topics) - sources.keys():
+        assert ready.clients is not None
+        from_kafka = topics.packed_source(
+            spark,
+            topology,
+            ready.plan,
+            ready.clients,
+            reset=ready.settings.auto_offset_reset if ends is None else "earliest",
+            max_records=max_records,
+            besides=sources.keys(),
+            ends=ends,
+        )
+        packed.append(from_kafka)
+    return reduce(lambda one, other: one.unionByName(other), packed)
 
 
 def _check_wish(where: Where, wish: QueryRequest) -> None:

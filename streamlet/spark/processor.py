@@ -39,6 +39,8 @@ class Options:
     limits: SegmentLimits = attrs.field(factory=SegmentLimits)
     #: Write only the last record per topic and key of a batch.
     last_only: bool = False
+    #: Epoch of a backfill, whose tasks write their changelogs; None: they write none.
+    epoch: int | None = None
 
 
 class StageProcessor(StatefulProcessor):
@@ -119,13 +121,13 @@ class _Kept:
 def _runner(plan: SparkPlan, stage: int, options: Options) -> Runner:
     place = (_property("sql.streaming.queryId"), stage)
     if not place[0]:  # a bounded DataFrame: no batch comes after this one
-        return Runner(plan, options.limits)
+        return Runner(plan, options.limits, options.epoch)
     known = _RUNNERS.get(place)
     if known is not None and known[0] == plan:
         return known[1]
     while len(_RUNNERS) >= _QUERIES_KEPT:
         del _RUNNERS[next(iter(_RUNNERS))]
-    runner = Runner(plan, options.limits)
+    runner = Runner(plan, options.limits, options.epoch)
     _RUNNERS[place] = (plan, runner)
     return runner
 

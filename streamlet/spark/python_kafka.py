@@ -97,6 +97,7 @@ def reading(
     starts: Mapping[str, Mapping[str, int]],
     max_records: int | None = None,
     aggregates: str | None = None,
+    ends: Mapping[TopicPartition, int] | None = None,
 ) -> dict[str, str]:
     """Options of the source.
 
@@ -106,6 +107,7 @@ def reading(
         starts: where to begin each partition of each topic; -2 is the beginning, -1 the end.
         max_records: in one micro-batch; None for all there are.
         aggregates: schema of partial aggregates, where the rows are to be such; None: packed.
+        ends: where reading ends for good; None: nowhere.
     """
     found = {
         "columns": READ_SCHEMA if aggregates is None else f"{aggregates}, read bigint",
@@ -118,6 +120,12 @@ def reading(
     }
     if max_records is not None:
         found["most"] = str(max_records)
+    if ends is not None:
+        chosen = {
+            topic: {p: ends[TopicPartition(topic, int(p))] for p in starts[topic]}
+            for topic in starts
+        }
+        found["ends"] = json.dumps(chosen)
     return found
 
 
@@ -145,7 +153,8 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, given: dict[str, str]) -> None:
         self._given = {name.lower(): text for name, text in given.items()}
         self._starts: dict[str, dict[str, int]] = json.loads(self._given["starts"])
-        self._last: Ends | None = None
+        ends = self._given.get("ends")
+        self._last: Ends | None = None if ends is None else json.loads(ends)
 
     def initialOffset(self) -> Ends:
         """The offsets at which a query without a checkpoint begins."""
@@ -174,7 +183,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the ends: later records are not read."""
-        self._last = self._ask("end")
+        self._last = self._last or self._ask("end")
 
     def partitions(self, start: Ends, end: Ends) -> Sequence[Range]:
         """A range for each partition that has records.

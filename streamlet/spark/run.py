@@ -22,10 +22,12 @@ from streamlet.errors import StateError
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.task import Task
 from streamlet.spark.blobs import unpack
+from streamlet.spark.changelogs import changelog_outputs
 from streamlet.spark.packing import Packed, as_batch
 from streamlet.spark.plan import SparkPlan
 from streamlet.spark.reference import resolve
 from streamlet.spark.segments import ROWS, Extent, Medium, SegmentLimits, append, read
+from streamlet.state.drained import Drained
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -76,10 +78,11 @@ class Runner:
     Args:
         plan: of the query.
         limits: when state is compacted.
+        epoch: of a backfill, whose tasks write changelogs as native ones do; None: it is none.
     """
 
-    def __init__(self, plan: SparkPlan, limits: SegmentLimits) -> None:
-        self._plan, self._limits = plan, limits
+    def __init__(self, plan: SparkPlan, limits: SegmentLimits, epoch: int | None = None) -> None:
+        self._plan, self._limits, self._epoch = plan, limits, epoch
         self._app = resolve(plan.reference)
         self._warm: dict[TaskId, _Warm] = {}
 
@@ -107,7 +110,10 @@ class Runner:
         positions = dict(head.positions)
         yield from _process(task, rows, positions)
         mark = os.urandom(_MARK_BYTES)
-        extent = self._keep(task, head, kept)
+        extent, drained = self._keep(task, head, kept)
+        if self._epoch is not None:
+            now_ms = SystemClock().wall_ms()
+            yield changelog_outputs(part, which.partition, drained, self._epoch, now_ms)
         changed = TaskHeader(
             head.task,
             head.layout,
@@ -149,12 +155,12 @@ class Runner:
         task.stream_time = head.stream_time
         return task
 
-    def _keep(self, task: Task, head: TaskHeader, kept: KeptState) -> Extent:
+    def _keep(self, task: Task, head: TaskHeader, kept: KeptState) -> tuple[Extent, Drained]:
         drained = task.state.drain()
         columns = [drained.columns[store] for store in sorted(drained.columns)]
         extent = append(kept, head.extent, columns, self._limits)
         task.state.write(drained, StateNumber(1, head.commits + 1), {})
-        return extent
+        return extent, drained
 
     def _forget(self, batch: int) -> None:
         """Drop tasks that went to other workers: their marks will not come back."""

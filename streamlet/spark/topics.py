@@ -11,6 +11,7 @@ from streamlet.kafka.client import KafkaAdmin
 from streamlet.spark.plan import SparkPlan
 from streamlet.spark.progress import OBSERVED
 from streamlet.topology.graph import Topology
+from streamlet.types import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,11 +65,13 @@ def packed_source(
     max_records: int | None,
     aggregates: str | None = None,
     besides: Collection[str] = (),
+    ends: Mapping[TopicPartition, int] | None = None,
 ) -> DataFrame:
     """The same by our own client: rows of ``packing.PACKED_SCHEMA``, on their way to the tasks.
 
     Or rows of partial aggregates, where ``aggregates`` is their schema. How many records they were
     made of, Spark gets as an observed metric. Topics in ``besides`` are not read.
+    ``ends`` are the offsets at which reading ends for good.
     """
     from pyspark.sql import functions as f
 
@@ -77,7 +80,7 @@ def packed_source(
     spark.dataSource.register(PythonKafka)
     rows = _union(
         spark.readStream.format(FORMAT)
-        .options(**reading(clients, plan, starts, limit, aggregates))
+        .options(**reading(clients, plan, starts, limit, aggregates, ends))
         .load()
         for starts, limit in _reads(topology, plan.counts, reset, max_records, besides)
     )

@@ -1,0 +1,164 @@
+"""The query of a backfill: bounded data through tasks that write changelogs beside outputs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import attrs
+
+from streamlet.errors import MissingTopicError, TopologyError
+from streamlet.spark import frames
+from streamlet.spark.checkpoint import file_in
+from streamlet.spark.frame_sources import FrameSource, frame_sources
+from streamlet.spark.framed import packed_rows
+from streamlet.spark.prepare import Prepared, QueryRequest, Where, prepare
+from streamlet.spark.progress import BatchProgress, follow
+from streamlet.spark.reference import resolve
+from streamlet.spark.shipping import ship
+from streamlet.spark.typed_columns import output_topics
+from streamlet.topology.graph import Topology
+from streamlet.types import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from streamlet.config import Settings
+
+#: What is written to output topics: every update, the last per key and micro-batch, or nothing.
+Written: TypeAlias = Literal["updates", "latest", "none"]
+
+
+@attrs.frozen
+class BackfillQuery:
+    """An application over bounded data.
+
+    Args:
+        reference: ``module:attribute`` of the application.
+        spark: the session.
+        settings: of the application.
+        sources: streams of files by topic; each ends with the files that are there. All other
+            topics are read from Kafka.
+        written: to output topics.
+        max_records: read from Kafka's streams in one micro-batch; None for all there are.
+        parent: folder or URL below which Spark keeps its state meanwhile.
+    """
+
+    reference: str
+    spark: SparkSession
+    settings: Settings
+    sources: Mapping[str, FrameSource]
+    written: Written
+    max_records: int | None
+    parent: str
+
+    def prepared(
+        self, ends: Mapping[TopicPartition, int], counts: Mapping[str, int]
+    ) -> PreparedBackfill:
+        """Look at everything that must be right before anything is changed.
+
+        Args:
+            ends: where each partition of a topic that is read from Kafka ends.
+            counts: partitions of all topics there are.
+
+        Raises:
+            TopologyError: a topic cannot come from files, or the application cannot run on Spark.
+            ConfigError: settings that Spark cannot carry out, or a column that does not fit.
+            MissingTopicError: an output topic does not exist.
+            AppNotFoundError: workers cannot import the application.
+        """
+        app = resolve(self.reference)
+        topology = app.topology()
+        _check_files(topology, self.sources)
+        wanted = {*output_topics(topology), *app.policy.topics} - counts.keys()
+        if wanted and self.written != "none":
+            raise MissingTopicError(f"topic does not exist: {', '.join(sorted(wanted))}")
+        where = Where(settings=self.settings, connector="python")
+        wish = QueryRequest("updates", "tasks")
+        ready = prepare(self.reference, self.spark, where, wish, None, counts)
+        ship(self.spark, ready.plan.reference)
+        rows = packed_rows(self.spark, ready, self.sources, self.max_records, ends)
+        return PreparedBackfill(self, ready, rows)
+
+
+@attrs.frozen
+class PreparedBackfill:
+    """A backfill's query that can be begun; ``rows`` are its packed records."""
+
+    query: BackfillQuery
+    ready: Prepared
+    rows: DataFrame
+
+    def run(
+        self, epoch: int, on_batch: Callable[[BatchProgress], None], going: Callable[[], bool]
+    ) -> None:
+        """Process all of the data.
+
+        Tasks write what they keep to their changelogs, in Kafka, batch by batch.
+
+        Args:
+            epoch: that of the changelog records.
+            on_batch: called for each micro-batch.
+            going: asked meanwhile; when it says no, the micro-batch under way is the last one.
+
+        Raises:
+            StreamletError: the query failed.
+        """
+        with _temporary_folder(self.query.spark, self.query.parent) as checkpoint:
+            running = self._start(epoch, checkpoint)
+            try:
+                follow(running, on_batch, keep_going=going)
+            finally:
+                running.stop()
+
+    def _start(self, epoch: int, checkpoint: str) -> StreamingQuery:
+        from streamlet.spark.processor import Options
+        from streamlet.spark.python_kafka import FORMAT, writing
+
+        assert self.ready.clients is not None
+        options = Options(last_only=self.query.written != "updates", epoch=epoch)
+        rows = frames.staged(self.ready.plan, self.rows, options)
+        if self.query.written == "none":
+            rows = _changelogs_only(rows, self.ready.topology)
+        writer = rows.writeStream.format(FORMAT).options(**writing(self.ready.clients))
+        writer = writer.outputMode("append").option("checkpointLocation", checkpoint)
+        return writer.trigger(availableNow=True).start()
+
+
+def _check_files(topology: Topology, sources: Mapping[str, FrameSource]) -> None:
+    """Refuse files for tables that are restored from their own topics.
+
+    Raises:
+        TopologyError: there are such, or topics that the application does not read.
+    """
+    if not sources:
+        return
+    frame_sources(topology, sources)
+    tables = {spec.source_topic for part in topology.subtopologies for spec in part.stores}
+    found = sorted(topic for topic in sources if topic in tables)
+    if found:
+        raise TopologyError(
+            f"{', '.join(found)}: instances restore this table from its topic, so its rows must be "
+            "there: write them to the topic, and leave it out of the files"
+        )
+
+
+@contextmanager
+def _temporary_folder(spark: SparkSession, parent: str) -> Iterator[str]:
+    """A folder or URL of its own for Spark's state, removed when the block ends."""
+    folder = f"{parent.rstrip('/')}/backfill-{uuid.uuid4().hex}"
+    path, files = file_in(spark, folder)
+    try:
+        yield folder
+    finally:
+        files.delete(path.getParent(), True)
+
+
+def _changelogs_only(rows: DataFrame, topology: Topology) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    changelogs = [topic for part in topology.subtopologies for topic in part.changelog_topics]
+    return rows.where(f.col("topic").isin(changelogs))

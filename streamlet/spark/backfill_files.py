@@ -1,0 +1,80 @@
+"""Files in place of topics for a backfill: read as streams that end with the files there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import attrs
+
+from streamlet.errors import ConfigError, StreamletError
+from streamlet.spark.frame_sources import FrameSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FileFormat: TypeAlias = Literal["parquet", "csv"]
+
+
+@attrs.frozen
+class DataFiles:
+    """The files of one topic, and the meaning of their columns.
+
+    Args:
+        form: of the files; CSV has a line with the names of its columns.
+        folder: where they are, or URL.
+        key: see ``FrameSource``, as ``value`` and ``time``.
+        schema: of CSV, as ``id string, amount double``; None: by a look at the data.
+    """
+
+    form: FileFormat
+    folder: str
+    key: str | None = None
+    value: str | None = None
+    time: str | None = None
+    schema: str | None = None
+
+    def source(self, spark: SparkSession) -> FrameSource:
+        """The files as a stream.
+
+        Raises:
+            ConfigError: there are none.
+        """
+        schema = self._read(spark).schema
+        reader = spark.readStream.format(self.form).schema(schema).option("header", "true")
+        return FrameSource(reader.load(self.folder), self.key, self.value, self.time)
+
+    def last_time(self, spark: SparkSession) -> int:
+        """The newest time of all records, ms since the epoch.
+
+        Raises:
+            ConfigError: no column has times.
+            StreamletError: there are no records.
+        """
+        from pyspark.sql import functions as f
+
+        frame = self._read(spark)
+        time = self.time or "timestamp"
+        if time not in frame.columns:
+            raise ConfigError(
+                [f"--live-from: needed, because {self.folder} has no column {time} with times"]
+            )
+        column = f.col(time)
+        if frame.schema[time].dataType.typeName() not in ("long", "integer"):
+            column = f.unix_millis(column.cast("timestamp"))
+        row = frame.agg(f.max(column).alias("last")).first()
+        if row is None or row["last"] is None:
+            raise StreamletError(f"{self.folder}: there are no records with times")
+        return int(row["last"])
+
+    def _read(self, spark: SparkSession) -> DataFrame:
+        from pyspark.errors import AnalysisException
+
+        reader = spark.read.format(self.form).option("header", "true")
+        if self.schema is not None:
+            reader = reader.schema(self.schema)
+        elif self.form == "csv":
+            reader = reader.option("inferSchema", "true")
+        try:
+            return reader.load(self.folder)
+        except AnalysisException as error:
+            raise ConfigError([f"--path {self.folder}: {str(error).splitlines()[0]}"]) from error

@@ -1,0 +1,87 @@
+"""The options of ``streamlet backfill``, as one group."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import attrs
+import typer
+
+from streamlet.errors import ConfigError
+from streamlet.spark.backfill_files import DataFiles
+from streamlet.tools.settings import key_values
+
+
+class BackfillOutput(StrEnum):
+    """The records that are written to output topics."""
+
+    UPDATES = "updates"
+    LATEST = "latest"
+    NONE = "none"
+
+
+def _text(metavar: str, text: str, *names: str) -> typer.models.OptionInfo:
+    found: typer.models.OptionInfo = typer.Option(*names, metavar=metavar, help=text)
+    return found
+
+
+@attrs.frozen
+class BackfillArguments:
+    """The options as they were given."""
+
+    path: Annotated[
+        list[str] | None,
+        _text("TOPIC=PATH", "Files in place of a topic; repeatable. Others are read from Kafka."),
+    ] = None
+    key: Annotated[str | None, _text("COLUMN", "Column of the keys. [default: key]")] = None
+    value: Annotated[
+        str | None,
+        _text("COLUMN", "Column of the values. [default: value, else the fields of its type]"),
+    ] = None
+    time: Annotated[str | None, _text("COLUMN", "Column of the times. [default: timestamp]")] = None
+    schema: Annotated[
+        str | None, _text("DDL", "Columns of CSV files, as 'id string, amount double'.")
+    ] = None
+    live_from: Annotated[
+        str | None,
+        _text(
+            "earliest|latest|DATETIME",
+            "Where instances go on in topics that come from files. [default: behind the time of "
+            "the last record in the files]",
+        ),
+    ] = None
+    output: Annotated[
+        BackfillOutput,
+        typer.Option(
+            "--output",
+            help="Written to output topics: every update, the latest per key and micro-batch, or "
+            "nothing.",
+        ),
+    ] = BackfillOutput.LATEST
+    max_records_per_batch: Annotated[
+        int | None, typer.Option(min=1, help="Read from Kafka's streams in a micro-batch.")
+    ] = None
+    master: Annotated[str | None, _text("URL", "Where Spark runs. [default: local[*]]")] = None
+    checkpoint: Annotated[
+        str | None,
+        _text("DIR", "Folder or URL for Spark's state meanwhile. [default: below state.dir]"),
+    ] = None
+    force: Annotated[
+        bool, typer.Option("--force", help="Discard state and positions that are there.")
+    ] = False
+
+    def files(self, form: str) -> dict[str, DataFiles]:
+        """The files by topic.
+
+        Raises:
+            ConfigError: files are needed and not given, or the other way.
+        """
+        paths = key_values(self.path or [], "--path")
+        if form == "topic" and paths:
+            raise ConfigError(["--path: files are for --from parquet or csv"])
+        if form != "topic" and not paths:
+            raise ConfigError([f"--path: needed with --from {form}, as topic=folder"])
+        columns = (self.key, self.value, self.time, self.schema)
+        kind = "csv" if form == "csv" else "parquet"
+        return {topic: DataFiles(kind, folder, *columns) for topic, folder in paths.items()}  # type: ignore[arg-type]

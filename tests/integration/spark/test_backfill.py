@@ -1,0 +1,171 @@
+"""Half of the data by a backfill and the rest live, against all of it live, per key."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from typer.testing import CliRunner
+
+import streamlet as sl
+from streamlet.control.topic import control_topic_name
+from streamlet.errors import RefusedError, StreamletError
+from streamlet.kafka.client import KafkaAdmin
+from streamlet.kafka.ports import NewTopic
+from streamlet.testing import TopologyTestDriver
+from streamlet.tools.main import build
+from tests.integration.spark import backfills
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration]
+
+BEGIN = 1_700_000_000_000 // backfills.MINUTE * backfills.MINUTE
+#: Page, seconds and time; pages of the second half are partly those of the first.
+VISITS = [(f"{'ab'[n % 2]}{n % 7}", n, BEGIN + n * 7_000) for n in range(60)]
+HALF = 30
+OUTPUTS = [topic for topic in backfills.TOPICS if topic != "visits"]
+Final = dict[tuple[str, bytes], bytes | None]
+
+
+@pytest.fixture
+def topics(
+    bootstrap_servers: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """The address of a broker with the topics, empty; commands use the session there is."""
+    monkeypatch.setattr(sl.spark, "session", lambda *_, **__: spark)
+    monkeypatch.setattr(sl.spark, "stop", lambda _: None)
+    admin = KafkaAdmin(bootstrap_servers)
+    admin.create_topics([NewTopic(name, count) for name, count in backfills.TOPICS.items()])
+    yield bootstrap_servers
+    internal = [name for name in admin.topics() if name.startswith(f"{backfills.APP.name}-")]
+    admin.delete_topics([*backfills.TOPICS, *internal])
+    admin.close()
+
+
+def send(bootstrap: str, visits: list[tuple[str, int, int]]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2"})
+    for page, seconds, time in visits:
+        producer.produce("visits", seconds.to_bytes(8, "big"), page, timestamp=time)
+    assert producer.flush(30) == 0
+
+
+def backfill(bootstrap: str, tmp_path: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    """Exit code and document of ``streamlet backfill``."""
+    app = "tests.integration.spark.backfills:APP"
+    line = ["backfill", app, *words, "--json", "--bootstrap-servers", bootstrap]
+    line += ["--set", f"state.dir={tmp_path / 'state'}", "--max-records-per-batch", "20"]
+    found = CliRunner().invoke(build(), line)
+    return found.exit_code, json.loads(found.stdout)
+
+
+def live(bootstrap: str, tmp_path: Path, records: int) -> None:
+    """Run an instance until it has written so many records."""
+    settings = backfills.APP.load_settings(
+        environ={},
+        overrides=[f"bootstrap.servers={bootstrap}", f"state.dir={tmp_path / 'state'}"],
+    )
+    backfills.APP.run(count=records, timeout=60, settings=settings)
+
+
+def written(bootstrap: str) -> Final:
+    """The last value of each key of each topic."""
+    found: Final = {}
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
+    try:
+        places = [TopicPartition(t, p, 0) for t in OUTPUTS for p in range(backfills.TOPICS[t])]
+        count = sum(consumer.get_watermark_offsets(place, timeout=10)[1] for place in places)
+        consumer.assign(places)
+        while count:
+            for message in consumer.consume(count, 1):
+                assert message.error() is None
+                found[message.topic(), message.key()] = message.value()
+                count -= 1
+    finally:
+        consumer.close()
+    return found
+
+
+def all_live(visits: list[tuple[str, int, int]] = VISITS) -> Final:
+    """The same of all visits in the test driver."""
+    with TopologyTestDriver(backfills.APP) as driver:
+        for page, seconds, time in visits:
+            driver.pipe_input("visits", page, seconds, time)
+        return {
+            (topic, record.key): record.value
+            for topic in OUTPUTS
+            for record in driver.read_output(topic, key=bytes, value=bytes)
+        }
+
+
+def test_live_after_a_backfill_of_the_topic_equals_all_live(topics: str, tmp_path: Path) -> None:
+    send(topics, VISITS[:HALF])
+    code, document = backfill(topics, tmp_path, "--from", "topic")
+    assert code == 0, document
+    assert document["records"] == HALF
+    assert sum(one["offset"] for one in document["positions"]) == HALF
+    assert written(topics) == all_live(VISITS[:HALF])
+    send(topics, VISITS[HALF:])
+    live(topics, tmp_path, 3 * (len(VISITS) - HALF))
+    assert written(topics) == all_live()
+    code, document = backfill(topics, tmp_path, "--from", "topic")
+    assert code == 5
+    assert "has run before" in document["error"]["message"]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_live_behind_files_begins_after_their_last_record(
+    spark: SparkSession, topics: str, tmp_path: Path, form: str
+) -> None:
+    """The topic has all records; those that are in the files are not read again."""
+    rows = [
+        (page, seconds, datetime.datetime.fromtimestamp(time / 1000, datetime.UTC))
+        for page, seconds, time in VISITS[:HALF]
+    ]
+    frame = spark.createDataFrame(rows, "page string, seconds bigint, at timestamp").coalesce(1)
+    frame.write.format(form).option("header", "true").save(str(tmp_path / "visits"))
+    send(topics, VISITS)
+    given = ["--path", f"visits={tmp_path / 'visits'}", "--key", "page", "--value", "seconds"]
+    code, document = backfill(
+        topics, tmp_path, "--from", form, *given, "--time", "at", "--output", "none"
+    )
+    assert code == 0, document
+    assert written(topics) == {}
+    live(topics, tmp_path, 3 * (len(VISITS) - HALF))
+    wanted, before = all_live(), all_live(VISITS[:HALF])
+    changed = {place: value for place, value in wanted.items() if before.get(place) != value}
+    assert written(topics) == changed
+
+
+def test_a_backfill_that_fails_commits_nothing_and_begins_again(
+    topics: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from streamlet.spark.backfill import PreparedBackfill
+
+    send(topics, VISITS[:HALF])
+    run = PreparedBackfill.run
+
+    def failing(*given: Any) -> None:
+        run(*given)
+        raise StreamletError("the driver is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PreparedBackfill, "run", failing)
+        code, document = backfill(topics, tmp_path, "--from", "topic")
+        assert (code, document["error"]["message"]) == (1, "the driver is gone")
+    admin = KafkaAdmin(topics)
+    assert control_topic_name(backfills.APP.name) in admin.topics()
+    admin.close()
+    with pytest.raises(RefusedError, match="broken off"):
+        live(topics, tmp_path, 1)
+    code, document = backfill(topics, tmp_path, "--from", "topic")
+    assert code == 0, document
+    send(topics, VISITS[HALF:])
+    live(topics, tmp_path, 3 * (len(VISITS) - HALF))
+    assert written(topics) == all_live()
