@@ -28,6 +28,8 @@ class SparkOptions:
     #: Folder or URL; None: below ``state.dir``.
     checkpoint: str | None = None
     trigger: str = "1s"
+    #: None: all there are.
+    max_records_per_batch: int | None = None
     #: None: the one of ``spark-submit``, else ``local[*]``.
     master: str | None = None
     output: OutputKind = "updates"
@@ -69,6 +71,7 @@ def submission(options: SparkOptions) -> Submission:
     run = {
         "--checkpoint": options.checkpoint,
         "--trigger": options.trigger,
+        "--max-records-per-batch": options.max_records_per_batch,
         "--output": options.output,
         "--aggregations": options.aggregations,
         "--metrics-port": options.metrics_port,
@@ -170,6 +173,7 @@ def _query(
             checkpoint=checkpoint,
             trigger=options.trigger,
             settings=settings,
+            max_records_per_batch=options.max_records_per_batch,
             output=options.output,
             aggregations=options.aggregations,
             told=report.output.note,

@@ -77,6 +77,16 @@ class SparkArguments:
             "is there and end. [default: 1s]",
         ),
     ] = None
+    max_records_per_batch: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="About so many records of streams in one micro-batch; tables are read to their "
+            "ends. [default: all there are]",
+            rich_help_panel=_SPARK,
+        ),
+    ] = None
     master: Annotated[
         str | None,
         _option(

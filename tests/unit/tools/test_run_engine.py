@@ -21,6 +21,7 @@ from streamlet.tools.run_spark import line
         ("spark", "--capacity=2", "native"),
         ("native", "--trigger=1s", "spark"),
         ("native", "--checkpoint=c", "spark"),
+        ("native", "--max-records-per-batch=5", "spark"),
         ("native", "--master=local", "spark"),
         ("native", "--py-files=a.py", "spark"),
     ],
