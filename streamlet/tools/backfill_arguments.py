@@ -21,8 +21,11 @@ class BackfillOutput(StrEnum):
     NONE = "none"
 
 
-def _text(metavar: str, text: str, *names: str) -> typer.models.OptionInfo:
-    found: typer.models.OptionInfo = typer.Option(*names, metavar=metavar, help=text)
+_SPARK = "Spark"
+
+
+def _text(metavar: str, text: str, *, panel: str | None = None) -> typer.models.OptionInfo:
+    found: typer.models.OptionInfo = typer.Option(metavar=metavar, help=text, rich_help_panel=panel)
     return found
 
 
@@ -46,9 +49,9 @@ class BackfillArguments:
     live_from: Annotated[
         str | None,
         _text(
-            "earliest|latest|DATETIME",
-            "Where instances go on in topics that come from files. [default: behind the time of "
-            "the last record in the files]",
+            "POSITION",
+            "Where instances go on in topics that come from files: earliest, latest or a date and "
+            "time. [default: behind the time of the last record in the files]",
         ),
     ] = None
     output: Annotated[
@@ -60,12 +63,24 @@ class BackfillArguments:
         ),
     ] = BackfillOutput.LATEST
     max_records_per_batch: Annotated[
-        int | None, typer.Option(min=1, help="Read from Kafka's streams in a micro-batch.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Read from Kafka's streams in a micro-batch.",
+            rich_help_panel=_SPARK,
+        ),
     ] = None
-    master: Annotated[str | None, _text("URL", "Where Spark runs. [default: local[*]]")] = None
+    master: Annotated[
+        str | None, _text("URL", "Where Spark runs. [default: local[*]]", panel=_SPARK)
+    ] = None
     checkpoint: Annotated[
         str | None,
-        _text("DIR", "Folder or URL for Spark's state meanwhile. [default: below state.dir]"),
+        _text(
+            "DIR",
+            "Folder or URL for Spark's state meanwhile. [default: below state.dir]",
+            panel=_SPARK,
+        ),
     ] = None
     force: Annotated[
         bool, typer.Option("--force", help="Discard state and positions that are there.")
