@@ -34,6 +34,7 @@ from streamlet.errors import (
 from streamlet.group.handover_values import Positions
 from streamlet.kafka.limits import largest_record
 from streamlet.kafka.ports import Admin, RecordSource
+from streamlet.runtime.activating import ActivatingTask
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.decision import Decisions, state_entry
@@ -46,14 +47,16 @@ from streamlet.runtime.mismatch import (
     needs_entry,
     set_back,
 )
-from streamlet.runtime.opening import OpenTask, open_task
+from streamlet.runtime.opening import open_task
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore_job import RestoreJob
 from streamlet.runtime.state_updater import CommittedPositions, CopyFailed, Promoted, StateUpdater
 from streamlet.runtime.targets import LogRange, Target, Targets
 from streamlet.runtime.task import Task
+from streamlet.runtime.task_stage import TaskStage
 from streamlet.state.directory import StateDirectory
 from streamlet.state.store import CachedStore
+from streamlet.state.task_state import TaskState
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import NO_STATE, TaskId, TopicPartition
@@ -66,14 +69,6 @@ LOCKED_RETRY_MS = 20
 ASK_AGAIN_MS = 500
 #: Pause before a task whose stores failed is opened again: a full disk stays full for a while.
 REOPEN_MS = 5_000
-
-
-@attrs.frozen
-class _Asked:
-    """A target that is being read: all of it, or what is missing of ``known``."""
-
-    answer: Future[dict[TaskId, Target]]
-    known: Target | None = None
 
 
 class Activation:
@@ -140,21 +135,11 @@ class Activation:
         new_task = partial(new_task, global_stores=global_stores)
         self._new_task = partial(new_task, idle_ms=settings.max_task_idle_ms)
         self._clock = clock
-        #: Wanted, nothing done yet; with the mark's positions where there is one.
-        self._wanted: dict[TaskId, Positions | None] = {}
-        #: To be opened here, topic ids missing.
-        self._incomplete: dict[TaskId, Target] = {}
         self._ask_at_ms = self._read_at_ms = self._retry_ms = 0
-        #: Waiting for brokers to say what it begins with.
-        self._asked: dict[TaskId, _Asked] = {}
-        #: To be opened here, once no other process has the folder.
-        self._to_open: dict[TaskId, Target] = {}
+        self._coming: dict[TaskId, ActivatingTask] = {}
         #: Why tasks cannot be opened now, and when each of them is tried again.
         self.problems: dict[TaskId, str] = {}
         self._reopen_at_ms: dict[TaskId, int] = {}
-        #: Open and restoring here; being promoted there.
-        self._restoring: dict[TaskId, tuple[OpenTask, Target]] = {}
-        self._promoting: dict[TaskId, Target] = {}
         #: Tasks that had something too large for a changelog once.
         self._careful: set[TaskId] = set()
 
@@ -166,23 +151,21 @@ class Activation:
     @property
     def tasks(self) -> frozenset[TaskId]:
         """The tasks on their way."""
-        asking = (self._wanted, self._incomplete, self._asked, self._decisions.tasks)
-        on_way = (*asking, self._to_open, self._restoring, self._promoting)
-        return frozenset(task for tasks in on_way for task in tasks)
+        return frozenset(self._coming)
 
     @property
     def idle(self) -> bool:
         """True if no task is being brought up."""
-        return not self.tasks
+        return not self._coming
 
     @property
     def restoring(self) -> bool:
         """True if tasks are restored here, by ``step``."""
-        return bool(self._restoring)
+        return any(one.stage is TaskStage.RESTORING for one in self._coming.values())
 
     def reads(self) -> Mapping[TaskId, tuple[int, int]]:
         """Offset reached and end, summed over the changelogs, of tasks that are restored here."""
-        return self._restorer.reads() if self._restoring else {}
+        return self._restorer.reads() if self.restoring else {}
 
     def inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
         """The input partitions of a task."""
@@ -194,8 +177,8 @@ class Activation:
 
     def want(self, task: TaskId, positions: Positions | None = None) -> None:
         """Bring this task up; ``positions`` are those of a mark, None: read them."""
-        assert task not in self.tasks, f"{task} is on its way already"
-        self._wanted[task] = positions
+        assert task not in self._coming, f"{task} is on its way already"
+        self._coming[task] = ActivatingTask(task, positions)
 
     def put_off(self, task: TaskId, error: StateError) -> None:
         """Open this task not before a pause: its stores failed, and may do so again."""
@@ -218,66 +201,80 @@ class Activation:
 
     def cancel(self, task: TaskId) -> None:
         """Bring it up no more; what was opened is closed, as far as it was written."""
-        self._wanted.pop(task, None)
         self._decisions.forget(task)
-        self._incomplete.pop(task, None)
-        self._asked.pop(task, None)
-        self._to_open.pop(task, None)
         self._recovered(task)
-        self._promoting.pop(task, None)  # closed when it comes
-        restoring = self._restoring.pop(task, None)
-        if restoring is not None:
+        coming = self._coming.pop(task, None)
+        if coming is None:
+            return
+        if coming.stage is TaskStage.RESTORING:
             self._restorer.remove(task)
-            restoring[0].close()
+        coming.close()  # a copy that is promoted is closed when it comes
 
     def step(self, max_ms: int) -> list[ActiveTask]:
         """Go on for a while; tasks that may process from now on, the caller's to close."""
-        if (self._wanted or self._incomplete) and self._clock.now_ms() >= self._ask_at_ms:
+        now = self._clock.now_ms()
+        if now >= self._ask_at_ms:
             self._aim()
-        if self._asked:
-            self._take_answers()
+        self._take_answers()
         for task, found in self._decisions.take():
             if found is None:  # it could not be read just now
-                self._wanted[task] = None
+                self._coming[task].begin_anew()
             else:
-                self._begin_here(task, found)
-        if self._to_open and self._clock.now_ms() >= self._retry_ms:
+                self._begin_here(self._coming[task], found)
+        if now >= self._retry_ms:
             self._open()
-        if not self._restoring or self._clock.now_ms() < self._read_at_ms:
+        if not self.restoring or self._clock.now_ms() < self._read_at_ms:
             return []
         return [active for task in self._restored(max_ms) if (active := self._done(task))]
 
     def given_back(self) -> dict[TaskId, str]:
         """Tasks that another member may have state for, with the reasons; they are not begun."""
-        return self._decisions.given_back()
+        tasks = self._decisions.given_back()
+        for task in tasks:
+            self._coming.pop(task).close()
+        return tasks
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError where a stage and what is known of a task contradict each other."""
+        for coming in self._coming.values():
+            coming.check_invariants()
+        deciding = {one.task for one in self._at(TaskStage.DECIDING)}
+        assert deciding == self._decisions.tasks, (deciding, self._decisions.tasks)
+
+    def _at(self, stage: TaskStage) -> list[ActivatingTask]:
+        """The tasks of a stage, in order."""
+        return [one for _, one in sorted(self._coming.items()) if one.stage is stage]
 
     def _done(self, task: TaskId) -> ActiveTask | None:
         """A task that was read to its ends; None if that proved that positions were set back."""
-        opened, target = self._restoring.pop(task)
+        coming = self._coming[task]
         beyond = self._restorer.beyond(task)
         if beyond is None:
-            return self._ready(opened, target)
-        self._disagree(opened, target, set_back(task, target, beyond))
+            return self._ready(coming)
+        self._disagree(coming, set_back(task, coming.known(), beyond))
         return None
 
-    def _disagree(self, opened: OpenTask, target: Target, mismatch: Mismatch) -> None:
+    def _disagree(self, coming: ActivatingTask, mismatch: Mismatch) -> None:
         """Leave the state as it is; read everything once more before the policy decides."""
-        task, local = opened.task, state_entry(opened.state)
+        opened = coming.take_opened()
+        local = state_entry(opened.state)
         opened.close()
         if self._decisions.confirmed(mismatch):
-            self._decisions.decide(mismatch, target, local)
+            coming.move_to(TaskStage.DECIDING)
+            self._decisions.decide(mismatch, coming.known(), local)
         else:
-            log.info("comparing task %s once more: %s", task, mismatch.reason)
-            self._wanted[task] = None
+            log.info("comparing task %s once more: %s", coming.task, mismatch.reason)
+            coming.begin_anew()
 
     def _restored(self, max_ms: int) -> list[TaskId]:
         """Read changelogs for a while; after a pause, if no broker tells where they begin."""
         try:
             return self._restorer.step(max_ms)
         except StateError as error:
-            if error.task not in self._restoring:
+            coming = None if error.task is None else self._coming.get(error.task)
+            if coming is None or coming.stage is not TaskStage.RESTORING:
                 raise
-            self._set_back(error.task, error)
+            self._set_back(coming, error)
             return []
         except BrokerError as error:
             if not error.passing:
@@ -286,32 +283,33 @@ class Activation:
             self._read_at_ms = self._clock.now_ms() + ASK_AGAIN_MS
             return []
 
-    def _set_back(self, task: TaskId, error: StateError) -> None:
+    def _set_back(self, coming: ActivatingTask, error: StateError) -> None:
         """Close a task whose stores fail while it is restored; it is opened again after a pause."""
-        opened, target = self._restoring.pop(task)
-        self._restorer.remove(task)
+        self._restorer.remove(coming.task)
+        coming.move_to(TaskStage.OPENING)
+        self.put_off(coming.task, error)
+        opened = coming.take_opened()
         opened.damaged = isinstance(error, TaskCorruptedError)
-        self._to_open[task] = target
-        self.put_off(task, error)
         try:
             opened.close()
         except StateError as refused:
-            log.warning("closing the stores of %s: %s", task, refused)
+            log.warning("closing the stores of %s: %s", coming.task, refused)
 
     def promoted(self, event: Promoted | CopyFailed) -> ActiveTask | None:
         """Take what became of a promotion; the task, if it may process from now on."""
+        task = event.opened.task if isinstance(event, Promoted) else event.task
+        coming = self._coming.get(task)
+        waits = coming is not None and coming.stage is TaskStage.PROMOTING
         if isinstance(event, Promoted):
-            target = self._promoting.get(event.opened.task)
-            if target is None or target.limit != event.limit:
+            if coming is None or not waits or coming.known().limit != event.limit:
                 # Cancelled meanwhile; if it is wanted again, as of another commit, more is to come.
                 event.opened.close()
                 return None
-            del self._promoting[event.opened.task]
-            return self._ready(event.opened, target)
-        target = self._promoting.pop(event.task, None)
-        if target is not None:
-            log.info("task %s is restored without its copy: %s", event.task, event.reason)
-            self._begin_here(event.task, target)
+            coming.opened = event.opened
+            return self._ready(coming)
+        if coming is not None and waits:
+            log.info("task %s is restored without its copy: %s", task, event.reason)
+            self._begin_here(coming, coming.known())
         return None
 
     def close(self) -> None:
@@ -324,55 +322,50 @@ class Activation:
     # From where to where.
 
     def _aim(self) -> None:
-        """Find out what the wanted tasks begin with: from their marks, or by asking."""
-        wanted, self._wanted = self._wanted, {}
+        """Find out what tasks begin with: from their marks, or by asking."""
         unmarked = []
-        for task, positions in sorted(wanted.items()):
-            target = None if positions is None else self._targets.marked(task, positions)
+        for coming in self._at(TaskStage.CREATED):
+            task, mark = coming.task, coming.mark
+            if coming.target is not None:
+                coming.ask(self._targets.complete(task, coming.target))
+                continue
+            target = None if mark is None else self._targets.marked(task, mark)
             if target is None:
-                unmarked.append(task)
+                unmarked.append(coming)
             else:
-                self._begin(task, target)
+                self._begin(coming, target)
         if unmarked:
-            self._asked |= dict.fromkeys(unmarked, _Asked(self._targets.read(unmarked)))
-        for task, target in sorted(self._incomplete.items()):
-            self._asked[task] = _Asked(self._targets.complete(task, target), target)
-        self._incomplete.clear()
+            answer = self._targets.read([coming.task for coming in unmarked])
+            for coming in unmarked:
+                coming.ask(answer)
 
     def _take_answers(self) -> None:
         """Begin with the tasks whose targets are known; ask again if no broker could answer."""
-        for task, asked in list(self._asked.items()):
-            if not asked.answer.done():
+        for coming in self._at(TaskStage.ASKING):
+            if coming.answer is None or not coming.answer.done():
                 continue
-            del self._asked[task]
+            incomplete = coming.target is not None
             try:
-                target = asked.answer.result()[task]
+                target = coming.answered()
             except StreamletError as error:
                 if not error.passing:
                     raise
-                log.warning("task %s waits for its positions: %s", task, error)
+                log.warning("task %s waits for its positions: %s", coming.task, error)
                 self._ask_at_ms = self._clock.now_ms() + ASK_AGAIN_MS
-                if asked.known is None:
-                    self._wanted[task] = None
-                else:
-                    self._incomplete[task] = asked.known
             else:
-                if asked.known is None:
-                    self._begin(task, target)
-                else:
-                    self._begin_here(task, target)
+                (self._begin_here if incomplete else self._begin)(coming, target)
 
-    def _begin(self, task: TaskId, target: Target) -> None:
-        if self._copies is None or task not in self._copies.wanted:
-            self._begin_here(task, target)
+    def _begin(self, coming: ActivatingTask, target: Target) -> None:
+        if self._copies is None or coming.task not in self._copies.wanted:
+            self._begin_here(coming, target)
         elif copy_may_be_promoted(target):
-            self._promote(self._copies, task, target)
+            self._promote(self._copies, coming, target)
         else:
-            self._copies.set(self._copies.wanted - {task})
-            self._begin_here(task, target)
+            self._copies.set(self._copies.wanted - {coming.task})
+            self._begin_here(coming, target)
 
-    def _promote(self, copies: StateUpdater, task: TaskId, target: Target) -> None:
-        inputs = target.inputs
+    def _promote(self, copies: StateUpdater, coming: ActivatingTask, target: Target) -> None:
+        task, inputs = coming.task, target.inputs
         target = target.placed()
         ends = self._targets.restore_ends(task, target)
         lacking = lacks(target)
@@ -381,46 +374,51 @@ class Activation:
             target = attrs.evolve(target, rewrite=frozenset(lacking))
             ends |= {tp: max(ends[tp], known.get(tp, 0)) for tp in lacking}
             log.warning("task %s: %s; a copy is asked", task, "; ".join(lacking.values()))
-        self._promoting[task] = target
+        coming.target = target
+        coming.move_to(TaskStage.PROMOTING)
         copies.promote(task, target.limit, ends, inputs=inputs, complete=bool(lacking))
 
-    def _begin_here(self, task: TaskId, target: Target) -> None:
-        if target.topic_ids is None:
-            self._incomplete[task] = target
+    def _begin_here(self, coming: ActivatingTask, target: Target) -> None:
+        coming.target = target
+        if target.topic_ids is None:  # a mark does not tell them
+            coming.ask(self._targets.complete(coming.task, target))
         else:
-            self._to_open[task] = target
+            coming.move_to(TaskStage.OPENING)
             self._retry_ms = 0
 
     # Opening and being ready.
 
     def _open(self) -> None:
-        self._retry_ms = self._clock.now_ms() + LOCKED_RETRY_MS
-        for task in sorted(self._to_open):
-            if self._clock.now_ms() < self._reopen_at_ms.get(task, 0):
+        for coming in self._at(TaskStage.OPENING):
+            task, now = coming.task, self._clock.now_ms()
+            self._retry_ms = now + LOCKED_RETRY_MS
+            if now < self._reopen_at_ms.get(task, 0):
                 continue
             part = self._part(task)
             try:
-                opened = open_task(self._directory, part, task, self._settings.cache_max_bytes)
+                coming.opened = open_task(
+                    self._directory, part, task, self._settings.cache_max_bytes
+                )
             except StateLockedError as error:
                 log.debug("waiting: %s", error)
-                continue
             except StateMismatchError:
                 raise
             except StateError as error:
                 self.put_off(task, error)
-                continue
-            self._begin_restore(opened, self._to_open.pop(task))
+            else:
+                self._begin_restore(coming, coming.opened.state)
 
-    def _begin_restore(self, opened: OpenTask, target: Target) -> None:
+    def _begin_restore(self, coming: ActivatingTask, state: TaskState) -> None:
         """Restore an open task, if everything agrees."""
-        task, state = opened.task, opened.state
+        task, target = coming.task, coming.known()
         if needs_entry(target, state):
-            opened.close()
+            coming.take_opened().close()
+            coming.move_to(TaskStage.DECIDING)
             self._decisions.look_up(task, target)
             return
         judged = judge(task, target, state)
         if isinstance(judged, Mismatch):
-            self._disagree(opened, target, judged)
+            self._disagree(coming, judged)
             return
         for tp in sorted(judged.rewrite - target.rewrite):
             log.warning(
@@ -429,13 +427,9 @@ class Activation:
                 lacks(target, state)[tp],
             )
         inputs = judged.inputs
-        try:
-            judged = judged.placed()
-        except BrokerError:
-            opened.close()
-            raise
+        coming.target = judged = judged.placed()
         ends = self._targets.restore_ends(task, judged)
-        self._restoring[task] = opened, judged
+        coming.move_to(TaskStage.RESTORING)
         self._restorer.add(
             RestoreJob(
                 task,
@@ -452,8 +446,10 @@ class Activation:
             )
         )
 
-    def _ready(self, opened: OpenTask, target: Target) -> ActiveTask:
+    def _ready(self, coming: ActivatingTask) -> ActiveTask:
         """A new active period: an epoch above every one that was met."""
+        opened, target = coming.opened, coming.known()
+        assert opened is not None, coming.task
         state = opened.state
         self._recovered(opened.task)
         if opened.task in self._careful:
@@ -474,6 +470,8 @@ class Activation:
         edges = self.edges.of_task(active.subtopology, active.notes, target.topic_ids or {})
         parts = (opened.task, active.subtopology, state, active.committed)
         active.processor = self._new_task(*parts, edges=edges, in_parts=True)
+        coming.move_to(TaskStage.READY)
+        del self._coming[opened.task]
         return active
 
     def _recovered(self, task: TaskId) -> None:

@@ -1,19 +1,10 @@
 """One active task of a worker, from its first record to its last commit.
 
-```
- READY ──> RUNNING <──> STOPPED
-   │          │            │
-   └──────────┴────────────┴──> CLOSED
-```
-READY: its stores are as of the committed positions. RUNNING: it processes; until its first commit,
-the claim, is accepted it writes nothing to its changelogs. STOPPED: it processes nothing, and its
-last commit is under way; it may run again if the order is withdrawn. CLOSED: gone, its folder stays
-as a dormant copy.
+Its stages are the last ones of ``runtime.task_stage``: READY, RUNNING, STOPPED, CLOSED.
 """
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 from collections.abc import Mapping
 
@@ -25,28 +16,11 @@ from streamlet.runtime.edges.writer import EdgeWriter
 from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.task import Task
+from streamlet.runtime.task_stage import TaskStage, moved
 from streamlet.state.freshness import Freshness
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
-
-
-class TaskStage(enum.StrEnum):
-    """The stages in the life of an active task."""
-
-    READY = "ready"
-    RUNNING = "running"
-    STOPPED = "stopped"
-    CLOSED = "closed"
-
-
-#: Legal moves.
-MOVES: dict[TaskStage, frozenset[TaskStage]] = {
-    TaskStage.READY: frozenset({TaskStage.RUNNING, TaskStage.CLOSED}),
-    TaskStage.RUNNING: frozenset({TaskStage.STOPPED, TaskStage.CLOSED}),
-    TaskStage.STOPPED: frozenset({TaskStage.RUNNING, TaskStage.CLOSED}),
-    TaskStage.CLOSED: frozenset(),
-}
 
 
 @attrs.define
@@ -111,8 +85,7 @@ class ActiveTask:
 
     def move_to(self, stage: TaskStage) -> None:
         """Enter another stage."""
-        assert stage in MOVES[self.stage], f"{self.task}: {self.stage} -> {stage}"
-        self.stage = stage
+        self.stage = moved(self.task, self.stage, stage)
 
     @property
     def task(self) -> TaskId:

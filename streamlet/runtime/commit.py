@@ -27,7 +27,7 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, StateError, TaskMigratedError
 from streamlet.group.session_events import CommitOutcome
-from streamlet.runtime.active import ActiveTask, TaskStage
+from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit_delivery import ChangelogDelivery
 from streamlet.runtime.commit_port import CommitGroup, Settled
 from streamlet.runtime.opening import blamed
@@ -38,6 +38,7 @@ from streamlet.runtime.task_commit import (
     same_of,
     times_of,
 )
+from streamlet.runtime.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from streamlet.clock import Clock, pause
 from streamlet.errors import OutOfRangeError, ProcessingError, StateError
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.runtime.activation import Activation
-from streamlet.runtime.active import ActiveTask, TaskStage, Unsent
+from streamlet.runtime.active import ActiveTask, Unsent
 from streamlet.runtime.call_pool import call_loop
 from streamlet.runtime.commit_port import CommitPort
 from streamlet.runtime.metrics.meters import Meters
@@ -27,6 +27,7 @@ from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.record_collector import RecordCollector
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
+from streamlet.runtime.task_stage import TaskStage
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)

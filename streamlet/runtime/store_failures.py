@@ -11,10 +11,11 @@ import logging
 
 from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.runtime.activation import Activation
-from streamlet.runtime.active import ActiveTask, TaskStage
+from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
+from streamlet.runtime.task_stage import TaskStage
 
 log = logging.getLogger(__name__)
 

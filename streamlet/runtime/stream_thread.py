@@ -28,7 +28,7 @@ from streamlet.errors import (
 from streamlet.group.session_events import CommitOutcome
 from streamlet.kafka.ports import RecordSink, RecordSource
 from streamlet.runtime.activation import Activation
-from streamlet.runtime.active import ActiveTask, TaskStage
+from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.cleanup import Cleanup
 from streamlet.runtime.closing import Closer
@@ -53,6 +53,7 @@ from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.store_failures import StoreFailures
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
+from streamlet.runtime.task_stage import TaskStage
 from streamlet.runtime.uncaught import UncaughtErrors
 from streamlet.runtime.watchdog import Watchdog
 from streamlet.types import TaskId

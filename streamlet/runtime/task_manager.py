@@ -41,7 +41,7 @@ from streamlet.group.session import (
 from streamlet.group.session_events import CommitOutcome, FetchOutcome, JoinSoon
 from streamlet.group.values import Assignment
 from streamlet.runtime.activation import Activation
-from streamlet.runtime.active import ActiveTask, TaskStage
+from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit_port import CommitPort, Settled
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.precopy import Precopy, ReleaseDelays
@@ -49,6 +49,7 @@ from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.reclaim import Reclaims
 from streamlet.runtime.state_updater import CopyEvent, CopyFailed, CopyLag, Promoted, StateUpdater
 from streamlet.runtime.task_registry import TaskRegistry
+from streamlet.runtime.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)

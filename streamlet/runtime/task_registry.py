@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from streamlet.kafka.ports import PartitionBatch, RecordSource
-from streamlet.runtime.active import ActiveTask, TaskStage
+from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.prefetcher import Prefetcher
+from streamlet.runtime.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
 
 

@@ -20,12 +20,13 @@ from streamlet.errors import UnreachableError
 from streamlet.group.messages import Committed
 from streamlet.group.session_events import CommitOutcome
 from streamlet.runtime.activation import Activation
-from streamlet.runtime.active import ActiveTask, TaskStage
+from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.commit_delivery import ChangelogDelivery
 from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.task_stage import TaskStage
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
@@ -150,6 +151,7 @@ class Owner:
         ready: list[ActiveTask] = []
         while not ready:
             ready = self.activation.step(100)
+            self.activation.check_invariants()
             self.clock.advance(100)
             if self.activation.given_back():  # there is no other member
                 self.given_back += 1

@@ -108,18 +108,24 @@ class Bench:
         """The task's stores, as a copy has them."""
         return open_task(self.directory, self.topology.subtopology(TASK.subtopology), TASK, 1_000)
 
+    def step(self) -> list[ActiveTask]:
+        """Go on for a while; each task's stage is in agreement with what is known of it."""
+        found = self.activation.step(10)
+        self.activation.check_invariants()
+        return found
+
     def step_until_asked_again(self) -> None:
         """The answer that was given is taken, and another is asked for after a pause."""
         self.admin.asked.clear()
         deadline = time.monotonic() + 30
         while not self.admin.asked.is_set():
-            assert self.activation.step(10) == []
+            assert self.step() == []
             assert time.monotonic() < deadline
             self.clock.advance(ASK_AGAIN_MS)
 
     def ready(self) -> ActiveTask:
         deadline = time.monotonic() + 30
-        while not (found := self.activation.step(10)):
+        while not (found := self.step()):
             assert time.monotonic() < deadline
             self.clock.advance(ASK_AGAIN_MS)
         return found[0]
@@ -141,8 +147,8 @@ MARK = Positions({INPUT: 0}, (CommitMetadata(1, "a", 2, {CHANGELOG: 0}, release_
 def test_the_loop_goes_round_while_nobody_answers(bench: Bench, mark: Positions | None) -> None:
     bench.activation.want(TASK, mark)
     while not bench.admin.asked.is_set():
-        assert bench.activation.step(10) == []
-    assert [bench.activation.step(10) for _ in range(100)] == [[]] * 100
+        assert bench.step() == []
+    assert [bench.step() for _ in range(100)] == [[]] * 100
     assert bench.activation.tasks == {TASK}
 
     bench.admin.error = UnreachableError("nobody is there")
@@ -202,13 +208,13 @@ def test_what_will_not_pass_ends_the_worker(bench: Bench) -> None:
 def test_an_answer_for_a_task_that_was_taken_away_is_dropped(bench: Bench) -> None:
     bench.activation.want(TASK)
     while not bench.admin.asked.is_set():
-        bench.activation.step(10)
+        bench.step()
     bench.activation.cancel(TASK)
     bench.activation.want(TASK, MARK)  # it comes back while the old question is still open
     bench.admin.answers.set()
     active = bench.ready()
     assert bench.activation.idle
-    assert bench.activation.step(10) == []
+    assert bench.step() == []
     active.opened.close()
 
 
@@ -225,7 +231,7 @@ def test_a_copy_as_of_another_commit_than_is_wanted_by_now_is_not_taken(tmp_path
     bench = Bench(tmp_path, copies)
     for number in (1, 2):
         bench.activation.want(TASK, mark(10 * number, number))
-        bench.activation.step(10)
+        bench.step()
         if number == 1:
             bench.activation.cancel(TASK)
     first, second = copies.ordered

@@ -16,8 +16,8 @@ from streamlet.app import App
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.session_events import CommitOutcome
 from streamlet.runtime import task_calls
-from streamlet.runtime.active import TaskStage
 from streamlet.runtime.task import Task
+from streamlet.runtime.task_stage import TaskStage
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 from tests.unit.runtime.answers import Answers

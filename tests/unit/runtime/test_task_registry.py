@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from streamlet.runtime.active import ActiveTask, TaskStage
+from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.task_registry import TaskRegistry
+from streamlet.runtime.task_stage import TaskStage
 from streamlet.testing.ports import MemoryLog
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.counting import CountingSource
