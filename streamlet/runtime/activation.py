@@ -39,6 +39,7 @@ from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.decision import Decisions, state_entry
 from streamlet.runtime.edges.plan import EdgePlan
+from streamlet.runtime.kept_copies import CopyFailed, Promoted
 from streamlet.runtime.mismatch import (
     Mismatch,
     copy_may_be_promoted,
@@ -50,7 +51,7 @@ from streamlet.runtime.mismatch import (
 from streamlet.runtime.opening import open_task
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restore_job import RestoreJob
-from streamlet.runtime.state_updater import CommittedPositions, CopyFailed, Promoted, StateUpdater
+from streamlet.runtime.state_updater import CommittedPositions, StateUpdater
 from streamlet.runtime.targets import LogRange, Target, Targets
 from streamlet.runtime.task import Task
 from streamlet.runtime.task_stage import TaskStage

@@ -42,10 +42,19 @@ from streamlet.kafka.ports import Admin
 from streamlet.runtime.background import Processors, lower_priority
 from streamlet.runtime.changelog_ends import short_of_commit, whole_from
 from streamlet.runtime.changelog_reader import StoreChangelogReader
+from streamlet.runtime.kept_copies import (
+    CopyEvent,
+    CopyFailed,
+    CopyLag,
+    CopyStage,
+    KeptCopy,
+    Promoted,
+)
 from streamlet.runtime.opening import OpenTask, open_task
 from streamlet.runtime.restore_job import RestoreJob
 from streamlet.state.directory import StateDirectory
 from streamlet.state.rocksdb import start_threads
+from streamlet.state.task_state import TaskState
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -82,36 +91,6 @@ class CommittedPositions(Protocol):
     ) -> dict[TopicPartition, Committed]:
         """Stable committed positions of these."""
         ...
-
-
-@attrs.frozen
-class CopyLag:
-    """The lag of a copy: records left to read in its changelog that is furthest behind."""
-
-    task: TaskId
-    lag: int
-
-
-@attrs.frozen(eq=False)
-class Promoted:
-    """A copy is as of the commit it was promoted to; its stores are the taker's from now on.
-
-    ``limit`` is that commit's state, as ``promote`` was given it.
-    """
-
-    opened: OpenTask
-    limit: StateNumber | None
-
-
-@attrs.frozen
-class CopyFailed:
-    """A copy cannot be kept here."""
-
-    task: TaskId
-    reason: str
-
-
-CopyEvent: TypeAlias = CopyLag | Promoted | CopyFailed
 
 
 @attrs.frozen
@@ -179,18 +158,13 @@ class StateUpdater:
         #: Offset reached and end, summed over the changelogs, of each copy that is read.
         self.reads: Mapping[TaskId, tuple[int, int]] = {}
         # The thread's own.
-        self._mine: frozenset[TaskId] = frozenset()
-        self._open: dict[TaskId, OpenTask] = {}
-        self._promoting: dict[TaskId, StateNumber | None] = {}
-        self._reported_lags: dict[TaskId, int] = {}
-        #: When to look again at changelogs that lost records.
-        self._short: dict[TaskId, int] = {}
+        self._kept: dict[TaskId, KeptCopy] = {}
+        #: When to open copies again whose stores failed, or whose changelogs lost records.
+        self._again_ms: dict[TaskId, int] = {}
         self._next_lag_ms = 0
         self._next_reads_ms = 0
         self._next_tables_ms = 0
         self._retry_ms = 0
-        #: When copies whose stores failed are opened again.
-        self._reopen_at_ms: dict[TaskId, int] = {}
         self._closed = False
         #: What broke the thread.
         self._failure: StreamletError | None = None
@@ -313,12 +287,12 @@ class StateUpdater:
         except Exception as error:  # a bug of ours, which ends the worker
             log.exception("copies are not kept any more")
             self._failure = StreamletError(f"{_BROKE}: {error!r}")
-            for task in sorted(self._mine | self._promoting.keys()):
+            for task in sorted(self._kept):
                 self._tell(CopyFailed(task, _BROKE))
             self._closed = True
             self._refuse_orders()
-        for task in list(self._open):
-            self._drop(task)
+        for copy in list(self._kept.values()):
+            self._drop(copy)
 
     def _round(self) -> None:
         """Take orders, make one step, report, and rest."""
@@ -326,9 +300,11 @@ class StateUpdater:
         began = self._clock.thread_ns()
         try:
             self._open_wanted()
-            step_ms = STEP_BUSY_MS if self._promoting else 0 if self._awaited else STEP_MS
+            step_ms = (
+                STEP_BUSY_MS if self._at(CopyStage.PROMOTING) else 0 if self._awaited else STEP_MS
+            )
             for task in self._restorer.step(step_ms, gentle=self.has_actives):
-                self._promoted(task, self._promoting.pop(task))
+                self._promoted(self._kept[task])
             self._follow_tables()
         except (BrokerError, TimedOutError) as error:
             log.warning("copies wait: %s", error)
@@ -338,26 +314,32 @@ class StateUpdater:
         self._tell_lags()
         if not self._awaited:
             self._rest(self._rest_ms(self._clock.thread_ns() - began))
-        elif not self._promoting and self._restorer.quiet:
+        elif self._restorer.quiet and not self._at(CopyStage.PROMOTING):
             self._rest(AWAIT_MS)
 
-    def _promoted(self, task: TaskId, limit: StateNumber | None) -> None:
+    def _at(self, stage: CopyStage) -> list[KeptCopy]:
+        """The copies of a stage, in order."""
+        return [copy for _, copy in sorted(self._kept.items()) if copy.stage is stage]
+
+    def _promoted(self, copy: KeptCopy) -> None:
         """Hand a copy over that was read to its ends; one ahead of its commit stays on disk."""
-        beyond = self._restorer.beyond(task)
+        beyond = self._restorer.beyond(copy.task)
         if beyond is None:
-            self._reported_lags.pop(task, None)
-            self._tell(Promoted(self._open.pop(task), limit))
+            del self._kept[copy.task]
+            assert copy.opened is not None, copy.task
+            self._tell(Promoted(copy.opened, copy.limit))
         else:
-            self._drop(task)
-            self._tell(CopyFailed(task, f"it is of commit {tuple(beyond)}, ahead of the commit"))
+            self._drop(copy)
+            reason = f"it is of commit {tuple(beyond)}, ahead of the commit"
+            self._tell(CopyFailed(copy.task, reason))
 
     @property
     def _awaited(self) -> bool:
         """True if a hand-over waits for one of our copies, or will in a moment."""
-        return bool(self._promoting) or self._restorer.urgent
+        return bool(self._at(CopyStage.PROMOTING)) or self._restorer.urgent
 
     def _rest_ms(self, used_ns: int) -> int:
-        if not self._open:
+        if all(copy.opened is None for copy in self._kept.values()):
             return LONGEST_REST_MS
         most = self._settings.restore_max_share
         share = most if self.has_actives else self._processors.share()
@@ -378,14 +360,20 @@ class StateUpdater:
                 case _Prefer(tasks):
                     self._restorer.prefer(tasks)
                 case tasks:
-                    self._mine = tasks - self._promoting.keys()
-        for task in sorted(self._open.keys() - self._mine - self._promoting.keys()):
-            self._drop(task)
+                    self._keep_only(tasks)
+
+    def _keep_only(self, tasks: frozenset[TaskId]) -> None:
+        """Keep copies of exactly these, beside those that are about to change hands."""
+        for task, copy in sorted(self._kept.items()):
+            if task not in tasks and copy.stage is not CopyStage.PROMOTING:
+                self._drop(copy)
+        for task in tasks - self._kept.keys():
+            self._kept[task] = KeptCopy(task)
 
     def _promote(self, order: _Promote) -> None:
-        self._mine -= {order.task}
+        copy = self._kept.get(order.task)
         reason = "it was not open yet"
-        if order.task in self._open:
+        if copy is not None and copy.opened is not None:
             if self._restorer.promote(
                 order.task,
                 order.limit,
@@ -393,22 +381,22 @@ class StateUpdater:
                 inputs=order.inputs,
                 complete=order.complete,
             ):
-                self._promoting[order.task] = order.limit
+                copy.stage, copy.limit = CopyStage.PROMOTING, order.limit
                 return
-            self._drop(order.task)
             reason = "its changelogs lost records"
+        if copy is not None:
+            self._drop(copy)
         self._tell(CopyFailed(order.task, reason))
 
     def _open_wanted(self) -> None:
         now = self._clock.now_ms()
-        waiting = {task for task, at_ms in self._short.items() if now < at_ms}
-        missing = sorted(self._mine - self._open.keys() - waiting)
+        wanted = self._at(CopyStage.WANTED)
+        missing = [copy for copy in wanted if now >= self._again_ms.get(copy.task, 0)]
         if not missing or now < self._retry_ms:
             return
         self._retry_ms = now + RETRY_MS
-        for task in missing:
-            if now < self._reopen_at_ms.get(task, 0):
-                continue
+        for copy in missing:
+            task = copy.task
             part = self._topology.subtopology(task.subtopology)
             try:
                 opened = open_task(self._directory, part, task, self._settings.cache_max_bytes)
@@ -425,10 +413,10 @@ class StateUpdater:
                 raise
             if job is None:
                 opened.close()
-                self._short[task] = now + AGAIN_MS
+                self._again_ms[task] = now + AGAIN_MS
                 continue
-            self._open[task] = opened
-            self._reopen_at_ms.pop(task, None)
+            copy.opened, copy.stage = opened, CopyStage.FOLLOWED
+            self._again_ms.pop(task, None)
             self._restorer.add(job)
 
     def _followed(self, opened: OpenTask, part: Subtopology) -> RestoreJob | None:
@@ -444,7 +432,7 @@ class StateUpdater:
         if short:
             log.warning("no copy of task %s is made: %s", task, "; ".join(short.values()))
             return None
-        ends |= self._table_ends(opened)
+        ends |= self._table_ends(state)
         ids = self._admin.topic_ids(sorted({tp.topic for tp in logs}))
         rebuilt = None if metadata is None else metadata.rebuilt_epoch
         job = RestoreJob(task, state, ends, None, ids, rebuilt=rebuilt, follow=True)
@@ -455,9 +443,9 @@ class StateUpdater:
         committed = self._positions.fetch_committed(inputs, self._settings.session_timeout_ms)
         return Positions.of(inputs, committed).newest
 
-    def _table_ends(self, opened: OpenTask) -> dict[TopicPartition, int]:
+    def _table_ends(self, state: TaskState) -> dict[TopicPartition, int]:
         """The ends up to which tables over source topics may be read: their owner's commit."""
-        tables = sorted(opened.state.changelogs[name] for name in opened.state.plain)
+        tables = sorted(state.changelogs[name] for name in state.plain)
         if not tables:
             return {}
         committed = self._positions.fetch_committed(tables, self._settings.session_timeout_ms)
@@ -468,10 +456,10 @@ class StateUpdater:
         if now < self._next_tables_ms:
             return
         self._next_tables_ms = now + TABLES_MS
-        for task in sorted(self._open.keys() - self._promoting.keys()):
-            ends = self._table_ends(self._open[task])
+        for copy in self._at(CopyStage.FOLLOWED):
+            ends = self._table_ends(copy.state)
             if ends:
-                self._restorer.extend(task, ends)
+                self._restorer.extend(copy.task, ends)
 
     def _tell_lags(self) -> None:
         now = self._clock.now_ms()
@@ -481,30 +469,35 @@ class StateUpdater:
         if now < self._next_lag_ms:
             return
         self._next_lag_ms = now + LAG_MS
-        for task, lag in sorted(self._restorer.lags().items()):
-            if task not in self._promoting and self._reported_lags.get(task) != lag:
-                self._reported_lags[task] = lag
-                self._tell(CopyLag(task, lag))
+        lags = self._restorer.lags()
+        for copy in self._at(CopyStage.FOLLOWED):
+            lag = lags.get(copy.task)
+            if lag is not None and lag != copy.lag:
+                copy.lag = lag
+                self._tell(CopyLag(copy.task, lag))
 
     def _fail(self, error: StateError) -> None:
         """Close the copy whose stores fail, report it, and open it again after a pause."""
         task = error.task
         assert task is not None, error
         log.error("the copy of %s is opened again in %d s: %s", task, AGAIN_MS // 1000, error)
-        self._reopen_at_ms[task] = self._clock.now_ms() + AGAIN_MS
-        self._promoting.pop(task, None)
-        if task in self._open:
-            self._open[task].damaged = isinstance(error, TaskCorruptedError)
-            self._drop(task)
+        self._again_ms[task] = self._clock.now_ms() + AGAIN_MS
+        copy = self._kept.get(task)
+        if copy is not None and copy.opened is not None:
+            copy.opened.damaged = isinstance(error, TaskCorruptedError)
+            self._drop(copy)
+            if copy.stage is not CopyStage.PROMOTING:
+                self._kept[task] = KeptCopy(task)
         self._tell(CopyFailed(task, str(error)))
 
-    def _drop(self, task: TaskId) -> None:
-        self._reported_lags.pop(task, None)
-        opened = self._open.pop(task)
+    def _drop(self, copy: KeptCopy) -> None:
+        del self._kept[copy.task]
+        if copy.opened is None:
+            return
         try:
             try:
-                self._restorer.remove(task)
+                self._restorer.remove(copy.task)
             finally:
-                opened.close()
+                copy.opened.close()
         except StreamletError as error:
-            log.warning("closing the copy of %s: %s", task, error)
+            log.warning("closing the copy of %s: %s", copy.task, error)

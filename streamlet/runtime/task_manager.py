@@ -43,11 +43,12 @@ from streamlet.group.values import Assignment
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit_port import CommitPort, Settled
+from streamlet.runtime.kept_copies import CopyEvent, CopyFailed, CopyLag, Promoted
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.precopy import Precopy, ReleaseDelays
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.reclaim import Reclaims
-from streamlet.runtime.state_updater import CopyEvent, CopyFailed, CopyLag, Promoted, StateUpdater
+from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition

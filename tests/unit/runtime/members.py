@@ -172,7 +172,8 @@ class Member:
         """The stores of the copies it keeps now."""
         copies = self.worker._copies
         assert copies is not None
-        return {task: opened.state for task, opened in list(copies._open.items())}
+        kept = list(copies._kept.items())
+        return {task: copy.state for task, copy in kept if copy.opened is not None}
 
     def open_tasks(self) -> dict[TaskId, TaskState]:
         """The stores of the tasks it holds."""

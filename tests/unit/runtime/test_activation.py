@@ -22,9 +22,10 @@ from streamlet.runtime.activation import ASK_AGAIN_MS, Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.edges.plan import EdgePlan
+from streamlet.runtime.kept_copies import Promoted
 from streamlet.runtime.opening import OpenTask, open_task
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.state_updater import Promoted, StateUpdater
+from streamlet.runtime.state_updater import StateUpdater
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import StateNumber, TaskId, TopicPartition

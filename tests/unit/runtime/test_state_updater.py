@@ -20,7 +20,8 @@ from streamlet.group.messages import Committed
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime import state_updater
 from streamlet.runtime.changelog_reader import GENTLE_RECORDS, POLL_RECORDS, StoreChangelogReader
-from streamlet.runtime.state_updater import CopyEvent, CopyFailed, CopyLag, Promoted, StateUpdater
+from streamlet.runtime.kept_copies import CopyEvent, CopyFailed, CopyLag, Promoted
+from streamlet.runtime.state_updater import StateUpdater
 from streamlet.state.changelog import encode_column
 from streamlet.state.directory import StateDirectory
 from streamlet.state.rows import untimed
@@ -332,12 +333,12 @@ def test_a_copy_whose_store_refuses_is_closed_alone_and_opened_again(
     world.copies.set(frozenset({T0, T1}))
     world.see(lambda event: event == CopyLag(T1, 0))
     world.log.append(C0, [b"a"], [b""])  # no number in front: not ours
-    other = world.copies._open[T1]
+    other = world.copies._kept[T1].opened
     world.see(lambda event: isinstance(event, CopyFailed))
     world.told.clear()
     world.log.lose_tail(C0, world.log.end(C0) - 1)  # what was not ours is gone
     world.see(lambda event: event == CopyLag(T0, 0))
-    assert world.copies._open[T1] is other, "the other copy was read on"
+    assert world.copies._kept[T1].opened is other, "the other copy was read on"
     assert not any(isinstance(e, CopyFailed) and e.task == T1 for e in world.told)
 
 
