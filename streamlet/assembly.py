@@ -105,7 +105,7 @@ def open_worker(
             topology, settings, member, catalog, board, link, assignor, clock, on_member_id
         )
         undo.callback(session.close)
-        copies = _copies(topology, settings, session, board, directory, clock)
+        copies = _copies(topology, settings, session, board, catalog, clock)
         edges = _edges(topology, settings, catalog)
         name = f"{topology.application}-{member.member}"
         sink = _sink(topology, settings, name, catalog, policy)
@@ -410,6 +410,7 @@ def _activation(
     source = _changelog_source(topology, settings, "restore")
     return Activation(
         topology,
+        inputs=catalog.inputs_of,
         directory=StateDirectory(settings.state_dir, topology.application),
         restorer=StoreChangelogReader(source, admin, clock, restoring, positions=source.positions),
         copies=copies,
@@ -462,14 +463,14 @@ def _copies(
     settings: Settings,
     session: GroupSession,
     board: RebalanceEvents,
-    directory: StateDirectory,
+    catalog: Catalog,
     clock: Clock,
 ) -> StateUpdater:
-    admin = admin_for(settings)
-    source = _changelog_source(topology, settings, "copies")
+    admin, source = admin_for(settings), _changelog_source(topology, settings, "copies")
     return StateUpdater(
         topology,
-        directory=directory,
+        inputs=catalog.inputs_of,
+        directory=StateDirectory(settings.state_dir, topology.application),
         restorer=StoreChangelogReader(source, admin, clock, positions=source.positions),
         positions=session,
         admin=admin,

@@ -94,7 +94,8 @@ class Sources:
         - Key, timestamp, headers: those of the record; ``timestamp`` computes another time.
 
         Args:
-            topic: name or names; several need equal partition counts.
+            topic: name or names. There are as many tasks as the topic with the most has partitions;
+                counts need to be equal only where the stream is joined, as in Kafka Streams.
             key: type or serde of the keys; None for keys that are always null. Without it, that of
                 the application, ``App(key=...)``.
             value: type or serde of the values; without it, that of the application.

@@ -172,9 +172,14 @@ class Positions:
         )
 
     def mark_for(self, member_id: str, generation: int) -> bool:
-        """True if all inputs bear the marker of this very order (M7)."""
-        return bool(self.metadata) and all(
-            one is not None and one.is_mark_for(member_id, generation) for one in self.metadata
+        """True if all inputs bear the marker of this very order (M7).
+
+        Those without any commit aside: they are new, and its owner does not know of them yet.
+        """
+        texts = zip(self.offsets.values(), self.metadata, strict=True)
+        committed = [one for at, one in texts if at >= 0 or one is not None]
+        return bool(committed) and all(
+            one is not None and one.is_mark_for(member_id, generation) for one in committed
         )
 
 

@@ -138,3 +138,16 @@ class Assignment:
     prefixes: bool = False
     unassigned: frozenset[TaskId] = frozenset()  # tasks with no member at all, for status
     awaited: frozenset[TaskId] = frozenset()
+
+    def summary(self) -> str:
+        """The tasks in it, for the log."""
+        parts = {
+            "active": self.active,
+            "learner": self.learner,
+            "standby": self.standby,
+            "release": self.release,
+            "pending": self.pending,
+            "revoke": self.revoke,
+        }
+        told = [f"{name} {' '.join(map(str, sorted(of)))}" for name, of in parts.items() if of]
+        return ", ".join(told) or "nothing"

@@ -142,7 +142,6 @@ class Backfill:
             }
             state = state_number(plan.epoch) if own else NO_STATE
             text = CommitMetadata(plan.epoch, BY, -1, own, state, note=note).to_text()
-            for topic in part.input_topics:
-                tp = TopicPartition(topic, task.partition)
+            for tp in part.inputs(task.partition, counts):
                 found[tp] = (plan.positions.get(tp, 0), text)
         return found

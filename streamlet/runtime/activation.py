@@ -77,6 +77,7 @@ class Activation:
 
     Args:
         topology: what the tasks do.
+        inputs: the input partitions of a task, as they are just now.
         directory: where their state lies.
         restorer: reads changelogs, on the worker's thread.
         copies: keeps copies, on its own; None without learners and standbys.
@@ -96,6 +97,7 @@ class Activation:
         self,
         topology: Topology,
         *,
+        inputs: Callable[[TaskId], tuple[TopicPartition, ...]],
         directory: StateDirectory,
         restorer: StoreChangelogReader,
         copies: StateUpdater | None = None,
@@ -116,6 +118,7 @@ class Activation:
         self._copies = copies
         self._targets = Targets(
             topology,
+            inputs=inputs,
             positions=positions,
             admin=admin,
             settings=settings,
@@ -395,11 +398,9 @@ class Activation:
             self._retry_ms = now + LOCKED_RETRY_MS
             if now < self._reopen_at_ms.get(task, 0):
                 continue
-            part = self._part(task)
+            part, cache = self._part(task), self._settings.cache_max_bytes
             try:
-                coming.opened = open_task(
-                    self._directory, part, task, self._settings.cache_max_bytes
-                )
+                coming.opened = open_task(self._directory, part, task, cache)
             except StateLockedError as error:
                 log.debug("waiting: %s", error)
             except StateMismatchError:
@@ -458,7 +459,7 @@ class Activation:
             state.bound(largest, self._limits)
         # Without a commit of ours to start from everything counted: that is what we carry forward.
         contained = max(target.limit or NO_STATE, state.state)
-        active = ActiveTask(opened, self._part(opened.task))
+        active = ActiveTask(opened, self._part(opened.task), tuple(sorted(target.offsets)))
         active.contained = contained
         active.epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
         active.committed = target.positions()

@@ -41,6 +41,7 @@ class ActiveTask:
     """An active period of one task, in the sense of the commit numbers.
 
     Attributes:
+        inputs: its input partitions, sorted.
         contained: commit number that the committed offsets contain; a claim carries the old one on.
         epoch: of this period; every changelog record and commit bears it.
         number: of the last accepted commit of this period, 0 after the claim.
@@ -59,6 +60,7 @@ class ActiveTask:
 
     opened: OpenTask
     subtopology: Subtopology
+    inputs: tuple[TopicPartition, ...]
     stage: TaskStage = TaskStage.READY
     contained: StateNumber = NO_STATE
     epoch: int = 0
@@ -96,12 +98,6 @@ class ActiveTask:
     def state(self) -> TaskState:
         """Its stores."""
         return self.opened.state
-
-    @property
-    def inputs(self) -> tuple[TopicPartition, ...]:
-        """Its input partitions."""
-        topics = sorted(self.subtopology.input_topics)
-        return tuple(TopicPartition(topic, self.task.partition) for topic in topics)
 
     @property
     def stores_by_changelog(self) -> dict[TopicPartition, str]:

@@ -13,6 +13,7 @@ from streamlet.kafka.limits import NO_LIMITS, TopicLimits
 from streamlet.kafka.ports import Admin
 from streamlet.runtime.prepare import deleting_tables, prepare_topics, unapplied_settings
 from streamlet.topology.graph import Topology
+from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 class Catalog:
     """Partition counts of the topology's topics, and the tasks that follow from them.
 
-    ``tasks`` is called by the control thread, everything else by the worker.
+    ``tasks`` is called by the control thread, ``inputs_of`` by any, everything else by the worker.
 
     Args:
         topology: the application's.
@@ -98,6 +99,10 @@ class Catalog:
         """Every task there is, in order."""
         with self._lock:
             return self._tasks
+
+    def inputs_of(self, task: TaskId) -> tuple[TopicPartition, ...]:
+        """The input partitions of a task, as far as its topics have so many; from any thread."""
+        return self._topology.subtopology(task.subtopology).inputs(task.partition, self.counts)
 
     def look(self, now_ms: int) -> bool:
         """Look again, at most once each ``metadata.max.age.ms``; whether there are other tasks now.

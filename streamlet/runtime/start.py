@@ -15,7 +15,7 @@ from streamlet.config import Settings
 from streamlet.errors import BrokerError
 from streamlet.kafka.ports import Admin
 from streamlet.topology.subtopologies import Subtopology
-from streamlet.types import TaskId, TopicPartition
+from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -59,14 +59,9 @@ class InputRange:
 
 
 def input_ranges(
-    tasks: Mapping[TaskId, Subtopology], admin: Admin, settings: Settings
+    parts: Mapping[TopicPartition, Subtopology], admin: Admin, settings: Settings
 ) -> dict[TopicPartition, InputRange]:
-    """The range of each input partition of these tasks."""
-    parts = {
-        TopicPartition(topic, task.partition): part
-        for task, part in tasks.items()
-        for topic in part.input_topics
-    }
+    """The range of each of these input partitions, given with the subtopologies that read them."""
     first, end = admin.start_offsets(list(parts)), admin.end_offsets(list(parts))
     found = {}
     for tp, part in parts.items():

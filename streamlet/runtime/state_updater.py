@@ -56,7 +56,6 @@ from streamlet.state.directory import StateDirectory
 from streamlet.state.rocksdb import start_threads
 from streamlet.state.task_state import TaskState
 from streamlet.topology.graph import Topology
-from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -115,6 +114,7 @@ class StateUpdater:
 
     Args:
         topology: what the tasks are.
+        inputs: the input partitions of a task, as they are just now.
         directory: where their state lies.
         restorer: with a consumer of its own.
         positions: knows committed positions, for tables that are their own changelog.
@@ -128,6 +128,7 @@ class StateUpdater:
         self,
         topology: Topology,
         *,
+        inputs: Callable[[TaskId], tuple[TopicPartition, ...]],
         directory: StateDirectory,
         restorer: StoreChangelogReader,
         positions: CommittedPositions,
@@ -138,6 +139,7 @@ class StateUpdater:
     ) -> None:
         self._wake = wake
         self._topology = topology
+        self._inputs = inputs
         self._directory = directory
         self._restorer = restorer
         self._positions = positions
@@ -396,8 +398,7 @@ class StateUpdater:
             return
         self._retry_ms = now + RETRY_MS
         for copy in missing:
-            task = copy.task
-            part = self._topology.subtopology(task.subtopology)
+            task, part = copy.task, self._topology.subtopology(copy.task.subtopology)
             try:
                 opened = open_task(self._directory, part, task, self._settings.cache_max_bytes)
             except StateLockedError as error:
@@ -407,7 +408,7 @@ class StateUpdater:
                 self._fail(error)
                 continue
             try:
-                job = self._followed(opened, part)
+                job = self._followed(opened)
             except StreamletError:
                 opened.close()  # else it would count as a copy that is read
                 raise
@@ -419,10 +420,9 @@ class StateUpdater:
             self._again_ms.pop(task, None)
             self._restorer.add(job)
 
-    def _followed(self, opened: OpenTask, part: Subtopology) -> RestoreJob | None:
+    def _followed(self, opened: OpenTask) -> RestoreJob | None:
         """The job of a copy; None while its changelogs do not hold what the commit relies upon."""
-        task, state = opened.task, opened.state
-        inputs = [TopicPartition(topic, task.partition) for topic in sorted(part.input_topics)]
+        task, state, inputs = opened.task, opened.state, self._inputs(opened.task)
         logs = sorted(state.changelogs.values())
         starts = self._admin.start_offsets(logs)  # raised only after a commit that says so
         metadata = self._newest(inputs)

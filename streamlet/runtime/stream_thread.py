@@ -425,6 +425,7 @@ class StreamThread:
         try:
             if self._catalog.look(now):
                 self._group.rejoin("there are other partitions")
+            self._orders.follow_inputs()
         except (BrokerError, TimedOutError) as error:
             log.warning("looking at topics: %s", error)
 

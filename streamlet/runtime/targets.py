@@ -125,6 +125,7 @@ class Targets:
 
     Args:
         topology: what the tasks do.
+        inputs: the input partitions of a task, as they are just now.
         positions: knows committed positions.
         admin: knows where partitions begin and end.
         settings: the application's.
@@ -136,6 +137,7 @@ class Targets:
         self,
         topology: Topology,
         *,
+        inputs: Callable[[TaskId], tuple[TopicPartition, ...]],
         positions: CommittedPositions,
         admin: Admin,
         settings: Settings,
@@ -145,15 +147,22 @@ class Targets:
         self._open_source = open_source
         self._clock = clock
         self._topology = topology
+        #: The input partitions of a task.
+        self.inputs = inputs
         self._positions = positions
         self._admin = admin
         self._settings = settings
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="streamlet-targets")
 
     def marked(self, task: TaskId, positions: Positions) -> Target | None:
-        """The target of a hand-over marker; None if it does not know the end of each changelog."""
+        """The target of a hand-over marker; None if it does not know all that is needed.
+
+        That is the end of each changelog, and the position of each input: a new one has none.
+        """
         metadata = positions.newest
         if metadata is None or not set(self._changelogs(task)) <= set(metadata.ends):
+            return None
+        if min(positions.offsets.values()) < 0:
             return None
         return Target(
             positions.offsets,
@@ -200,11 +209,6 @@ class Targets:
         late = {tp.topic: at for tp, (at, _) in logs.items() if at > whole.get(tp, 0)}
         return self._thread.submit(self._search, logs, late)
 
-    def inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
-        """The input partitions of a task."""
-        part = self._part(task)
-        return tuple(TopicPartition(topic, task.partition) for topic in sorted(part.input_topics))
-
     def close(self) -> None:
         """Ask nothing any more; pending requests get no answer."""
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -218,7 +222,8 @@ class Targets:
             _all(inputs.values()), self._settings.rebalance_timeout_ms
         )
         ranges = input_ranges(
-            {task: self._part(task) for task in tasks}, self._admin, self._settings
+            {tp: self._part(task) for task in tasks for tp in inputs[task]},
+            *(self._admin, self._settings),
         )
         logs = {task: self._changelogs(task) for task in tasks}
         starts = self._admin.start_offsets(_all(logs.values()))

@@ -39,7 +39,6 @@ from streamlet.group.session import (
     SessionEvent,
 )
 from streamlet.group.session_events import CommitOutcome, FetchOutcome, JoinSoon
-from streamlet.group.values import Assignment
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit_port import CommitPort, Settled
@@ -170,7 +169,7 @@ class TaskManager:
                 self._activation.edges.agreement.prefixes = orders.prefixes
             self._meters.rebalanced()
             self._forget_unit()  # it answered orders that are replaced
-            log.info("generation %d: %s", assigned.generation, _summary(assigned.assignment))
+            log.info("generation %d: %s", assigned.generation, orders.summary())
         lost = bool(_of(Lost, events))
         if lost:
             self._commit.forget_queued()
@@ -294,6 +293,13 @@ class TaskManager:
             rules.reopening(task, self._clock.now_ms())
         self._holdings.drop(active)
         self._restarts.add(task)
+
+    def follow_inputs(self) -> None:
+        """Bring up again what reads other partitions by now, because a topic has more of them."""
+        for active in self._holdings.of_stage(TaskStage.RUNNING):
+            if active.inputs != self._inputs(active.task):
+                log.info("task %s reads other partitions from now on", active.task)
+                self.restart(active)
 
     def _bring_up_again(self) -> None:
         """Bring up what was closed by ``restart``.
@@ -475,6 +481,7 @@ class TaskManager:
         return self._fetch_token
 
     def _inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
+        """The input partitions of a task as they are now, which may not be those it runs with."""
         return self._activation.inputs(task)
 
 
@@ -483,17 +490,3 @@ _Event = TypeVar("_Event")
 
 def _of(kind: type[_Event], events: Sequence[object]) -> list[_Event]:
     return [event for event in events if isinstance(event, kind)]
-
-
-def _summary(order: Assignment) -> str:
-    """An assignment for people: what there is of it."""
-    parts = {
-        "active": order.active,
-        "learner": order.learner,
-        "standby": order.standby,
-        "release": order.release,
-        "pending": order.pending,
-        "revoke": order.revoke,
-    }
-    said = [f"{name} {' '.join(map(str, sorted(tasks)))}" for name, tasks in parts.items() if tasks]
-    return ", ".join(said) or "nothing"

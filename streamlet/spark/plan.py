@@ -116,7 +116,7 @@ def plan(
             TaskId(part.id, partition)
             for part in topology.subtopologies
             if levels.get(part.id) == number
-            for partition in range(counts[part.input_topics[0]])
+            for partition in range(part.task_count(counts))
         ]
         stages.append(SparkStage.of(tasks))
     readers = {topic: part.id for part in topology.subtopologies for topic in part.input_topics}

@@ -129,7 +129,7 @@ class Runner:
         self._forget(batch)
 
     def _new_head(self, which: TaskId, part: Subtopology) -> TaskHeader:
-        partitions = self._plan.counts[part.input_topics[0]]
+        partitions = part.task_count(self._plan.counts)
         return TaskHeader(str(which), part.hash + ROWS, partitions, b"", Extent(), 0, -1, {})
 
     def _restored(
@@ -139,8 +139,8 @@ class Runner:
         for columns in read(kept, head.extent):
             state.load(columns, TopicPartition(columns.store, which.partition), 0, 0)
         positions = {
-            TopicPartition(topic, which.partition): head.positions.get(topic, 0)
-            for topic in part.input_topics
+            tp: head.positions.get(tp.topic, 0)
+            for tp in part.inputs(which.partition, self._plan.counts)
         }
         task = Task(
             which,

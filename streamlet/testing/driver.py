@@ -94,7 +94,7 @@ class TopologyTestDriver:
         )
         self._sources |= {table.topic: table.source for table in tables}
         for part in self._topology.subtopologies:
-            for number in range(self._topics.counts[part.input_topics[0]]):
+            for number in range(part.task_count(self._topics.counts)):
                 self._open(part, number)
 
     def __enter__(self) -> Self:
@@ -307,7 +307,7 @@ class TopologyTestDriver:
         }
         state = TaskState.open(None, part.stores, CACHE_BYTES, changelogs)
         counts = self._topics.counts
-        inputs = [TopicPartition(topic, number) for topic in part.input_topics]
+        inputs = part.inputs(number, counts)
         task = Task(
             TaskId(part.id, number),
             part,
@@ -326,10 +326,8 @@ class TopologyTestDriver:
         writer = EdgeWriter(headed, {tp: edge_of(tp) for tp in inputs}, headed)
         opened = _Part(task, state, writer)
         self._parts.append(opened)
-        for source in part.sources:
-            for topic in source.topics:
-                self._sources[topic] = source
-                self._reader[TopicPartition(topic, number)] = opened
+        self._sources |= {topic: source for source in part.sources for topic in source.topics}
+        self._reader |= dict.fromkeys(inputs, opened)
 
     def _reading(self, topic: str) -> SourceNode:
         if topic not in self._sources:

@@ -1,7 +1,9 @@
 """Partition counts: which must be equal, and how many a topic of ours gets.
 
-A task is one partition of every topic its subtopology reads, so these must have equal counts:
-otherwise a join or a merged aggregation would miss the records that lie in another task.
+A task is one partition of every topic that its subtopology reads, of those that have so many: there
+are as many tasks as the topic with the most has partitions. Topics whose records meet in a store
+must have equal counts, else a join would miss the records that lie in another task. Those of a
+merged stream need not, as in Kafka Streams.
 """
 
 from __future__ import annotations
@@ -18,26 +20,68 @@ def partition_counts(
 ) -> dict[str, int]:
     """Partition counts of every input topic.
 
-    A repartition topic gets the count of what is read beside it; read alone, the count given to it,
-    or the most partitions of what it is written from (as in Kafka Streams).
+    A repartition topic gets the count of what it is joined with; else the count given to it, or the
+    most partitions of what it is written from (as in Kafka Streams).
 
     Raises:
-        TopologyError: counts in one subtopology differ, or a count cannot be worked out.
+        TopologyError: counts of topics that are joined differ, or a count cannot be worked out.
         MissingTopicError: a source topic is not in ``source_counts``.
     """
     ours = {topic.name: topic for part in parts for topic in part.repartitions}
     counts = _given(parts, ours, source_counts)
-    waiting = [part for part in parts if not _settle(part, ours, counts)]
+    groups = [(part, group) for part in parts for group in joined_topics(part)]
+    waiting = [(part, group) for part, group in groups if not _settle(part, group, ours, counts)]
     while waiting:
-        left = [part for part in waiting if not _inherit(part, parts, ours, counts)]
+        left = [one for one in waiting if not _inherit(*one, parts, ours, counts)]
         if len(left) == len(waiting):
-            names = ", ".join(topic for part in left for topic in part.input_topics)
+            names = ", ".join(topic for _, group in left for topic in group)
             raise TopologyError(
                 f"no partition count for {names}: these topics are written only from each other; "
                 "give one of them partitions="
             )
         waiting = left
+    for part in parts:
+        _check_tables(part, counts)
     return counts
+
+
+def joined_topics(part: Subtopology) -> tuple[tuple[str, ...], ...]:
+    """The topics a subtopology reads, in groups that need equal counts; most are alone in theirs.
+
+    Records of two topics meet in a store that several nodes have, if not all of these come behind
+    the same topics.
+    """
+    above = _topics_above(part)
+    group_of = {topic: {topic} for topic in part.input_topics}
+    for spec in part.stores:
+        having = [above[node.name] for node in part.processors if spec.name in node.stores]
+        if any(topics != having[0] for topics in having):
+            together = set[str]().union(*(group_of[one] for topics in having for one in topics))
+            group_of |= dict.fromkeys(together, together)
+    groups = {id(group): group for group in group_of.values()}
+    order = part.input_topics
+    return tuple(tuple(topic for topic in order if topic in group) for group in groups.values())
+
+
+def _topics_above(part: Subtopology) -> dict[str, frozenset[str]]:
+    """The topics whose records may come to each node."""
+    found = {source.name: frozenset(source.topics) for source in part.sources}
+    for node in part.processors:
+        found[node.name] = frozenset[str]().union(*(found[name] for name in node.parents))
+    return found
+
+
+def _check_tables(part: Subtopology, counts: Mapping[str, int]) -> None:
+    """Refuse a table whose topic, which is its changelog, has fewer partitions than tasks."""
+    most = max((counts[topic] for topic in part.input_topics), default=0)
+    for spec in part.stores:
+        topic = spec.source_topic
+        if topic is not None and counts[topic] < most:
+            raise TopologyError(
+                f"{topic} is read as a table and has {counts[topic]} partitions, but subtopology "
+                f"{part.id} has {most} tasks, and each needs one of it; send what is merged with "
+                "it through repartition()"
+            )
 
 
 def _given(
@@ -55,10 +99,15 @@ def _given(
     return {topic: source_counts[topic] for topic in sorted(read)}
 
 
-def _settle(part: Subtopology, ours: Mapping[str, InternalTopic], counts: dict[str, int]) -> bool:
-    """Fill in the part's counts from source topics and given numbers; False if it has neither."""
+def _settle(
+    part: Subtopology,
+    group: Sequence[str],
+    ours: Mapping[str, InternalTopic],
+    counts: dict[str, int],
+) -> bool:
+    """Fill in a group's counts from source topics and given numbers; False if it has neither."""
     known: dict[str, int] = {}
-    for topic in part.input_topics:
+    for topic in group:
         number = ours[topic].partitions if topic in ours else counts[topic]
         if number is not None:
             known[topic] = number
@@ -69,26 +118,27 @@ def _settle(part: Subtopology, ours: Mapping[str, InternalTopic], counts: dict[s
         if other != number:
             raise TopologyError(
                 f"{first} has {number} partitions and {topic} has {other}, but subtopology "
-                f"{part.id} reads both and needs equal counts; "
+                f"{part.id} joins them and needs equal counts; "
                 "send one of them through repartition()"
             )
-    counts.update(dict.fromkeys(part.input_topics, number))
+    counts.update(dict.fromkeys(group, number))
     return True
 
 
 def _inherit(
     part: Subtopology,
+    group: Sequence[str],
     parts: Sequence[Subtopology],
     ours: Mapping[str, InternalTopic],
     counts: dict[str, int],
 ) -> bool:
-    """Give the part the largest count of the parts that write its topics, once all are known."""
-    read = {topic for topic in part.input_topics if not ours[topic].follows}
+    """Give a group the largest count of the parts that write its topics, once all are known."""
+    read = {topic for topic in group if not ours[topic].follows}
     writers = [
         other for other in parts if other is not part and read.intersection(other.output_topics)
     ]
-    if any(writer.input_topics[0] not in counts for writer in writers) or not writers:
+    behind = {topic for writer in writers for topic in writer.input_topics}
+    if not behind or not behind <= counts.keys():
         return False
-    number = max(counts[writer.input_topics[0]] for writer in writers)
-    counts.update(dict.fromkeys(part.input_topics, number))
+    counts.update(dict.fromkeys(group, max(counts[topic] for topic in behind)))
     return True

@@ -65,7 +65,7 @@ class Topology:
         return copartition.partition_counts(self.subtopologies, source_counts)
 
     def tasks(self, source_counts: Mapping[str, int]) -> tuple[TaskId, ...]:
-        """All tasks in order: one per subtopology and partition of its input topics.
+        """All tasks in order: one per subtopology and partition of the input topic with the most.
 
         Raises:
             TopologyError: as ``partition_counts``.
@@ -75,7 +75,7 @@ class Topology:
         return tuple(
             TaskId(part.id, partition)
             for part in self.subtopologies
-            for partition in range(counts[part.input_topics[0]])
+            for partition in range(part.task_count(counts))
         )
 
 

@@ -67,7 +67,7 @@ def internal_topics(
     counts = topology.partition_counts(source_counts)
     repartitions = {name: counts[name] for name in topology.repartition_topics}
     changelogs = {
-        name: counts[part.input_topics[0]]
+        name: part.task_count(counts)
         for part in topology.subtopologies
         for name in part.changelog_topics
     }

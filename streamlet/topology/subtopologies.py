@@ -15,6 +15,7 @@ import attrs
 
 from streamlet.topology.names import changelog_name
 from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
+from streamlet.types import TopicPartition
 
 Node: TypeAlias = SourceNode | ProcessorNode | SinkNode
 
@@ -42,6 +43,18 @@ class Subtopology:
     def input_topics(self) -> tuple[str, ...]:
         """Topics the sources read, in order, repartition topics included."""
         return tuple(topic for source in self.sources for topic in source.topics)
+
+    def task_count(self, counts: Mapping[str, int]) -> int:
+        """The number of its tasks, given the partition counts of the topics it reads."""
+        return max((counts[topic] for topic in self.input_topics), default=0)
+
+    def inputs(self, partition: int, counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:
+        """The input partitions of one of its tasks, sorted: of the topics that have so many."""
+        return tuple(
+            TopicPartition(topic, partition)
+            for topic in sorted(self.input_topics)
+            if partition < counts[topic]
+        )
 
     @property
     def output_topics(self) -> tuple[str, ...]:

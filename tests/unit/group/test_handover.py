@@ -16,9 +16,9 @@ from streamlet.group.handover_values import (
 )
 from streamlet.group.session_events import CommitOutcome
 from streamlet.group.values import Assignment
-from streamlet.types import TaskId
+from streamlet.types import TaskId, TopicPartition
 
-T = TaskId(0, 0)
+T, INPUT = TaskId(0, 0), TopicPartition("in", 0)
 
 
 def owner() -> Handover:
@@ -80,7 +80,7 @@ def test_a_static_member_has_its_finished_hand_overs_forgotten_in_one_rebalance(
     rules.assigned(2, "b", Assignment(pending={T: "a", other: "a"}), 0)
     rules.take()
     for task in (T, other):
-        marked = Positions({}, (CommitMetadata(1, "a", 2, release_to="b"),))
+        marked = Positions({INPUT: 5}, (CommitMetadata(1, "a", 2, release_to="b"),))
         rules.fetched(task, marked, 0)
         rules.running(task, 0)
     rules.claimed(T, 0)
@@ -102,3 +102,14 @@ def test_a_wish_to_rejoin_says_whether_it_is_older_than_a_description() -> None:
     rules.set_leaving(None)
     wishes = [d for d in rules.take() if isinstance(d, Rejoin)]
     assert [(wish.reason, wish.descriptions) for wish in wishes] == [("leaving", 1), ("stays", 2)]
+
+
+def test_a_mark_is_on_all_inputs_but_those_that_its_owner_did_not_know() -> None:
+    mark = CommitMetadata(1, "a", 2, release_to="b")
+    other = CommitMetadata(1, "a", 1)
+    new = TopicPartition("new", 0)
+    assert Positions({INPUT: 5, new: 3}, (mark, mark)).mark_for("b", 2)
+    assert Positions({INPUT: 5, new: -1}, (mark, None)).mark_for("b", 2)
+    assert not Positions({INPUT: 5, new: 3}, (mark, other)).mark_for("b", 2)
+    assert not Positions({INPUT: 5, new: 3}, (mark, None)).mark_for("b", 2), "another tool's"
+    assert not Positions({INPUT: -1, new: -1}, (None, None)).mark_for("b", 2)

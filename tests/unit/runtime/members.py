@@ -88,9 +88,9 @@ class Nobody:
 class Group:
     """An application with its log, its coordinator and its members."""
 
-    def __init__(self, root: Path, **config: str) -> None:
+    def __init__(self, root: Path, topology: Topology | None = None, **config: str) -> None:
         self.root = root
-        self.topology = counting()
+        self.topology = topology or counting()
         overrides = {"commit.interval.ms": "50", "learner.ready.linger.ms": "1"}
         overrides |= {name.replace("_", "."): value for name, value in config.items()}
         self.settings = Settings.load(overrides=[f"{k}={v}" for k, v in overrides.items()])
@@ -193,6 +193,7 @@ class Member:
         session = self.session = self._session(board, catalog)
         copies = StateUpdater(
             group.topology,
+            inputs=catalog.inputs_of,
             directory=self.directory,
             restorer=self._restorer(),
             positions=session,
@@ -202,6 +203,7 @@ class Member:
         )
         activation = Activation(
             group.topology,
+            inputs=catalog.inputs_of,
             directory=self.directory,
             restorer=self._restorer(self.meters.restoring),
             copies=copies,

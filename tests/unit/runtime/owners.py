@@ -110,6 +110,7 @@ class Owner:
         self.unreadable = 0
         self.activation = Activation(
             world.topology,
+            inputs=lambda task: (INPUT,),
             directory=StateDirectory(host or world.host(), "app"),
             restorer=StoreChangelogReader(MemorySource(world.log, headers=True), admin, clock),
             positions=self,

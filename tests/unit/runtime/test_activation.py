@@ -87,6 +87,7 @@ class Bench:
         self.topology, self.directory = app.topology(), StateDirectory(folder, "app")
         self.activation = Activation(
             self.topology,
+            inputs=lambda task: (INPUT,),
             directory=self.directory,
             copies=cast("StateUpdater | None", copies),
             restorer=StoreChangelogReader(MemorySource(log, headers=True), self.admin, self.clock),

@@ -9,7 +9,7 @@ from streamlet.config import Settings
 from streamlet.errors import BrokerError
 from streamlet.runtime.start import input_ranges
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
-from streamlet.types import TaskId, TopicPartition
+from streamlet.types import TopicPartition
 
 
 def starts(reset: str, commit: int = -1) -> dict[str, int]:
@@ -22,9 +22,13 @@ def starts(reset: str, commit: int = -1) -> dict[str, int]:
         log.create(tp.topic)
         log.append(tp, [b"k"] * 10, [b"v"] * 10)
         log.raise_start(tp, 2)
-    tasks = {TaskId(part.id, 0): part for part in topology.subtopologies}
+    parts = {
+        tp: part
+        for part in topology.subtopologies
+        for tp in part.inputs(0, dict.fromkeys(part.input_topics, 1))
+    }
     settings = Settings.load({"auto.offset.reset": reset})
-    found = input_ranges(tasks, MemoryAdmin(log), settings)
+    found = input_ranges(parts, MemoryAdmin(log), settings)
     return {
         "between" if tp.topic.startswith("words-") else "source": one.start(tp, commit)
         for tp, one in found.items()

@@ -88,6 +88,7 @@ class World:
         self.parts = {"admin": admin, "source": source}
         self.copies = StateUpdater(
             counting(),
+            inputs=lambda task: (TopicPartition("words", task.partition),),
             directory=self.directory,
             restorer=StoreChangelogReader(source, admin, clock, positions=self.source.positions),
             positions=self,

@@ -13,14 +13,15 @@ from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.counting import CountingSource
 
 #: One input, no store.
-PART = SimpleNamespace(stateful=False, stores=(), input_topics=("in",))
+PART = SimpleNamespace(stateful=False, stores=())
 
 
 def running(partition: int) -> ActiveTask:
     """A task of one input, from its beginning."""
     task, tp = TaskId(0, partition), TopicPartition("in", partition)
     state = SimpleNamespace(cache_bytes=0)
-    made = ActiveTask(cast(Any, SimpleNamespace(task=task, state=state)), cast(Any, PART))
+    opened = cast(Any, SimpleNamespace(task=task, state=state))
+    made = ActiveTask(opened, cast(Any, PART), (tp,))
     made.committed = {tp: 0}
     made.processor = cast(Any, SimpleNamespace(received={tp: 0}))
     return made

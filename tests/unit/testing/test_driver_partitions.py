@@ -109,3 +109,15 @@ def test_times_of_all_tasks_move_together_when_they_are_told_to() -> None:
         assert driver.stream_time == 500
         driver.advance_stream_time(100)
         assert driver.stream_time == 600
+
+
+def test_merged_topics_may_have_unequal_counts() -> None:
+    app = sl.App("merged")
+    both = app.stream(["small", "large"], key=str, value=str)
+    both.group_by_key().count(store="counts").to_stream().to("out")
+    with TopologyTestDriver(app, partitions={"small": 1, "large": 3}) as driver:
+        driver.pipe_input("large", "a", "x", partition=2)
+        driver.pipe_input("small", "a", "x")
+        assert [driver.store("counts", partition=n).get("a") for n in range(3)] == [1, None, 1]
+        with pytest.raises(NotFoundError, match="'small' has no partition 1; it has 1"):
+            driver.pipe_input("small", "a", "x", partition=1)

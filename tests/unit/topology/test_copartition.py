@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamlet.app import App
+from streamlet.dsl.stream import KStream
 from streamlet.dsl.windows import tumbling, unlimited
 from streamlet.errors import ConfigError, MissingTopicError, TopologyError
 from streamlet.topology.internal_topics import (
@@ -12,6 +13,7 @@ from streamlet.topology.internal_topics import (
     expiring_changelogs,
     internal_topics,
 )
+from streamlet.types import TaskId
 
 
 def joined(rekeyed: bool, partitions: int | None = None) -> App:
@@ -31,11 +33,65 @@ def test_a_join_over_unequal_counts_is_refused_with_both_topics_and_counts() -> 
         joined(rekeyed=False).topology().tasks({"orders": 3, "people": 5})
 
 
-def test_merged_topics_of_unequal_counts_are_refused() -> None:
+def merged(app: App) -> KStream[str, str]:
+    """Three topics in one stream, in both ways that there are."""
+    return app.stream(["a", "b"], key=str, value=str).merge(app.stream("c", key=str, value=str))
+
+
+def test_merged_topics_may_have_unequal_counts() -> None:
+    """As in Kafka Streams: as many tasks as the largest has partitions, with what there is."""
     app = App("merge")
-    app.stream(["a", "b"], key=str, value=str).to("out")
+    merged(app).group_by_key().count(store="n")
+    topology, counts = app.topology(), {"a": 1, "b": 3, "c": 2}
+    assert topology.tasks(counts) == (TaskId(0, 0), TaskId(0, 1), TaskId(0, 2))
+    (part,) = topology.subtopologies
+    assert [[tp.topic for tp in part.inputs(n, counts)] for n in range(3)] == [
+        ["a", "b", "c"],
+        ["b", "c"],
+        ["b"],
+    ]
+    (changelog,) = internal_topics(topology, counts)
+    assert (changelog.name, changelog.partitions) == ("merge-n-changelog", 3)
+
+
+def test_a_merged_stream_that_is_joined_needs_equal_counts_in_all_its_topics() -> None:
+    app = App("merge")
+    people = app.table("people", key=str, value=str)
+    merged(app).join(people, lambda left, right: f"{left}{right}").to("out")
+    topology = app.topology()
+    assert len(topology.tasks(dict.fromkeys(("a", "b", "c", "people"), 2))) == 2
+    with pytest.raises(TopologyError, match="people has 2 partitions and c has 3"):
+        topology.tasks({"a": 2, "b": 2, "c": 3, "people": 2})
+
+
+def test_topics_that_are_cogrouped_need_equal_counts() -> None:
+    app = App("both")
+    first = app.stream("a", key=str, value=str).group_by_key()
+    second = app.stream("b", key=str, value=str).group_by_key()
+    grouped = first.cogroup(lambda k, v, n: n + 1).cogroup(second, lambda k, v, n: n + 2)
+    grouped.aggregate(lambda: 0, store="n")
     with pytest.raises(TopologyError, match="a has 1 partitions and b has 2"):
         app.topology().tasks({"a": 1, "b": 2})
+
+
+def test_what_is_merged_after_a_repartition_keeps_the_count_of_its_own() -> None:
+    app = App("merge")
+    moved = app.stream("a", key=str, value=str).repartition(name="moved")
+    moved.merge(app.stream("b", key=str, value=str)).to("out")
+    topology = app.topology()
+    assert topology.partition_counts({"a": 2, "b": 5})["merge-moved-repartition"] == 2
+    assert len(topology.tasks({"a": 2, "b": 5})) == 2 + 5
+
+
+def test_a_table_has_a_partition_for_each_task_beside_it() -> None:
+    """Its topic is its changelog, which a task without one of its partitions would lack."""
+    app = App("merge")
+    table = app.table("people", key=str, value=str)
+    table.to_stream().merge(app.stream("more", key=str, value=str)).to("out")
+    topology = app.topology()
+    assert len(topology.tasks({"people": 3, "more": 2})) == 3
+    with pytest.raises(TopologyError, match="people is read as a table and has 2 partitions, but"):
+        topology.tasks({"people": 2, "more": 3})
 
 
 def test_a_repartition_topic_takes_the_count_of_what_it_is_joined_with() -> None:
