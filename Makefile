@@ -72,7 +72,7 @@ SUITES_state := tests/oracle tests/simulation/test_model_numbers.py tests/integr
 	tests/integration/test_window_retention.py
 SUITES_testing := tests/spec tests/oracle tests/simulation/test_random_histories.py
 SUITES_tools := tests/integration/test_*_command*.py tests/integration/test_run_terminal.py
-SUITES_topology := tests/unit/dsl tests/oracle
+SUITES_topology := tests/unit/dsl tests/oracle tests/integration/test_read_topics.py
 
 FOLDERS := $(notdir $(patsubst %/,%,$(sort $(dir $(wildcard tests/unit/*/test_*.py)))))
 ROOMS := $(sort $(FOLDERS) $(patsubst SUITES_%,%,$(filter SUITES_%,$(.VARIABLES))))

@@ -332,9 +332,7 @@ def _session(
         tasks=catalog.tasks,
         wall_ms=clock.wall_ms,
         rejoin=lambda reason: session.rejoin(reason),
-        envelope=Envelope(
-            {part.id: tuple(sorted(part.input_topics)) for part in topology.subtopologies}
-        ),
+        envelope=Envelope(catalog),
         flip_timeout_ms=settings.rebalance_timeout_ms,
         before=link.last_members,
     )

@@ -78,7 +78,7 @@ class RunResults:
         self._inputs = {
             topic
             for part in topology.subtopologies
-            for topic in part.input_topics
+            for topic in (*part.input_topics, *part.patterns)
             if topic not in topology.repartition_topics
         }
         #: Serdes by topic; those of sinks that choose a topic for each record by "".

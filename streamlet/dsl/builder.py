@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -120,33 +121,36 @@ class Builder:
         timestamp: tuple[Callable[..., int] | None, bool],
         reset: str | None,
         name: str | None = None,
+        pattern: re.Pattern[str] | None = None,
     ) -> str:
         """Name of the node that reads these topics; asked for twice, it is the same node.
 
-        ``timestamp`` is an extractor, and whether it takes the partition's time.
+        ``timestamp`` is an extractor, and whether it takes the partition's time. With a ``pattern``
+        it reads the topics that match, and ``topics`` is empty.
 
         Raises:
             TopologyError: the topics are read already, but otherwise.
         """
         own = self.graph.new_name("KSTREAM-SOURCE-", name)
         serdes = (key.needed("stream()", "key"), value.needed("stream()", "value"))
-        known = self._sources.get(topics)
+        read = topics if pattern is None else (f"pattern {pattern.pattern}",)
+        known = self._sources.get(read)
         if known is None:
-            node = SourceNode(own, topics, *serdes, timestamp[0], reset, timestamp[1])
+            node = SourceNode(own, topics, *serdes, timestamp[0], reset, timestamp[1], pattern)
             self.graph.add_source(node)
-            self._sources[topics] = (node, own)
+            self._sources[read] = (node, own)
             return own
         node = known[0]
         same = (node.key.name, node.value.name) == tuple(one.name for one in serdes)
         if not same or node.timestamp is not timestamp[0] or node.reset != reset:
             raise TopologyError(
-                f"topic {', '.join(topics)!r} is read twice with different settings: "
+                f"topic {', '.join(read)!r} is read twice with different settings: "
                 f"({node.key.name}, {node.value.name}) and ({serdes[0].name}, {serdes[1].name}); "
                 "read it once and use the stream twice"
             )
         if name is not None and name != node.name:
             raise TopologyError(
-                f"topic {', '.join(topics)!r} is read twice, as {node.name!r} and {name!r}; "
+                f"topic {', '.join(read)!r} is read twice, as {node.name!r} and {name!r}; "
                 "read it once and use the stream twice"
             )
         return node.name

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from streamlet.dsl.builder import Builder, StreamNode
 from streamlet.dsl.global_table import GlobalKTable, global_table_of
@@ -17,8 +18,23 @@ from streamlet.dsl.versioned_tables import source_node
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 
+#: One topic, several, or all whose whole names match.
+TopicNames: TypeAlias = str | Sequence[str] | re.Pattern[str]
+
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+def names_of(topic: str | Sequence[str]) -> tuple[str, ...]:
+    """The topics of a stream, by name.
+
+    Raises:
+        TopologyError: there is none, or one of them twice.
+    """
+    topics = (topic,) if isinstance(topic, str) else tuple(topic)
+    if not topics or len(set(topics)) < len(topics):
+        raise TopologyError(f"stream({topic!r}): expected topics, each once")
+    return topics
 
 
 class Sources:
@@ -30,7 +46,7 @@ class Sources:
     @overload
     def stream(
         self,
-        topic: str | Sequence[str],
+        topic: TopicNames,
         *,
         key: None,
         value: SerdeLike[V],
@@ -41,7 +57,7 @@ class Sources:
     @overload
     def stream(
         self,
-        topic: str | Sequence[str],
+        topic: TopicNames,
         *,
         key: SerdeLike[K],
         value: SerdeLike[V],
@@ -52,7 +68,7 @@ class Sources:
     @overload
     def stream(
         self,
-        topic: str | Sequence[str],
+        topic: TopicNames,
         *,
         value: SerdeLike[V],
         timestamp: Callable[[Any, V, int], int] | None = None,
@@ -62,7 +78,7 @@ class Sources:
     @overload
     def stream(
         self,
-        topic: str | Sequence[str],
+        topic: TopicNames,
         *,
         key: SerdeLike[K],
         timestamp: Callable[[K, Any, int], int] | None = None,
@@ -72,7 +88,7 @@ class Sources:
     @overload
     def stream(
         self,
-        topic: str | Sequence[str],
+        topic: TopicNames,
         *,
         timestamp: Callable[[Any, Any, int], int] | None = None,
         reset: Literal["earliest", "latest"] | None = None,
@@ -80,7 +96,7 @@ class Sources:
     ) -> KStream[Any, Any]: ...
     def stream(
         self,
-        topic: str | Sequence[str],
+        topic: TopicNames,
         *,
         key: Any = DEFAULT,
         value: Any = DEFAULT,
@@ -94,8 +110,11 @@ class Sources:
         - Key, timestamp, headers: those of the record; ``timestamp`` computes another time.
 
         Args:
-            topic: name or names. There are as many tasks as the topic with the most has partitions;
-                counts need to be equal only where the stream is joined, as in Kafka Streams.
+            topic: name, names, or a compiled regular expression that whole names match, as in
+                Kafka Streams: a topic that is made later is read once it is noticed, within
+                ``metadata.max.age.ms``. An application's own topics never match.
+                There are as many tasks as the topic with the most has partitions; counts need to
+                be equal only where the stream is joined, as in Kafka Streams.
             key: type or serde of the keys; None for keys that are always null. Without it, that of
                 the application, ``App(key=...)``.
             value: type or serde of the values; without it, that of the application.
@@ -108,12 +127,12 @@ class Sources:
         Raises:
             TopologyError: there is no serde for the types, or the topic is read otherwise already.
         """
-        topics = (topic,) if isinstance(topic, str) else tuple(topic)
-        if not topics or len(set(topics)) < len(topics):
-            raise TopologyError(f"stream({topic!r}): expected topics, each once")
-        call = f"stream({', '.join(map(repr, topics))})"
+        pattern = topic if isinstance(topic, re.Pattern) else None
+        topics = () if isinstance(topic, re.Pattern) else names_of(topic)
+        call = f"stream({', '.join(map(repr, topics)) or topic!r})"
         kinds = self._kinds(call, key, value)
-        source = self._builder.source(topics, *kinds, extractor(call, timestamp), reset, name)
+        times = extractor(call, timestamp)
+        source = self._builder.source(topics, *kinds, times, reset, name, pattern)
         return KStream(StreamNode(self._builder, source), *kinds)
 
     @overload

@@ -9,6 +9,7 @@ always did; from V1 on it keeps what it has.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 import attrs
 
@@ -22,23 +23,51 @@ from streamlet.types import TaskId, TopicPartition
 STREAM, CONSUMER = "stream", "consumer"
 
 
+class ReadTopics(Protocol):
+    """The topics that an application reads, as they are just now."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """All of them, sorted."""
+        ...
+
+    def inputs_of(self, task: TaskId) -> tuple[TopicPartition, ...]:
+        """The input partitions of a task."""
+        ...
+
+
+@attrs.frozen
+class FixedTopics:
+    """Topics by subtopology, each with a partition for every task."""
+
+    topics: Mapping[int, tuple[str, ...]] = attrs.field(factory=dict)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """All of them, sorted."""
+        return tuple(sorted({topic for topics in self.topics.values() for topic in topics}))
+
+    def inputs_of(self, task: TaskId) -> tuple[TopicPartition, ...]:
+        """The input partitions of a task."""
+        topics = self.topics.get(task.subtopology, ())
+        return tuple(TopicPartition(topic, task.partition) for topic in topics)
+
+
 @attrs.frozen
 class Envelope:
-    """The facts about a topology that ConsumerProtocol carries: input topics by subtopology."""
+    """The facts about an application that ConsumerProtocol carries: what its tasks read."""
 
-    inputs: Mapping[int, tuple[str, ...]] = attrs.field(factory=dict)
+    read: ReadTopics = attrs.field(factory=FixedTopics)
 
     def subscription(
         self, said: Subscription, data: bytes, *, eager: bool, generation: int
     ) -> bytes:
         """Put a description into the layout; ``generation`` is that of the claims in it."""
         owned = (task for task, copy in said.copies.items() if copy.role is Role.ACTIVE)
-        topics = sorted({topic for topics in self.inputs.values() for topic in topics})
         version = kafka.V0 if eager else kafka.V3
+        partitions = self._partitions(owned)
         return kafka.encode_subscription(
-            kafka.ConsumerSubscription(
-                version, tuple(topics), data, self._partitions(owned), generation
-            )
+            kafka.ConsumerSubscription(version, self.read.inputs, data, partitions, generation)
         )
 
     def assignment(self, answer: Assignment, data: bytes, version: int) -> bytes:
@@ -52,11 +81,7 @@ class Envelope:
         return kafka.encode_assignment(kafka.ConsumerAssignment(version, assigned, data))
 
     def _partitions(self, tasks: Iterable[TaskId]) -> frozenset[TopicPartition]:
-        return frozenset(
-            TopicPartition(topic, task.partition)
-            for task in tasks
-            for topic in self.inputs.get(task.subtopology, ())
-        )
+        return frozenset(tp for task in tasks for tp in self.read.inputs_of(task))
 
 
 @attrs.frozen

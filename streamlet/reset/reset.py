@@ -202,7 +202,7 @@ class Reset:
     ) -> list[str]:
         topology = self.cluster.application.topology
         if topology is not None:
-            sources = sorted(topology.source_topics)
+            sources = list(topology.source_topics_among(topics))
         else:
             read = {tp.topic for tp in committed} | set(before.sources)
             ours = internal_names(read, self._name, self._others(topics))

@@ -50,8 +50,10 @@ class Catalog:
         self._next_look_ms: int | None = None
         #: What topics that are written take less than the producer.
         self.limits = NO_LIMITS
-        #: Topics that are read.
-        self.inputs = (*topology.source_topics, *topology.repartition_topics)
+        #: Topics that are read by name.
+        self._named = {*topology.source_topics, *topology.repartition_topics}
+        #: Partitions of the topics that each subtopology reads.
+        self._read: dict[int, dict[str, int]] = {}
 
     def prepare(self) -> None:
         """Check topics, and create those that are ours.
@@ -102,7 +104,15 @@ class Catalog:
 
     def inputs_of(self, task: TaskId) -> tuple[TopicPartition, ...]:
         """The input partitions of a task, as far as its topics have so many; from any thread."""
-        return self._topology.subtopology(task.subtopology).inputs(task.partition, self.counts)
+        read = self._read.get(task.subtopology)
+        if read is None:  # of a member whose topology has more
+            return ()
+        return self._topology.subtopology(task.subtopology).inputs(task.partition, read)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Topics that are read, those that match a pattern now included; from any thread."""
+        return tuple(sorted({topic for read in self._read.values() for topic in read}))
 
     def look(self, now_ms: int) -> bool:
         """Look again, at most once each ``metadata.max.age.ms``; whether there are other tasks now.
@@ -119,7 +129,7 @@ class Catalog:
             return False
         self._next_look_ms = now_ms + self._settings.metadata_max_age_ms
         counts = {name: info.partitions for name, info in self._admin.topics().items()}
-        if all(counts.get(name) == self.counts[name] for name in self.inputs):
+        if self._read_among(counts) == self._read and self._named <= counts.keys():
             return False
         before = self._tasks
         try:
@@ -151,5 +161,14 @@ class Catalog:
         )
         if not tasks:
             raise TopologyError("the topology has no task: its topics have no partitions")
+        self._read = self._read_among(counts)
         with self._lock:
             self._tasks = tasks
+
+    def _read_among(self, counts: Mapping[str, int]) -> dict[int, dict[str, int]]:
+        return {
+            part.id: {
+                topic: counts[topic] for topic in part.topics_among(counts) if topic in counts
+            }
+            for part in self._topology.subtopologies
+        }

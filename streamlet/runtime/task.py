@@ -109,9 +109,8 @@ class Task:
         #: ``calls`` are of async operators; None: there are none.
         self.calls, self._timed, self._punctuated = nodes.calls, nodes.timed, nodes.punctuated
         self._sources = {
-            topic: (source, self._nodes.behind(source.name))
-            for source in subtopology.sources
-            for topic in source.topics
+            topic: (source := subtopology.source_of(topic), nodes.behind(source.name))
+            for topic in {tp.topic for tp in positions}
         }
         self._nodes.begin()
 

@@ -110,6 +110,7 @@ def prepare(
     _check_partitioners(topology)
     _check_timed(topology)
     _check_globals(topology)
+    _check_patterns(topology)
     _tell_of_origins(topology)
     folds, reason = _folds(found, wish)
     client = {"bootstrap.servers": where.bootstrap_servers or chosen.bootstrap_servers}
@@ -260,6 +261,14 @@ def _check_globals(topology: Topology) -> None:
         raise TopologyError(
             f"global tables ({', '.join(topics)}) do not run on Spark, whose tasks live for a "
             "batch and read its records only; --engine native can, or a table() with the same key"
+        )
+
+
+def _check_patterns(topology: Topology) -> None:
+    if topology.patterns:
+        raise TopologyError(
+            f"streams of topics by a pattern ({', '.join(topology.patterns)}) do not run on Spark, "
+            "whose checkpoint is of fixed topics; --engine native can, or give the topics by name"
         )
 
 

@@ -326,13 +326,18 @@ class TopologyTestDriver:
         writer = EdgeWriter(headed, {tp: edge_of(tp) for tp in inputs}, headed)
         opened = _Part(task, state, writer)
         self._parts.append(opened)
-        self._sources |= {topic: source for source in part.sources for topic in source.topics}
+        self._sources |= {tp.topic: part.source_of(tp.topic) for tp in inputs}
         self._reader |= dict.fromkeys(inputs, opened)
 
     def _reading(self, topic: str) -> SourceNode:
         if topic not in self._sources:
-            known = ", ".join(sorted(self._sources.keys() - self._topics.ours))
-            raise NotFoundError(f"{self.application} does not read {topic!r}; it reads {known}")
+            known = ", ".join(sorted(self._sources.keys() - self._topics.ours)) or "nothing yet"
+            hint = ""
+            if topic in self._topology.source_topics_among([topic]):
+                hint = f"; name a topic that matches a pattern in partitions={{{topic!r}: 1}}"
+            raise NotFoundError(
+                f"{self.application} does not read {topic!r}; it reads {known}{hint}"
+            )
         return self._sources[topic]
 
     def _stream_times(self) -> list[int]:

@@ -62,7 +62,7 @@ class DriverTopics:
         #: Repartition topics.
         self.ours = frozenset(topology.repartition_topics)
         #: Topics that are read, repartition topics included.
-        self.read = frozenset(topic for part in parts for topic in part.input_topics) | {
+        self.read = frozenset(topic for part in parts for topic in part.topics_among(given)) | {
             table.topic for table in topology.global_tables
         }
         written = {topic for part in parts for topic in part.output_topics} - self.ours
@@ -87,7 +87,8 @@ class DriverTopics:
                 problems.append(f"{topic!r} cannot have {count} partitions")
         if problems:
             raise ConfigError([f"partitions=: {problem}" for problem in problems])
-        sources = {topic: given.get(topic, 1) for topic in self._topology.source_topics}
+        names = self._topology.source_topics_among(given)
+        sources = {topic: given.get(topic, 1) for topic in names}
         if not sources.keys() & given.keys():  # a task of each subtopology will do
             return {**dict.fromkeys(self.read, 1), **given}
         counted = self._topology.partition_counts(sources)

@@ -8,7 +8,7 @@ merged stream need not, as in Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from streamlet.errors import MissingTopicError, TopologyError
 from streamlet.topology.nodes import InternalTopic
@@ -29,7 +29,8 @@ def partition_counts(
     """
     ours = {topic.name: topic for part in parts for topic in part.repartitions}
     counts = _given(parts, ours, source_counts)
-    groups = [(part, group) for part in parts for group in joined_topics(part)]
+    there = tuple(source_counts)
+    groups = [(part, group) for part in parts for group in joined_topics(part, there)]
     waiting = [(part, group) for part, group in groups if not _settle(part, group, ours, counts)]
     while waiting:
         left = [one for one in waiting if not _inherit(*one, parts, ours, counts)]
@@ -45,27 +46,28 @@ def partition_counts(
     return counts
 
 
-def joined_topics(part: Subtopology) -> tuple[tuple[str, ...], ...]:
+def joined_topics(part: Subtopology, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
     """The topics a subtopology reads, in groups that need equal counts; most are alone in theirs.
 
+    ``names`` are those of all topics there are, for patterns.
     Records of two topics meet in a store that several nodes have, if not all of these come behind
     the same topics.
     """
-    above = _topics_above(part)
-    group_of = {topic: {topic} for topic in part.input_topics}
+    order = part.topics_among(names)
+    above = _topics_above(part, order)
+    group_of = {topic: {topic} for topic in order}
     for spec in part.stores:
         having = [above[node.name] for node in part.processors if spec.name in node.stores]
         if any(topics != having[0] for topics in having):
             together = set[str]().union(*(group_of[one] for topics in having for one in topics))
             group_of |= dict.fromkeys(together, together)
     groups = {id(group): group for group in group_of.values()}
-    order = part.input_topics
     return tuple(tuple(topic for topic in order if topic in group) for group in groups.values())
 
 
-def _topics_above(part: Subtopology) -> dict[str, frozenset[str]]:
+def _topics_above(part: Subtopology, names: Iterable[str]) -> dict[str, frozenset[str]]:
     """The topics whose records may come to each node."""
-    found = {source.name: frozenset(source.topics) for source in part.sources}
+    found = {source.name: frozenset(part.topics_of(source, names)) for source in part.sources}
     for node in part.processors:
         found[node.name] = frozenset[str]().union(*(found[name] for name in node.parents))
     return found
@@ -73,7 +75,7 @@ def _topics_above(part: Subtopology) -> dict[str, frozenset[str]]:
 
 def _check_tables(part: Subtopology, counts: Mapping[str, int]) -> None:
     """Refuse a table whose topic, which is its changelog, has fewer partitions than tasks."""
-    most = max((counts[topic] for topic in part.input_topics), default=0)
+    most = part.task_count(counts)
     for spec in part.stores:
         topic = spec.source_topic
         if topic is not None and counts[topic] < most:
@@ -89,7 +91,9 @@ def _given(
     ours: Mapping[str, InternalTopic],
     source_counts: Mapping[str, int],
 ) -> dict[str, int]:
-    read = {topic for part in parts for topic in part.input_topics if topic not in ours}
+    there = tuple(source_counts)
+    _check_patterns(parts, there)
+    read = {topic for part in parts for topic in part.topics_among(there) if topic not in ours}
     missing = sorted(read - set(source_counts))
     if missing:
         raise MissingTopicError(
@@ -97,6 +101,25 @@ def _given(
             "starts, for example with streamlet topics create"
         )
     return {topic: source_counts[topic] for topic in sorted(read)}
+
+
+def _check_patterns(parts: Sequence[Subtopology], names: Sequence[str]) -> None:
+    """Refuse topics that two sources read, and patterns without a topic where nothing else runs."""
+    reader: dict[str, str] = {}
+    for part in parts:
+        for source in part.sources:
+            for topic in part.topics_of(source, names):
+                if topic in reader:
+                    raise TopologyError(
+                        f"topic {topic} is read by {reader[topic]} and by {source.name}, which "
+                        "reads by a pattern; a topic can be read by one source only"
+                    )
+                reader[topic] = source.name
+        if part.patterns and not part.topics_among(names):
+            raise MissingTopicError(
+                f"no topic matches {' or '.join(map(repr, part.patterns))}; create one before the "
+                "application starts, for example with streamlet topics create"
+            )
 
 
 def _settle(
@@ -137,7 +160,7 @@ def _inherit(
     writers = [
         other for other in parts if other is not part and read.intersection(other.output_topics)
     ]
-    behind = {topic for writer in writers for topic in writer.input_topics}
+    behind = {topic for writer in writers for topic in writer.topics_among(counts)}
     if not behind or not behind <= counts.keys():
         return False
     counts.update(dict.fromkeys(group, max(counts[topic] for topic in behind)))

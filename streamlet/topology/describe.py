@@ -69,7 +69,7 @@ def as_mermaid(topology: Topology) -> str:
         lines += [f'        {_id("store", spec.name)}[("{spec.name}")]' for spec in part.stores]
         lines.append("    end")
         links += _links(part)
-        topics.update(dict.fromkeys((*part.input_topics, *part.output_topics)))
+        topics.update(dict.fromkeys((*part.input_topics, *part.patterns, *part.output_topics)))
     shown = [
         f'    {_id("topic", topic)}{{{{"{_shown(topology, topic)}"}}}}' for topic in sorted(topics)
     ]
@@ -101,7 +101,8 @@ def _node_text(topology: Topology, part: Subtopology, node: Node, order: Any) ->
     after = ", ".join(sorted(set(part.below(node.name)), key=order)) or "none"
     if isinstance(node, SourceNode):
         topics = ", ".join(_shown(topology, topic) for topic in node.topics)
-        return f"Source: {node.name} (topics: [{topics}])\n      --> {after}"
+        read = f"[{topics}]" if node.pattern is None else node.pattern.pattern
+        return f"Source: {node.name} (topics: {read})\n      --> {after}"
     before = ", ".join(sorted(set(node.parents), key=order)) or "none"
     if isinstance(node, ProcessorNode):
         stores = ", ".join(sorted(node.stores))
@@ -136,6 +137,7 @@ def _part_json(topology: Topology, part: Subtopology) -> dict[str, Any]:
             {
                 "name": source.name,
                 "topics": list(source.topics),
+                **({} if source.pattern is None else {"pattern": source.pattern.pattern}),
                 "key": serde_name(source.key),
                 "value": serde_name(source.value),
                 "successors": list(part.below(source.name)),
@@ -211,7 +213,8 @@ def _buffer(spec: StoreSpec) -> dict[str, Any]:
 def _links(part: Subtopology) -> list[str]:
     links: list[str] = []
     for source in part.sources:
-        links += [f"    {_id('topic', topic)} --> {_id(source.name)}" for topic in source.topics]
+        read = [source.pattern.pattern] if source.pattern else source.topics
+        links += [f"    {_id('topic', topic)} --> {_id(source.name)}" for topic in read]
     for node in _nodes(part):
         links += [f"    {_id(node.name)} --> {_id(child)}" for child in part.below(node.name)]
     for node in part.processors:

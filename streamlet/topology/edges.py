@@ -62,6 +62,9 @@ def _edge(topology: Topology, topic: str, counts: Mapping[str, int] | None) -> E
             reason = f"records of {sources} input partitions meet in it, {MOST_SOURCES} at most can"
             return Edge(topic, reason)
     for part in writers:
+        if part.patterns:
+            reason = f"the topics that match {' and '.join(part.patterns)} may change"
+            return Edge(topic, reason)
         varying = _varying_before(part, topic)
         if varying is not None:
             why = (

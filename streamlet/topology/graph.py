@@ -12,7 +12,12 @@ import attrs
 
 from streamlet.errors import TopologyError
 from streamlet.topology import copartition
-from streamlet.topology.names import changelog_name, check_node_name, check_topic_name
+from streamlet.topology.names import (
+    changelog_name,
+    check_node_name,
+    check_topic_name,
+    is_internal,
+)
 from streamlet.topology.nodes import (
     GlobalTableSpec,
     InternalTopic,
@@ -40,10 +45,21 @@ class Topology:
 
     @property
     def source_topics(self) -> tuple[str, ...]:
-        """Topics that are read and that streamlet does not make, sorted."""
+        """Topics that are read by name and that streamlet does not make, sorted."""
         made = set(self.repartition_topics)
         read = {topic for part in self.subtopologies for topic in part.input_topics}
         return tuple(sorted(read - made))
+
+    def source_topics_among(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Topics that are read, those that match a pattern among these names included, sorted."""
+        there = tuple(names)
+        read = {topic for part in self.subtopologies for topic in part.topics_among(there)}
+        return tuple(sorted(read - set(self.repartition_topics)))
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns by which topics are read."""
+        return tuple(pattern for part in self.subtopologies for pattern in part.patterns)
 
     @property
     def repartition_topics(self) -> tuple[str, ...]:
@@ -136,6 +152,19 @@ class Graph:
             if topic in self._readers:
                 raise TopologyError(f"topic {topic!r} is read by {self._readers[topic]} already")
             self._readers[topic] = node.name
+        self._check_patterns()
+
+    def _check_patterns(self) -> None:
+        """Refuse a pattern that matches a topic which is read by name, as Kafka Streams does."""
+        for node in self._nodes.values():
+            if not isinstance(node, SourceNode) or node.pattern is None:
+                continue
+            for topic, reader in self._readers.items():
+                if node.reads(topic) and not is_internal(self.application, topic):
+                    raise TopologyError(
+                        f"the pattern {node.pattern.pattern!r} matches topic {topic!r}, which is "
+                        f"read by {reader} already"
+                    )
 
     def add_global(self, table: GlobalTableSpec) -> None:
         """Add a table that each process reads whole; no task does."""
@@ -150,6 +179,7 @@ class Graph:
         if name in self._stores or name in self._globals:
             raise TopologyError(f"there are two stores named {name!r}; give one another name")
         self._readers[topic] = table.source.name
+        self._check_patterns()
         self._globals[name] = table
 
     def add_processor(self, node: ProcessorNode) -> None:

@@ -9,6 +9,9 @@ from streamlet.errors import TopologyError
 CHANGELOG_SUFFIX = "-changelog"
 REPARTITION_SUFFIX = "-repartition"
 
+#: The ends of names of topics that belong to an application alone.
+_INTERNAL_SUFFIXES = (CHANGELOG_SUFFIX, REPARTITION_SUFFIX, "-topic", "-streamlet-control")
+
 #: The ends of names of the two topics of a join by foreign keys, made of a given name.
 _SUBSCRIPTION_SUFFIXES = ("-subscription-registration-topic", "-subscription-response-topic")
 _TOPIC_SUFFIX = "-topic"
@@ -72,6 +75,11 @@ def changelog_name(application: str, store: str) -> str:
 def repartition_name(application: str, name: str) -> str:
     """Topic between two subtopologies."""
     return f"{application}-{name}{REPARTITION_SUFFIX}"
+
+
+def is_internal(application: str, topic: str) -> bool:
+    """True if a topic is one of an application's own, by its name; no pattern matches these."""
+    return topic.startswith(f"{application}-") and topic.endswith(_INTERNAL_SUFFIXES)
 
 
 def subscription_topic(application: str, name: str) -> str:

@@ -6,7 +6,8 @@ topic lies between. Serdes are held, never called, here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -101,7 +102,7 @@ class StoreSpec:
 
 @attrs.frozen(eq=False)
 class SourceNode:
-    """Reads topics.
+    """Reads topics: those named, or with a ``pattern`` all that it matches as a whole.
 
     ``timestamp`` is ``(key, value, record_timestamp_ms) -> ms``, None for the record's own. With
     ``partition_time`` it also takes the highest time of the partition so far, -1 before the first.
@@ -115,6 +116,19 @@ class SourceNode:
     timestamp: Callable[..., int] | None = None
     reset: str | None = None
     partition_time: bool = False
+    pattern: re.Pattern[str] | None = None
+
+    def reads(self, topic: str) -> bool:
+        """True if it reads this topic, should there be one."""
+        if self.pattern is None:
+            return topic in self.topics
+        return not topic.startswith("__") and self.pattern.fullmatch(topic) is not None
+
+    def topics_among(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The topics it reads, if these are all there are; those of a pattern are sorted."""
+        if self.pattern is None:
+            return self.topics
+        return tuple(sorted(filter(self.reads, names)))
 
 
 @attrs.frozen(eq=False)

@@ -30,7 +30,7 @@ def joined_before(part: Subtopology, topic: str) -> ProcessorNode | None:
 
     None where all records come from one topic, in whose order they meet.
     """
-    if len(part.input_topics) == 1:
+    if len(part.input_topics) == 1 and not part.patterns:
         return None
     stores = {spec.name for spec in part.stores if spec.join}
     joins = (node for node in part.processors if stores & {*node.reads})

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from streamlet.topology.names import changelog_name
+from streamlet.topology.names import changelog_name, is_internal
 from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
 from streamlet.types import TopicPartition
 
@@ -41,18 +41,36 @@ class Subtopology:
 
     @property
     def input_topics(self) -> tuple[str, ...]:
-        """Topics the sources read, in order, repartition topics included."""
+        """Topics the sources read by name, in order, repartition topics included."""
         return tuple(topic for source in self.sources for topic in source.topics)
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns by which sources read topics, in order."""
+        return tuple(one.pattern.pattern for one in self.sources if one.pattern is not None)
+
+    def topics_of(self, source: SourceNode, names: Iterable[str]) -> tuple[str, ...]:
+        """The topics that a source reads, if these are the names of all there are."""
+        found = source.topics_among(names)
+        return tuple(one for one in found if one in source.topics or not self._is_ours(one))
+
+    def topics_among(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The topics that its sources read, in order, if these are the names of all there are."""
+        there = tuple(names)
+        return tuple(topic for one in self.sources for topic in self.topics_of(one, there))
+
+    def _is_ours(self, topic: str) -> bool:
+        return is_internal(self.application, topic)
+
     def task_count(self, counts: Mapping[str, int]) -> int:
-        """The number of its tasks, given the partition counts of the topics it reads."""
-        return max((counts[topic] for topic in self.input_topics), default=0)
+        """The number of its tasks, given the partition counts of all topics."""
+        return max((counts[topic] for topic in self.topics_among(counts)), default=0)
 
     def inputs(self, partition: int, counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:
         """The input partitions of one of its tasks, sorted: of the topics that have so many."""
         return tuple(
             TopicPartition(topic, partition)
-            for topic in sorted(self.input_topics)
+            for topic in sorted(self.topics_among(counts))
             if partition < counts[topic]
         )
 
@@ -92,7 +110,8 @@ class Subtopology:
 
     def source_of(self, topic: str) -> SourceNode:
         """The source node that reads the topic."""
-        return next(source for source in self.sources if topic in source.topics)
+        named = (source for source in self.sources if topic in source.topics)
+        return next(named, None) or next(one for one in self.sources if one.reads(topic))
 
     def changelog_topic(self, store: str) -> str | None:
         """Topic of the store's changes: its source topic, one of ours, None if not logged."""
@@ -114,6 +133,7 @@ class Subtopology:
         Beside each store stand its types.
         """
         topics = {f"topic {topic}" for topic in self.input_topics}
+        topics |= {f"pattern {pattern}" for pattern in self.patterns}
         stores = {f"store {spec.name}" for spec in self.stores}
         types = {
             f"types of {spec.name}: {serde_name(spec.key)} -> {serde_name(spec.value)}"
@@ -211,7 +231,10 @@ def _canonical(part: Subtopology) -> dict[str, Any]:
     return {
         "id": part.id,
         "sources": [
-            [node.name, node.topics, serde_name(node.key), serde_name(node.value)]
+            [
+                *(node.name, node.topics, serde_name(node.key), serde_name(node.value)),
+                *([] if node.pattern is None else ["pattern", node.pattern.pattern]),
+            ]
             for node in part.sources
         ],
         "processors": [[node.name, node.parents, node.stores] for node in part.processors],

@@ -26,7 +26,9 @@ class Together:
 
 def together_of(part: Subtopology) -> Together | None:
     """The bound for a subtopology; None: its records must be taken one after the other."""
-    if len(part.input_topics) < 2 or not _same_keys(part):
+    if not part.patterns and len(part.input_topics) < 2:
+        return None
+    if not _same_keys(part):
         return None
     if any(sink.by_record for sink in part.sinks) or not all(map(_by_key, part.processors)):
         return None

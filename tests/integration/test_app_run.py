@@ -46,32 +46,6 @@ def word_count(
     return app, lines
 
 
-def test_topics_of_unequal_partition_counts_are_merged(
-    bootstrap_servers: str, tmp_path: Path
-) -> None:
-    """There are three tasks; only the first of them has a partition of the smaller topic."""
-    small, large = f"small-{uuid4().hex[:8]}", f"large-{uuid4().hex[:8]}"
-    admin = KafkaAdmin(bootstrap_servers)
-    admin.create_topics(
-        [NewTopic(small, 1, 1), NewTopic(large, 3, 1), NewTopic(f"{small}-out", 1, 1)]
-    )
-    admin.close()
-    producer = Producer({"bootstrap.servers": bootstrap_servers})
-    for partition in range(3):
-        producer.produce(large, b"x", f"large-{partition}".encode(), partition)
-    producer.produce(small, b"x", b"small", 0)
-    assert producer.flush(30) == 0
-    config = {"state.dir": str(tmp_path)}
-    app = App(f"merged-{small}", bootstrap_servers=bootstrap_servers, config=config)
-    both = app.stream(large, key=str, value=str).merge(app.stream(small, key=str, value=str))
-    both.group_by_key().count(store="counts").to_stream().to(f"{small}-out")
-    results = app.run(count=4, timeout=60)
-    assert sorted((r.key, r.value) for r in results) == [
-        *((f"large-{partition}", 1) for partition in range(3)),
-        ("small", 1),
-    ]
-
-
 def test_results_come_back_until_as_many_as_asked_for(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, Plan, Violation
 from streamlet.clock import ManualClock
 from streamlet.errors import FencedError
-from streamlet.group.envelope import Envelope
+from streamlet.group.envelope import Envelope, FixedTopics
 from streamlet.group.events import HeartbeatWanted
 from streamlet.group.leader import Assignor
 from streamlet.group.messages import LeaveGroup
@@ -93,7 +93,8 @@ class World:
         numbers = 1 + max((spec.task.subtopology for spec in scenario.all_tasks), default=0)
         self.subtopologies = tuple(short_hash(b"%d" % number) for number in range(numbers))
         #: What is around the members' bytes in a group of type "consumer".
-        self.envelope = Envelope({n: (input_of(TaskId(n, 0)).topic,) for n in range(numbers)})
+        topics = {n: (input_of(TaskId(n, 0)).topic,) for n in range(numbers)}
+        self.envelope = Envelope(FixedTopics(topics))
         lowest_ms = min(6_000, self.settings.session_timeout_ms)
         highest_ms = max(1_800_000, self.settings.session_timeout_ms)
         rules = BrokerRules(min_session_timeout_ms=lowest_ms, max_session_timeout_ms=highest_ms)

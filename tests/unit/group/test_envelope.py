@@ -12,6 +12,7 @@ from streamlet.group.envelope import (
     CONSUMER,
     STREAM,
     Envelope,
+    FixedTopics,
     Opened,
     open_assignment,
     open_subscription,
@@ -28,7 +29,7 @@ with warnings.catch_warnings():
     )
 
 T00, T01, T02, T10 = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2), TaskId(1, 0)
-AROUND = Envelope({0: ("flights", "planes"), 1: ("flights-by-plane",)})
+AROUND = Envelope(FixedTopics({0: ("flights", "planes"), 1: ("flights-by-plane",)}))
 SAID = Subscription(
     "process",
     "h1",
@@ -103,6 +104,6 @@ def test_a_layout_of_tomorrow_is_read_as_the_latest_of_today() -> None:
 
 
 def test_a_topology_that_the_leader_does_not_know_shows_nothing() -> None:
-    unknown = attrs.evolve(AROUND, inputs={})
+    unknown = attrs.evolve(AROUND, read=FixedTopics())
     data = unknown.assignment(Assignment(active=frozenset({T00})), b"ours", 3)
     assert ConsumerProtocolAssignment.decode(data).assigned_partitions == []

@@ -13,7 +13,7 @@ from streamlet.control.values import Mark, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.group.current import CurrentGroup, loads
 from streamlet.group.describe import GroupDescription, MemberDescription
-from streamlet.group.envelope import Envelope
+from streamlet.group.envelope import Envelope, FixedTopics
 from streamlet.group.snapshot import GroupSnapshot, last_round, read, tasks
 from streamlet.group.status import document
 from streamlet.group.unassigned import unassigned_for_good
@@ -55,7 +55,7 @@ def member(
     assignment = Assignment(**_signature(name), **told)
     metadata, assigned = encode_subscription(subscription), encode_assignment(assignment)
     if eager is not None:
-        around = Envelope({0: ("flights",)})
+        around = Envelope(FixedTopics({0: ("flights",)}))
         metadata = around.subscription(subscription, metadata, eager=eager, generation=3)
         assigned = around.assignment(assignment, assigned, 0 if eager else 3)
     return MemberDescription(

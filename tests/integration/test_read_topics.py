@@ -1,0 +1,70 @@
+"""Topics that a stream reads on a real broker: unequal partition counts, patterns."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+from streamlet.app import App
+from streamlet.kafka.client import KafkaAdmin
+from streamlet.kafka.ports import NewTopic
+
+pytestmark = pytest.mark.integration
+
+
+def test_topics_of_unequal_partition_counts_are_merged(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """There are three tasks; only the first of them has a partition of the smaller topic."""
+    small, large = f"small-{uuid4().hex[:8]}", f"large-{uuid4().hex[:8]}"
+    admin = KafkaAdmin(bootstrap_servers)
+    admin.create_topics(
+        [NewTopic(small, 1, 1), NewTopic(large, 3, 1), NewTopic(f"{small}-out", 1, 1)]
+    )
+    admin.close()
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for partition in range(3):
+        producer.produce(large, b"x", f"large-{partition}".encode(), partition)
+    producer.produce(small, b"x", b"small", 0)
+    assert producer.flush(30) == 0
+    config = {"state.dir": str(tmp_path)}
+    app = App(f"merged-{small}", bootstrap_servers=bootstrap_servers, config=config)
+    both = app.stream(large, key=str, value=str).merge(app.stream(small, key=str, value=str))
+    both.group_by_key().count(store="counts").to_stream().to(f"{small}-out")
+    results = app.run(count=4, timeout=60)
+    assert sorted((r.key, r.value) for r in results) == [
+        *((f"large-{partition}", 1) for partition in range(3)),
+        ("small", 1),
+    ]
+
+
+def test_a_topic_that_matches_a_pattern_is_read_when_it_is_made_later(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    mark = uuid4().hex[:8]
+    early, late, out = (f"orders-{mark}-{name}" for name in ("early", "late", "out"))
+
+    def write(topic: str, *, partitions: int) -> None:
+        admin = KafkaAdmin(bootstrap_servers)
+        admin.create_topics([NewTopic(topic, partitions, 1)])
+        admin.close()
+        producer = Producer({"bootstrap.servers": bootstrap_servers})
+        producer.produce(topic, b"x", topic.encode(), partitions - 1)
+        assert producer.flush(30) == 0
+
+    def seen(key: str, value: str) -> None:
+        if key == early:
+            write(late, partitions=1)
+
+    write(early, partitions=2)
+    config = {"state.dir": str(tmp_path), "metadata.max.age.ms": "500"}
+    app = App(f"app-{mark}", bootstrap_servers=bootstrap_servers, config=config)
+    orders = app.stream(re.compile(f"orders-{mark}-(early|late)"), key=str, value=str)
+    orders.peek(seen).group_by_key().count(store="counts").to_stream().to(out)
+    write(out, partitions=1)
+    results = app.run(count=2, timeout=60)
+    assert [(r.key, r.value) for r in results] == [(early, 1), (late, 1)]
