@@ -208,7 +208,8 @@ class Destinations:
     def may_improve_once_handed_over(self) -> bool:
         """True if a task whose order is still open had better end elsewhere: others joined since.
 
-        No member asks for another round when it has been taken over, so the plan has to.
+        No member asks for another round when it has been taken over, so the plan has to. Without
+        that a group stayed with one task here and three there.
         """
         if not self.ordered or not self.assignment.outside():
             return False

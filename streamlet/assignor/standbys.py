@@ -26,7 +26,8 @@ def keep_standbys(
 ) -> None:
     """Give each of the tasks its standbys, after all else about it has been decided.
 
-    With ``calm``, and as long as active tasks are moving, no standby begins to move.
+    With ``calm``, and as long as active tasks are moving, no standby begins to move: where standbys
+    end follows from where active tasks do.
     """
     view = draft.view
     wanted = view.group.rules.standbys

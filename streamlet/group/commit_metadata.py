@@ -40,7 +40,9 @@ class CommitMetadataError(GroupError):
 class Rebuilt:
     """The epoch before which local copies may stem from other records than the changelogs hold.
 
-    With ``whole`` its first commit writes whole changelogs again that had lost records; ``starts``
+    With ``whole`` its first commit writes whole changelogs again that had lost records. The claim
+    says so, because a crash amid that leaves a log that is long enough and lacks keys; a member
+    without state that is exactly the commit compares the log with the commit's ends. ``starts``
     tells from which offset each changelog that may lack older ones holds the whole state. Epoch 0:
     no copy is affected, there are just ``starts``.
     """

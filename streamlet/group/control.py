@@ -79,7 +79,12 @@ class WorkersCommit:
 
 @attrs.frozen
 class WorkersRejoin:
-    """A wish to rejoin, and how often we had been described when it arose."""
+    """A wish to rejoin, and how often we had been described when it arose.
+
+    A description that is newer than the wish tells of it already. Another join would void the
+    assignment of that one before the worker has seen it, and a member that stopped a task for us
+    would wait for two more rounds.
+    """
 
     reason: str
     descriptions: int

@@ -110,7 +110,10 @@ class LeaveGroupAnswer:
 
 @attrs.frozen
 class OffsetCommit:
-    """Commit positions, fenced by generation and member id. Values are (offset, metadata text)."""
+    """Commit positions, fenced by generation and member id. Values are (offset, metadata text).
+
+    That is all the fencing there is: any member of the generation may commit any partition.
+    """
 
     group: str
     generation: int

@@ -1,7 +1,8 @@
 """Staggers the releases of one plan over time.
 
 All at once, each of the dozen steps from a stop to the first record at the new home would wait for
-all the others'. So they take turns, as far apart as there is time, while their tasks go on.
+all the others'. So they take turns, as far apart as there is time, while their tasks go on. The
+leader gives the turns: those that followed from the tasks' numbers came as close as 90 ms.
 """
 
 from __future__ import annotations

@@ -331,7 +331,7 @@ class KafkaAdmin:
                     raise failed from error
                 stale = failed
                 continue
-            if offset == OFFSET_INVALID:
+            if offset == OFFSET_INVALID:  # the connection broke: no error, no offset (2.16)
                 stale = self._silent()
             else:
                 found[TopicPartition(raw.topic, raw.partition)] = offset
@@ -371,7 +371,7 @@ class KafkaAdmin:
         """
         patience = RetryBudget(self._clock, self._timeout_ms)
         while True:
-            client = self._client
+            client = self._client  # held here: requests of a client that is gone fail
             answers = request(client)
             _, missing = wait(answers.values(), timeout=patience.next_s())
             if not missing:

@@ -3,7 +3,8 @@
 The broker measures batches, and turns away the whole one; which record was too large it does not
 say, and it says it after everything behind it was queued. So what is known of topics is heeded
 before: batches are kept small enough, and a record that is too large is refused as the producer
-refuses one, on its own and with its place.
+refuses one, on its own and with its place. The limits are read at the start; a worker ends, naming
+the limit, where one was lowered since, and starts again with the new one.
 """
 
 from __future__ import annotations

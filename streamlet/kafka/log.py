@@ -43,6 +43,9 @@ class Deliveries:
     A broker that refused a producer's first batch to a partition, which it did not lead yet, takes
     the second, of a sequence it has not seen the beginning of. Then the first counts as delivered
     for librdkafka, up to 2.16 at least, and is in no log. That it happened is said nowhere else.
+    A partition that was just made does that, and so may a change of leaders; therefore
+    ``KafkaAdmin.create_topics`` waits until offsets can be had. The log has a dozen lines for each
+    partition.
     """
 
     def __init__(self, debug: str | None) -> None:

@@ -13,6 +13,8 @@ class RetryBudget:
 
     A client that lost its brokers may find none for minutes, and says nothing of it when it is
     asked: whether it does not answer or only takes its time shows in what another one does.
+
+    Topics are not deleted so: a request that was overtaken would delete what was created again.
     """
 
     def __init__(self, clock: Clock, timeout_ms: int) -> None:

@@ -44,7 +44,9 @@ from streamlet.types import TaskId, TopicPartition
 log = logging.getLogger(__name__)
 
 #: How often the changelogs of a task that has nothing to write are looked at all the same, ms: well
-#: within the time for which they are not compacted (``topology.internal_topics``).
+#: within the time for which they are not compacted (``topology.internal_topics``). That finds what
+#: a late member wrote before compaction may run, and notes the age of the stores. So do not set
+#: ``min.compaction.lag.ms`` below a quarter of an hour.
 LOOK_MS = 300_000
 #: How long one call may go on with the next task; one task is never cut in pieces.
 STEP_NS = 4_000_000

@@ -14,6 +14,8 @@ log = logging.getLogger(__name__)
 def discard_before_reset(directory: StateDirectory, lock: FolderLock, reset: ResetEpoch) -> None:
     """Discard the state of a folder that does not know of the last reset, and note that one.
 
+    Topic ids do not tell state from before a reset, since stores need not have changelogs.
+
     Raises:
         RefusedError: the reset was not finished.
         StateError: state cannot be deleted.

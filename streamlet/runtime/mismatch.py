@@ -3,7 +3,10 @@
 Pure. What disagrees is either mended from state that is exactly that of the commit, or it is a
 ``Mismatch``, and ``state.mismatch.policy`` decides. Histories of crashes never look like one:
 nothing is written to a changelog before a claim is committed, a store is never ahead of the
-commit, and an owner writes number n + 1 only after commit n was accepted.
+commit, and an owner writes number n + 1 only after commit n was accepted. So positions were lost
+where there is no commit and the changelog is not empty; they were set back where a record bears
+number n + 2 beside a commit of number n. State of an epoch before the commit's proves nothing: a
+decision may have given it up.
 """
 
 from __future__ import annotations
@@ -249,7 +252,8 @@ def continued(
 
     Local state is preferred to the commit behind it, which was perhaps never accepted: outputs
     before it could be missing. It is written to the changelogs as a whole, because without a commit
-    that can be relied upon it is not known what they lack.
+    that can be relied upon it is not known what they lack, or whether they were cut since the state
+    was written. Else the changelogs are read from their starts.
     """
     chosen = newer(local, entry)
     if chosen is None:

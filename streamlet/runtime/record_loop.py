@@ -38,7 +38,7 @@ POLL_RECORDS = 10_000
 #: How long a poll waits for the first record while something else is to go on.
 POLL_MS = 5
 #: How long it waits otherwise, which costs nothing while there is none; news that no other member
-#: waits for may lie for so long.
+#: waits for may lie for so long. Shorter waits were most of what a quiet worker cost.
 QUIET_MS = 20
 #: How long a worker that runs nothing waits for news; what is due then may come so late.
 IDLE_MS = 50

@@ -1,5 +1,9 @@
 """Records as one value of a row: Arrow's own bytes, which cost next to nothing to make and to read.
 
+Spark's cost is per row and grows with the columns: of each row that it writes to Python it asks
+each column's size, and a list column answers in time that grows with the batch. So records go
+packed.
+
 Columns ``key``, ``value`` and ``timestamp`` are always there; ``offset``, ``partition`` and
 ``headers`` only where they say something.
 """

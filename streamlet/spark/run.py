@@ -3,7 +3,9 @@
 A worker process keeps its tasks' stores from batch to batch. Spark gives a task to any worker it
 likes, tries again what failed and stops what it likes, so a kept store is believed only if it bears
 the mark that Spark's own state has; else it is built again from there. The mark is created again in
-every attempt: what an attempt left that Spark did not count is never taken for the truth.
+every attempt: what an attempt left that Spark did not count is never taken for the truth. A task
+that Spark cancels sees a normal end of its input, so that end says nothing about the batch: state
+and positions count when Spark commits them, never before.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 What is too large shows when a commit is sent, many records after the one that made it so. A task
 that was taught this goes back to its last commit and uses such a cache from then on: each value is
-encoded when it is put, so that the one record fails, before anything of it is kept.
+encoded when it is put, so that the one record fails, before anything of it is kept. All tasks of
+the worker go back, since the commit happens for none; outputs of the first attempt stand, as after
+a crash.
 """
 
 from __future__ import annotations

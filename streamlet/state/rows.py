@@ -1,7 +1,9 @@
 """The bytes of a store's row: its timestamp, then its value.
 
 The time is eight bytes, highest first, of the milliseconds plus one, so that rows compare by their
-times. They are the same on the medium and in the changelog.
+times. They are the same on the medium and in the changelog. An aggregate's time is the highest of
+its records; while times rise no row's own is looked up, since none is younger than the store's
+``latest``, which is kept beside the positions.
 """
 
 from __future__ import annotations
