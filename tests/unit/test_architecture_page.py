@@ -1,9 +1,11 @@
-"""The map of files on the page of the assignor is complete."""
+"""The page of the architecture is short and true, and the map of the assignor is complete."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,3 +20,12 @@ def test_every_file_of_the_assignor_has_its_row() -> None:
 def test_the_page_of_the_architecture_stays_short() -> None:
     page = (ROOT / "docs" / "ARCHITECTURE.md").read_text("utf-8")
     assert len(page.splitlines()) <= 250
+
+
+@pytest.mark.parametrize("flow", ["hand-over", "commit"])
+def test_the_files_of_a_flow_exist_and_are_as_many_as_it_says(flow: str) -> None:
+    page = (ROOT / "docs" / "ARCHITECTURE.md").read_text("utf-8")
+    section = page.partition(f"## Files of one {flow}\n")[2].partition("\n## ")[0]
+    files = re.findall(r"`(\w+/\w+)`", section)
+    assert [file for file in files if not (ROOT / "streamlet" / f"{file}.py").exists()] == []
+    assert len(set(files)) == len(files) == int(re.findall(r"(\d+) files", section)[0])
