@@ -22,7 +22,6 @@ LONG_FILES = {
     "streamlet/app.py": 500,
     "streamlet/assembly.py": 480,
     "streamlet/consumer.py": 450,
-    "streamlet/dsl/stream.py": 480,
     "streamlet/group/handover.py": 580,
     "streamlet/group/member.py": 430,
     "streamlet/group/transport.py": 520,

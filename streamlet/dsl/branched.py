@@ -64,6 +64,14 @@ class BranchedKStream(Generic[K, V]):
 
         Raises:
             TopologyError: the split is finished, or has a branch of this name.
+
+        Examples:
+            >>> split = orders.split().branch(lambda item, pieces: pieces > 9, name="large")
+            >>> rest = split.branch(lambda item, pieces: True, chain=lambda some: some.to("small"))
+            >>> list(rest.no_default_branch())
+            ['large']
+            >>> run(orders=[("lamp", 3), ("desk", 12)])
+            {'small': [('lamp', 3)]}
         """
         made = plain(predicate, self._stream._value.of)
         check_takes("branch()", made, "key", "value", context=True)
@@ -87,6 +95,12 @@ class BranchedKStream(Generic[K, V]):
 
         Raises:
             TopologyError: as ``branch``.
+
+        Examples:
+            >>> large = orders.split().branch(lambda item, pieces: pieces > 9, name="large")
+            >>> large.default_branch(name="small")["small"].to("small")
+            >>> run(orders=[("lamp", 3), ("desk", 12)])
+            {'small': [('lamp', 3)]}
         """
         self._add("default_branch()", name or "0", len(self._predicates), chain)
         self._default = len(self._predicates)
@@ -97,6 +111,12 @@ class BranchedKStream(Generic[K, V]):
 
         - Nulls: kept.
         - Key, timestamp, headers: kept.
+
+        Examples:
+            >>> large = orders.split().branch(lambda item, pieces: pieces > 9, name="large")
+            >>> large.no_default_branch()["large"].to("large")
+            >>> run(orders=[("lamp", 3), ("desk", 12)])
+            {'large': [('desk', 12)]}
         """
         self._finished = True
         return dict(self._branches)

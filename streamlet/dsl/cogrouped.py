@@ -61,6 +61,15 @@ class CogroupedKStream(Generic[K, A]):
 
         Raises:
             TopologyError: it has other keys, or is of another application.
+
+        Examples:
+            >>> returns = app.stream("returns", key=str, value=int)
+            >>> sold = orders.group_by_key().cogroup(lambda item, pieces, left: left + pieces)
+            >>> back = returns.group_by_key()
+            >>> both = sold.cogroup(back, lambda item, pieces, left: left - pieces)
+            >>> both.aggregate(lambda: 0).to_stream().to("sold")
+            >>> run(orders=[("lamp", 3)], returns=[("lamp", 1)])
+            {'sold': [('lamp', 3), ('lamp', 2)]}
         """
         check_takes("cogroup()", aggregator, "key", "value", "aggregate")
         first = self._streams[0][0]
@@ -89,6 +98,13 @@ class CogroupedKStream(Generic[K, A]):
         - Nulls: a record without a key is left out and counted as dropped; sliding windows do the
           same with one without a value.
         - Key, timestamp, headers: kept.
+
+        Examples:
+            >>> seen = orders.group_by_key().cogroup(lambda item, pieces, n: n + 1)
+            >>> per_minute = seen.windowed_by(sl.tumbling("1m")).aggregate(lambda: 0)
+            >>> per_minute.to_stream(lambda window, n: window.key, key=str).to("per-minute")
+            >>> run(orders=[("lamp", 3, 0), ("lamp", 1, 1), ("lamp", 1, 60_000)])
+            {'per-minute': [('lamp', 1), ('lamp', 2), ('lamp', 1)]}
         """
         return WindowedCogroupedKStream(self, windows, late=late)
 
@@ -110,6 +126,13 @@ class CogroupedKStream(Generic[K, A]):
           deletes the row.
         - Timestamp: the highest among the records of the row since it began.
         - Key, headers: those of the record that changed the row.
+
+        Examples:
+            >>> items = orders.group_by_key()
+            >>> histories = items.cogroup(lambda item, pieces, texts: [*texts, str(pieces)])
+            >>> histories.aggregate(list, value=sl.json()).to_stream().to("histories")
+            >>> run(orders=[("lamp", 3), ("lamp", 2)])
+            {'histories': [('lamp', ['3']), ('lamp', ['3', '2'])]}
         """
         from streamlet.dsl.grouped import first_type
 
@@ -162,6 +185,14 @@ class WindowedCogroupedKStream(Generic[K, A]):
         - Key: the record's with the window.
         - Timestamp: the highest of the records in the window.
         - Headers: those of the record that changed the row.
+
+        Examples:
+            >>> pieces = orders.group_by_key().cogroup(lambda item, pieces, total: total + pieces)
+            >>> totals = pieces.windowed_by(sl.hopping("2m", "1m")).aggregate(lambda: 0)
+            >>> starts = totals.to_stream(lambda window, n: f"{window.key}@{window.start}", key=str)
+            >>> starts.to("totals")
+            >>> run(orders=[("lamp", 3, 60_000)])
+            {'totals': [('lamp@0', 3), ('lamp@60000', 3)]}
         """
         from streamlet.dsl.grouped import first_type
 

@@ -91,6 +91,11 @@ class KGroupedStream(Generic[K, V]):
         - Nulls: records without a key or a value are left out and counted as dropped.
         - Timestamp: the highest among the records of the row since it began.
         - Key, headers: those of the record that changed the row.
+
+        Examples:
+            >>> orders.group_by_key().count(store="orders-per-item").to_stream().to("counts")
+            >>> run(orders=[("lamp", 3), ("desk", 1), ("lamp", 2)])
+            {'counts': [('lamp', 1), ('desk', 1), ('lamp', 2)]}
         """
         kind = Kind.given(int, "count()", "value")
         return self._folded(
@@ -119,6 +124,12 @@ class KGroupedStream(Generic[K, V]):
           deletes the row.
         - Timestamp: the highest among the records of the row since it began.
         - Key, headers: those of the record that changed the row.
+
+        Examples:
+            >>> totals = orders.group_by_key().reduce(lambda total, pieces: total + pieces)
+            >>> totals.to_stream().to("totals")
+            >>> run(orders=[("lamp", 3), ("lamp", 2)])
+            {'totals': [('lamp', 3), ('lamp', 5)]}
         """
         check_takes("reduce()", reducer, "aggregate", "value")
         self._show()
@@ -172,6 +183,13 @@ class KGroupedStream(Generic[K, V]):
           deletes the row.
         - Timestamp: the highest among the records of the row since it began.
         - Key, headers: those of the record that changed the row.
+
+        Examples:
+            >>> def larger(item: str, pieces: int, largest: int) -> int:
+            ...     return max(pieces, largest)
+            >>> orders.group_by_key().aggregate(lambda: 0, larger).to_stream().to("largest")
+            >>> run(orders=[("lamp", 3), ("lamp", 2)])
+            {'largest': [('lamp', 3), ('lamp', 3)]}
         """
         given = initializer if aggregator is None and is_aggregations(initializer) else None
         inferred, of = UNKNOWN, (self._key.of, self._value.of)
@@ -198,6 +216,12 @@ class KGroupedStream(Generic[K, V]):
 
         - Nulls: records without a key or a value are left out and counted as dropped.
         - Key, timestamp, headers: kept.
+
+        Examples:
+            >>> most = orders.group_by_key().cogroup(lambda item, pieces, most: max(most, pieces))
+            >>> most.aggregate(lambda: 0).to_stream().to("largest")
+            >>> run(orders=[("lamp", 3), ("lamp", 2)])
+            {'largest': [('lamp', 3), ('lamp', 3)]}
         """
         check_takes("cogroup()", aggregator, "key", "value", "aggregate")
         return CogroupedKStream(((self, aggregator),))
@@ -239,6 +263,13 @@ class KGroupedStream(Generic[K, V]):
         - Nulls: a record without a key is left out and counted as dropped; sliding windows do the
           same with one without a value.
         - Key, timestamp, headers: kept.
+
+        Examples:
+            >>> per_minute = orders.group_by_key().windowed_by(sl.tumbling("1m"))
+            >>> counts = per_minute.count().to_stream()
+            >>> counts.map(lambda w, n: (f"{w.key}@{w.start}", n), key=str, value=int).to("counts")
+            >>> run(orders=[("lamp", 3, 10), ("lamp", 1, 59_999), ("lamp", 1, 60_000)])
+            {'counts': [('lamp@0', 1), ('lamp@0', 2), ('lamp@60000', 1)]}
         """
         if emit not in ("updates", "on_commit", "final"):
             kinds = "'updates', 'on_commit' or 'final'"

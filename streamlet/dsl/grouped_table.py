@@ -77,6 +77,12 @@ class KGroupedTable(Generic[K, V]):
         - Nulls: a deleted row is taken from its group.
         - Timestamp: the highest among the changes of the group since it began.
         - Key, headers: those of the record that changed the row.
+
+        Examples:
+            >>> by_price = prices.group_by(lambda item, price: (price, item), key=int, value=str)
+            >>> by_price.count().to_stream().to("items-per-price")
+            >>> run(prices=[("lamp", 20), ("desk", 20)])
+            {'items-per-price': [(20, 1), (20, 2)]}
         """
         kind = Kind.given(int, "count()", "value")
         return self._folded(
@@ -100,6 +106,13 @@ class KGroupedTable(Generic[K, V]):
         - Nulls: a deleted row is subtracted. A result None deletes the group.
         - Timestamp: the highest among the changes of the group since it began.
         - Key, headers: those of the record that changed the row.
+
+        Examples:
+            >>> letters = prices.group_by(lambda item, price: (item[0], price), key=str, value=int)
+            >>> sums = letters.reduce(lambda sums, new: sums + new, lambda sums, old: sums - old)
+            >>> sums.to_stream().to("sums")
+            >>> run(prices=[("lamp", 20), ("lens", 5), ("lamp", None)])
+            {'sums': [('l', 20), ('l', 25), ('l', 5)]}
         """
         check_takes("reduce()", adder, "aggregate", "value")
         check_takes("reduce()", subtractor, "aggregate", "value")
@@ -126,6 +139,14 @@ class KGroupedTable(Generic[K, V]):
         - Nulls: a deleted row is subtracted. A result None deletes the group.
         - Timestamp: the highest among the changes of the group since it began.
         - Key, headers: those of the record that changed the row.
+
+        Examples:
+            >>> letters = prices.group_by(lambda item, price: (item[0], price), key=str, value=int)
+            >>> letters.aggregate(
+            ...     lambda: 0, lambda key, price, n: n + 1, lambda key, price, n: n - 1
+            ... ).to_stream().to("items-per-letter")
+            >>> run(prices=[("lamp", 20), ("lens", 5), ("lamp", None)])
+            {'items-per-letter': [('l', 1), ('l', 2), ('l', 1)]}
         """
         from streamlet.dsl.grouped import first_type
 

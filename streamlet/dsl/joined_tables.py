@@ -98,6 +98,13 @@ class TableJoins(Generic[K, V]):
           its own.
         - Key, headers: those of the record that changed the row; with a foreign key always the key
           of this table.
+
+        Examples:
+            >>> stock = app.table("stock", key=str, value=int)
+            >>> worth = prices.join(stock, lambda price, pieces: price * pieces, value=int)
+            >>> worth.to_stream().to("worth")
+            >>> run(prices=[("lamp", 20)], stock=[("lamp", 3), ("desk", 1)])
+            {'worth': [('lamp', 60)]}
         """
         result = value, store, name
         return self._join("join()", other, joiner, foreign_key, result)
@@ -165,6 +172,14 @@ class TableJoins(Generic[K, V]):
           its own.
         - Key, headers: those of the record that changed the row; with a foreign key always the key
           of this table.
+
+        Examples:
+            >>> stock = app.table("stock", key=str, value=int)
+            >>> def shown(price: int, pieces: int | None) -> str:
+            ...     return f"{price}, {pieces or 'none'} left"
+            >>> prices.left_join(stock, shown).to_stream().to("shown")
+            >>> run(prices=[("lamp", 20)], stock=[("lamp", 3)])
+            {'shown': [('lamp', '20, none left'), ('lamp', '20, 3 left')]}
         """
         result = value, store, name
         return self._join("left_join()", other, joiner, foreign_key, result)
@@ -185,6 +200,14 @@ class TableJoins(Generic[K, V]):
         - Nulls: the joiner gets None for one of the rows, never for both.
         - Timestamp: the highest of the two rows.
         - Key, headers: those of the record that changed the row.
+
+        Examples:
+            >>> stock = app.table("stock", key=str, value=int)
+            >>> def known(price: int | None, pieces: int | None) -> str:
+            ...     return f"price {price}, stock {pieces}"
+            >>> prices.outer_join(stock, known).to_stream().to("known")
+            >>> run(prices=[("lamp", 20)], stock=[("desk", 3)])
+            {'known': [('lamp', 'price 20, stock None'), ('desk', 'price None, stock 3')]}
         """
         return self._join("outer_join()", other, joiner, None, (value, store, name))
 

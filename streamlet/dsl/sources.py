@@ -126,6 +126,12 @@ class Sources:
 
         Raises:
             TopologyError: there is no serde for the types, or the topic is read otherwise already.
+
+        Examples:
+            >>> clicks = app.stream(["clicks", "taps"], key=str, value=str)
+            >>> clicks.to("all")
+            >>> run(clicks=[("ann", "home")], taps=[("bob", "cart")])
+            {'all': [('ann', 'home'), ('bob', 'cart')]}
         """
         pattern = topic if isinstance(topic, re.Pattern) else None
         topics = () if isinstance(topic, re.Pattern) else names_of(topic)
@@ -199,6 +205,12 @@ class Sources:
 
         Raises:
             TopologyError: as ``stream``.
+
+        Examples:
+            >>> users = app.table("users", key=str, value=str, store="users")
+            >>> users.to_stream().to("changes")
+            >>> run(users=[("ann", "Berlin"), ("ann", None)])
+            {'changes': [('ann', 'Berlin'), ('ann', None)]}
         """
         call = f"table({topic!r})"
         kinds = self._kinds(call, key, value)
@@ -282,6 +294,14 @@ class Sources:
 
         Raises:
             TopologyError: the topic is read otherwise already, or there is no serde for the types.
+
+        Examples:
+            >>> rates = app.global_table("rates", key=str, value=int)
+            >>> def priced(pieces: int, rate: int) -> int:
+            ...     return pieces * rate
+            >>> orders.join(rates, priced, on=lambda item, pieces: item[0]).to("priced")
+            >>> run(rates=[("l", 7)], orders=[("lamp", 3)])
+            {'priced': [('lamp', 21)]}
         """
         call = f"global_table({topic!r})"
         kinds = self._kinds(call, key, value)

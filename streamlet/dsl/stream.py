@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.builder import Make, Repartition, StreamNode, same_app
-from streamlet.dsl.expressions import Expression, plain, type_of
-from streamlet.dsl.functions import check_not_marked, check_takes, takes
+from streamlet.dsl.expressions import plain
+from streamlet.dsl.functions import check_not_marked, check_takes
 from streamlet.dsl.grouped import KGroupedStream
-from streamlet.dsl.inference import element_type, pair_types, result_type
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.record_context import applied
 from streamlet.dsl.stateless import (
-    Filter,
-    FlatMap,
-    FlatMapValues,
-    Foreach,
-    Map,
-    MapValues,
     PassOn,
-    Peek,
     SelectKey,
 )
 from streamlet.dsl.stream_calls import StreamCalls
 from streamlet.dsl.stream_joins import StreamJoins
 from streamlet.dsl.stream_processors import StreamProcessors
+from streamlet.dsl.stream_records import StreamRecords
 from streamlet.dsl.stream_table import table_of
 from streamlet.dsl.table import KTable
 from streamlet.dsl.topics import ChooseTopics
@@ -44,7 +37,7 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 
 
-class KStream(StreamJoins[K, V], StreamProcessors[K, V], StreamCalls[K, V]):
+class KStream(StreamRecords[K, V], StreamJoins[K, V], StreamProcessors[K, V], StreamCalls[K, V]):
     """A stream of records. All methods but ``to`` and ``foreach`` return a new stream or table.
 
     User functions take ``(key, value)``; those that only make a new value may take ``(value)``.
@@ -62,157 +55,6 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V], StreamCalls[K, V]):
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
 
-    def filter(
-        self, predicate: Callable[[K, V], object], *, name: str | None = None
-    ) -> KStream[K, V]:
-        """Records for which ``predicate(key, value)`` is true.
-
-        - Nulls: the predicate gets them as None.
-        - Key, timestamp, headers: kept.
-        """
-        function = plain(predicate, self._value.of)
-        check_takes("filter()", function, "key", "value", context=True)
-        node = self._below(
-            "KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=True)), name
-        )
-        return KStream(node, self._key, self._value)
-
-    def filter_not(
-        self, predicate: Callable[[K, V], object], *, name: str | None = None
-    ) -> KStream[K, V]:
-        """Records for which ``predicate(key, value)`` is false.
-
-        - Nulls: the predicate gets them as None.
-        - Key, timestamp, headers: kept.
-        """
-        function = plain(predicate, self._value.of)
-        check_takes("filter_not()", function, "key", "value", context=True)
-        node = self._below(
-            "KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=False)), name
-        )
-        return KStream(node, self._key, self._value)
-
-    def map(
-        self,
-        function: Callable[[K, V], tuple[K2, V2]],
-        *,
-        key: SerdeLike[K2] = None,
-        value: SerdeLike[V2] = None,
-        name: str | None = None,
-    ) -> KStream[K2, V2]:
-        """Each record replaced by the pair that ``function(key, value)`` returns.
-
-        What groups or joins by the new key goes through a repartition topic, unlike with
-        ``map_values``. ``key`` and ``value`` are the types of the results, where they are written
-        somewhere and cannot be derived from the function.
-
-        - Nulls: the function gets them as None.
-        - Key: the first of the pair.
-        - Timestamp, headers: kept.
-        """
-        check_takes("map()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-MAP-", applied(function, Map), name, rekeyed=True)
-        new_key, new_value = pair_types(result_type(function))
-        return KStream(
-            node,
-            node.builder.result(key, new_key, "map()", "key"),
-            node.builder.result(value, new_value, "map()", "value"),
-        )
-
-    @overload
-    def map_values(
-        self,
-        function: Callable[[V], V2],
-        *,
-        value: SerdeLike[V2] = None,
-        name: str | None = None,
-    ) -> KStream[K, V2]: ...
-    @overload
-    def map_values(
-        self,
-        function: Callable[[K, V], V2],
-        *,
-        value: SerdeLike[V2] = None,
-        name: str | None = None,
-    ) -> KStream[K, V2]: ...
-    def map_values(
-        self, function: Callable[..., Any], *, value: Any = None, name: str | None = None
-    ) -> KStream[K, Any]:
-        """Each value replaced by ``function(value)`` or ``function(key, value)``.
-
-        ``value`` is the type of the results, where they are written somewhere and it cannot be
-        inferred from the function (from its annotation, or because it is as simple as ``lambda v:
-        v.name``).
-
-        - Nulls: the function gets them as None; a result None is a null value.
-        - Key, timestamp, headers: kept.
-        """
-        made = plain(function, self._value.of)
-        count = takes("map_values()", made, "key", "value", context=True)
-        node = self._below("KSTREAM-MAPVALUES-", applied(made, lambda f: MapValues(f, count)), name)
-        inferred = self._result_type(function, count)
-        return KStream(
-            node, self._key, node.builder.result(value, inferred, "map_values()", "value")
-        )
-
-    def flat_map(
-        self,
-        function: Callable[[K, V], Iterable[tuple[K2, V2]]],
-        *,
-        key: SerdeLike[K2] = None,
-        value: SerdeLike[V2] = None,
-        name: str | None = None,
-    ) -> KStream[K2, V2]:
-        """Each record replaced by any number of pairs that ``function(key, value)`` returns.
-
-        Types and repartitioning as with ``map``.
-
-        - Nulls: the function gets them as None.
-        - Key: the first of each pair.
-        - Timestamp, headers: those of the record, in each result.
-        """
-        check_takes("flat_map()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-FLATMAP-", applied(function, FlatMap), name, rekeyed=True)
-        new_key, new_value = pair_types(element_type(result_type(function)))
-        return KStream(
-            node,
-            node.builder.result(key, new_key, "flat_map()", "key"),
-            node.builder.result(value, new_value, "flat_map()", "value"),
-        )
-
-    @overload
-    def flat_map_values(
-        self,
-        function: Callable[[V], Iterable[V2]],
-        *,
-        value: SerdeLike[V2] = None,
-        name: str | None = None,
-    ) -> KStream[K, V2]: ...
-    @overload
-    def flat_map_values(
-        self,
-        function: Callable[[K, V], Iterable[V2]],
-        *,
-        value: SerdeLike[V2] = None,
-        name: str | None = None,
-    ) -> KStream[K, V2]: ...
-    def flat_map_values(
-        self, function: Callable[..., Any], *, value: Any = None, name: str | None = None
-    ) -> KStream[K, Any]:
-        """Each value replaced by any number of values; the key stays, and its partition.
-
-        - Nulls: the function gets them as None.
-        - Key, timestamp, headers: those of the record, in each result.
-        """
-        count = takes("flat_map_values()", function, "key", "value", context=True)
-        node = self._below(
-            "KSTREAM-FLATMAPVALUES-", applied(function, lambda f: FlatMapValues(f, count)), name
-        )
-        inferred = element_type(result_type(function, *(self._key.of, self._value.of)[-count:]))
-        return KStream(
-            node, self._key, node.builder.result(value, inferred, "flat_map_values()", "value")
-        )
-
     def select_key(
         self,
         function: Callable[[K, V], K2],
@@ -227,33 +69,25 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V], StreamCalls[K, V]):
         - Nulls: the function gets them as None.
         - Key: the result, which may be None.
         - Timestamp, headers: kept.
+
+        Examples:
+            >>> orders.select_key(lambda item, pieces: item[0], key=str).to("by-letter")
+            >>> run(orders=[("lamp", 3)])
+            {'by-letter': [('l', 3)]}
         """
         return KStream(*self._selected("select_key()", function, key, name))
-
-    def peek(self, function: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
-        """Calls ``function(key, value)`` for each record, which goes on as it is.
-
-        - Nulls: the function gets them as None.
-        - Key, timestamp, headers: kept.
-        """
-        check_takes("peek()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-PEEK-", applied(function, Peek), name)
-        return KStream(node, self._key, self._value)
-
-    def foreach(self, function: Callable[[K, V], object], *, name: str | None = None) -> None:
-        """Calls ``function(key, value)`` for each record, again for those processed again.
-
-        - Nulls: the function gets them as None.
-        - Key, timestamp, headers: nothing comes after it.
-        """
-        check_takes("foreach()", function, "key", "value", context=True)
-        self._below("KSTREAM-FOREACH-", applied(function, Foreach), name)
 
     def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
         """Records of both streams; each one's order is kept.
 
         - Nulls: kept.
         - Key, timestamp, headers: kept.
+
+        Examples:
+            >>> returns = app.stream("returns", key=str, value=int)
+            >>> orders.merge(returns.map_values(lambda pieces: -pieces, value=int)).to("moves")
+            >>> run(orders=[("lamp", 3)], returns=[("lamp", 1)])
+            {'moves': [('lamp', 3), ('lamp', -1)]}
         """
         one, two = self._node, other._node
         same_app("merge()", one.builder, two.builder)
@@ -273,6 +107,16 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V], StreamCalls[K, V]):
 
         - Nulls: kept.
         - Key, timestamp, headers: kept.
+
+        Examples:
+            >>> split = orders.split(name="size-")
+            >>> split = split.branch(lambda item, pieces: pieces > 9, name="large")
+            >>> branches = split.default_branch(name="small")
+            >>> sorted(branches)
+            ['size-large', 'size-small']
+            >>> branches["size-large"].to("by-truck")
+            >>> run(orders=[("lamp", 3), ("desk", 12)])
+            {'by-truck': [('desk', 12)]}
         """
         return BranchedKStream(self, name)
 
@@ -293,6 +137,11 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V], StreamCalls[K, V]):
         - Nulls: a record without a value deletes the row; one without a key is left out and counted
           as dropped.
         - Key, timestamp, headers: those of the record.
+
+        Examples:
+            >>> orders.to_table().filter(lambda item, pieces: pieces > 1).to_stream().to("large")
+            >>> run(orders=[("lamp", 2), ("lamp", 1)])
+            {'large': [('lamp', 2), ('lamp', None)]}
         """
         return table_of("to_table()", self, store, *self._written(key, value, "to_table()"), name)
 
@@ -315,6 +164,14 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V], StreamCalls[K, V]):
         - Nulls: a record without a key is left out and counted as dropped, unless a left or outer
           join behind it has a result for it; values are kept.
         - Key, timestamp, headers: kept.
+
+        Examples:
+            >>> by_letter = orders.select_key(lambda item, pieces: item[0], key=str)
+            >>> by_letter.repartition(name="letters", partitions=4).to("spread")
+            >>> run(orders=[("lamp", 3)])
+            {'spread': [('l', 3)]}
+            >>> app.topology().repartition_topics
+            ('shop-letters-repartition',)
         """
         if partitions is not None and partitions < 1:
             raise TopologyError(f"repartition(): partitions must be at least 1, not {partitions}")
@@ -357,6 +214,11 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V], StreamCalls[K, V]):
 
         - Nulls: written as they are; a record without a key goes to any partition.
         - Key, timestamp, headers: those of the record.
+
+        Examples:
+            >>> orders.to(lambda item, pieces: "large" if pieces > 9 else "small")
+            >>> run(orders=[("lamp", 3), ("desk", 12)])
+            {'large': [('desk', 12)], 'small': [('lamp', 3)]}
         """
         call = f"to({topic!r})" if isinstance(topic, str) else "to()"
         target: str | Make
@@ -393,6 +255,12 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V], StreamCalls[K, V]):
           counted as dropped.
         - Key: the result.
         - Timestamp, headers: kept.
+
+        Examples:
+            >>> letters = orders.group_by(lambda item, pieces: item[0], key=str)
+            >>> letters.count().to_stream().to("letters")
+            >>> run(orders=[("lamp", 3), ("lens", 1)])
+            {'letters': [('l', 1), ('l', 2)]}
         """
         node, new_key, same = self._selected("group_by()", function, key, name)
         return KGroupedStream(
@@ -415,6 +283,11 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V], StreamCalls[K, V]):
 
         - Nulls: records without a key are left out and counted as dropped.
         - Key, timestamp, headers: kept.
+
+        Examples:
+            >>> orders.group_by_key().count().to_stream().to("counts")
+            >>> run(orders=[("lamp", 3), ("lamp", 1)])
+            {'counts': [('lamp', 1), ('lamp', 2)]}
         """
         node = self._node
         return KGroupedStream(
@@ -438,27 +311,8 @@ class KStream(StreamJoins[K, V], StreamProcessors[K, V], StreamCalls[K, V]):
         node = attrs.evolve(node, uses=self._node.uses)
         return node, node.builder.result(key, inferred, call, "key"), self._value
 
-    def _result_type(self, function: Any, count: int) -> Any:
-        """The type of what a function of ``(value)`` or ``(key, value)`` returns."""
-        if isinstance(function, Expression):
-            return type_of(function, self._key.of, self._value.of)
-        return result_type(function, *(self._key.of, self._value.of)[-count:])
-
     def _written(self, key: Any, value: Any, call: str) -> tuple[Kind, Kind]:
         return (
             self._key if key is None else Kind.given(key, call, "key"),
             self._value if value is None else Kind.given(value, call, "value"),
         )
-
-    def _below(
-        self, prefix: str, make: Make, name: str | None = None, *, rekeyed: bool = False
-    ) -> StreamNode:
-        """Add an operator with a user function below this stream."""
-        self._show()
-        above = self._node
-        own = above.builder.processor(prefix, (above.name,), make, name=name)
-        return StreamNode(above.builder, own, above.rekeyed or rekeyed)
-
-    def _show(self) -> None:
-        for use in self._node.uses:
-            use.shown = True

@@ -102,28 +102,42 @@ class StreamCalls(Generic[K, V]):
         Raises:
             TopologyError: an argument cannot be, or with order ``"key"`` the type of the keys is
                 not known.
+
+        Examples:
+            >>> async def amount(item: str, pieces: int) -> int:
+            ...     return pieces * 20
+            >>> orders.map_values_async(amount, concurrency=50).to("amounts")
+            >>> run(orders=[("lamp", 3)])
+            {'amounts': [('lamp', 60)]}
         """
         count = takes_async(_CALL, function, "key", "value")
-        if type(concurrency) is not int or not 1 <= concurrency <= _MOST:
-            raise TopologyError(f"{_CALL}: concurrency {concurrency!r}: expected 1 to {_MOST:,}")
-        if order not in ("key", "partition"):
-            raise TopologyError(f"{_CALL}: order {order!r}: it is 'key' or 'partition'")
+        _check(concurrency, order)
         limit = None if timeout is None else milliseconds(f"{_CALL}: timeout", timeout, 1)
         in_order = order == "partition"
         key = None if in_order else self._key.needed(_CALL, "key", takes=False)
         calls = MapValuesAsync(function, count, concurrency, limit, _rule(retry), in_order, key)
+        node = self._below_calls(calls, name)
+        kind = node.builder.result(value, awaited_type(result_type(function)), _CALL, "value")
+        made: KStream[K, Any] = self._made(node, self._key, kind)
+        return made
+
+    def _below_calls(self, calls: MapValuesAsync, name: str | None) -> StreamNode:
         for use in self._node.uses:
             use.shown = True
         above, builder = self._node, self._node.builder
         own = builder.graph.new_name("KSTREAM-MAPVALUESASYNC-", name)
         builder.named_processor(own, (above.name,), lambda _: calls, timed="when calls end")
-        node = StreamNode(builder, own, above.rekeyed)
-        kind = builder.result(value, awaited_type(result_type(function)), _CALL, "value")
-        made: KStream[K, Any] = self._made(node, self._key, kind)
-        return made
+        return StreamNode(builder, own, above.rekeyed)
 
     def _made(self, node: StreamNode, key: Kind, value: Kind) -> Any:
         return type(self)(node, key, value)  # type: ignore[call-arg]
+
+
+def _check(concurrency: int, order: str) -> None:
+    if type(concurrency) is not int or not 1 <= concurrency <= _MOST:
+        raise TopologyError(f"{_CALL}: concurrency {concurrency!r}: expected 1 to {_MOST:,}")
+    if order not in ("key", "partition"):
+        raise TopologyError(f"{_CALL}: order {order!r}: it is 'key' or 'partition'")
 
 
 def _rule(retry: Any) -> RetryRule | None:

@@ -132,6 +132,11 @@ class StreamJoins(Generic[K, V]):
         - Nulls: records without a key or a value are left out and counted as dropped.
         - Key, timestamp, headers: those of the stream's record. Of two streams: the later of both
           timestamps, and the headers of the record that came second.
+
+        Examples:
+            >>> orders.join(prices, lambda pieces, price: pieces * price, value=int).to("amounts")
+            >>> run(prices=[("lamp", 20)], orders=[("lamp", 3), ("desk", 1)])
+            {'amounts': [('lamp', 60)]}
         """
         return self._joined("inner", other, joiner, within, value, store, name, grace, on)
 
@@ -221,6 +226,13 @@ class StreamJoins(Generic[K, V]):
           no row and no match, also behind a repartition topic.
         - Key, timestamp, headers: those of the stream's record. Of two streams as in ``join``; what
           had waited has its own timestamp, and the headers of the record that sent it.
+
+        Examples:
+            >>> def amount(pieces: int, price: int | None) -> int:
+            ...     return -1 if price is None else pieces * price
+            >>> orders.left_join(prices, amount).to("amounts")
+            >>> run(prices=[("lamp", 20)], orders=[("lamp", 3), ("desk", 1)])
+            {'amounts': [('lamp', 60), ('desk', -1)]}
         """
         return self._joined("left", other, joiner, within, value, store, name, grace, on)
 
@@ -262,6 +274,17 @@ class StreamJoins(Generic[K, V]):
         - Key: that of both records.
         - Timestamp: the later one of two records; its own of one that had waited.
         - Headers: those of the record that came second, or that sent what had waited.
+
+        Examples:
+            >>> paid = app.stream("paid", key=str, value=int)
+            >>> def both(pieces: int | None, euros: int | None) -> str:
+            ...     return f"{pieces} for {euros}"
+            >>> orders.outer_join(paid, both, within=sl.join_windows("1m")).to("sales")
+            >>> run(
+            ...     orders=[("lamp", 3, 1)],
+            ...     paid=[("lamp", 60, 2), ("desk", 9, 100_000), ("bed", 1, 200_000)],
+            ... )
+            {'sales': [('lamp', '3 for 60'), ('desk', 'None for 9')]}
         """
         return self._joined("outer", other, joiner, within, value, store, name)
 

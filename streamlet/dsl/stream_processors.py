@@ -83,6 +83,11 @@ class StreamProcessors(Generic[K, V]):
 
         Raises:
             TopologyError: it is no processor, or a store is not there or there twice.
+
+        Examples:
+            >>> orders.process(lambda record: (record.key[0], 1), key=str, value=int).to("ones")
+            >>> run(orders=[("lamp", 3), ("desk", 10)])
+            {'ones': [('l', 1), ('d', 1)]}
         """
         kinds, options = (self._key, self._value), StateOptions(state, on_timer, timers, ttl)
         processing = Processing("process()", self._node, kinds, stores, name)
@@ -121,6 +126,14 @@ class StreamProcessors(Generic[K, V]):
 
         Raises:
             TopologyError: as ``process``.
+
+        Examples:
+            >>> def numbered(record, state):
+            ...     state["n"] = state.get("n", 0) + 1
+            ...     return f"order {state['n']}: {record.value}"
+            >>> orders.process_values(numbered, value=str).to("numbered")
+            >>> run(orders=[("lamp", 3), ("lamp", 10)])
+            {'numbered': [('lamp', 'order 1: 3'), ('lamp', 'order 2: 10')]}
         """
         call, above = "process_values()", self._node
         kinds, options = (self._key, self._value), StateOptions(state, on_timer, timers, ttl)
@@ -143,6 +156,15 @@ class StreamProcessors(Generic[K, V]):
 
         Raises:
             TopologyError: the stream does not come from ``process`` or ``process_values``.
+
+        Examples:
+            >>> def sort(record, context):
+            ...     context.forward(record, "large" if record.value > 9 else "small")
+            >>> sorted_orders = orders.process(sort, key=str, value=int)
+            >>> sorted_orders.child("large").to("by-truck")
+            >>> sorted_orders.child("small").to("by-hand")
+            >>> run(orders=[("lamp", 3), ("desk", 12)])
+            {'by-hand': [('lamp', 3)], 'by-truck': [('desk', 12)]}
         """
         above = self._node
         if above.children is None:
@@ -178,6 +200,11 @@ class StreamProcessors(Generic[K, V]):
 
         Raises:
             TopologyError: a time is no duration, or the type of the keys is not known.
+
+        Examples:
+            >>> orders.deduplicate("10s").to("first")
+            >>> run(orders=[("lamp", 3, 0), ("lamp", 3, 9_000), ("lamp", 3, 30_000)])
+            {'first': [('lamp', 3), ('lamp', 3)]}
         """
         call, above = "deduplicate()", self._node
         within_ms = milliseconds(f"{call}: within", within)
@@ -205,6 +232,12 @@ class StreamProcessors(Generic[K, V]):
 
         - Nulls: printed as None.
         - Key, timestamp, headers: nothing comes after it.
+
+        Examples:
+            >>> orders.print("order")
+            >>> run(orders=[("lamp", 3)])
+            [order]: lamp, 3
+            {}
         """
         builder = self._node.builder
         for use in self._node.uses:

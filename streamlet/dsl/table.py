@@ -66,6 +66,11 @@ class KTable(TableJoins[K, V]):
         - Nulls: the predicate never sees a tombstone. One is sent on if the row had passed; of a
           table without ``store=`` in any case.
         - Key, timestamp, headers: those of the record that changed the row.
+
+        Examples:
+            >>> prices.filter(lambda item, price: price < 50).to_stream().to("cheap")
+            >>> run(prices=[("lamp", 20), ("lamp", 60)])
+            {'cheap': [('lamp', 20), ('lamp', None)]}
         """
         return self._filtered("filter()", predicate, store, name, keep=True)
 
@@ -81,6 +86,11 @@ class KTable(TableJoins[K, V]):
         - Nulls: the predicate never sees a tombstone. One is sent on if the row had passed; of a
           table without ``store=`` in any case.
         - Key, timestamp, headers: those of the record that changed the row.
+
+        Examples:
+            >>> prices.filter_not(lambda item, price: price < 50).to_stream().to("dear")
+            >>> run(prices=[("desk", 80)])
+            {'dear': [('desk', 80)]}
         """
         return self._filtered("filter_not()", predicate, store, name, keep=False)
 
@@ -119,6 +129,11 @@ class KTable(TableJoins[K, V]):
         - Nulls: the function never sees a tombstone, which is sent on. A result None deletes the
           row.
         - Key, timestamp, headers: those of the record that changed the row.
+
+        Examples:
+            >>> prices.map_values(lambda price: price * 2, value=int).to_stream().to("doubled")
+            >>> run(prices=[("lamp", 20), ("lamp", None)])
+            {'doubled': [('lamp', 40), ('lamp', None)]}
         """
         return self._mapped("map_values()", function, value, store, name)
 
@@ -154,6 +169,13 @@ class KTable(TableJoins[K, V]):
 
         - Nulls: the function gets a tombstone as None. A result None deletes the row.
         - Key, timestamp, headers: those of the record that changed the row.
+
+        Examples:
+            >>> def label(price: int | None) -> str:
+            ...     return "sold out" if price is None else f"{price} euros"
+            >>> prices.transform_values(label).to_stream().to("labels")
+            >>> run(prices=[("lamp", 20), ("lamp", None)])
+            {'labels': [('lamp', '20 euros'), ('lamp', 'sold out')]}
         """
         return self._mapped("transform_values()", function, value, store, name)
 
@@ -174,6 +196,12 @@ class KTable(TableJoins[K, V]):
         - Nulls: a row whose new key or value is None is in no group.
         - Key: the first of the pair.
         - Timestamp, headers: those of the record that changed the row.
+
+        Examples:
+            >>> by_price = prices.group_by(lambda item, price: (price, item), key=int, value=str)
+            >>> by_price.count().to_stream().to("items-per-price")
+            >>> run(prices=[("lamp", 20), ("desk", 20), ("desk", 80)])
+            {'items-per-price': [(20, 1), (20, 2), (20, 1), (80, 1)]}
         """
         check_takes("group_by()", function, "key", "value")
         inferred = pair_types(result_type(function, self._key.of, self._value.of))
@@ -197,6 +225,11 @@ class KTable(TableJoins[K, V]):
 
         Raises:
             TopologyError: the table's windows never close, or it has none.
+
+        Examples:
+            >>> prices.suppress(sl.until_time_limit("10s")).to_stream().to("settled")
+            >>> run(prices=[("lamp", 20, 0), ("lamp", 25, 5_000), ("desk", 80, 20_000)])
+            {'settled': [('lamp', 25)]}
         """
         node = suppressed_node(self._node, until, store, self._key, self._value, name)
         return KTable(node, self._key, self._value)
@@ -225,6 +258,11 @@ class KTable(TableJoins[K, V]):
 
         - Nulls: a tombstone becomes a record whose value is None.
         - Key, timestamp, headers: those of the record that changed the row.
+
+        Examples:
+            >>> prices.to_stream(lambda item, price: item.upper(), key=str).to("changes")
+            >>> run(prices=[("lamp", 20), ("lamp", None)])
+            {'changes': [('LAMP', 20), ('LAMP', None)]}
         """
         # Streams make tables and tables make streams; this one import has to wait.
         from streamlet.dsl.stream import KStream

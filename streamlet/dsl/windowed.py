@@ -84,6 +84,13 @@ class WindowedKStream(Generic[K, V]):
         - Key: the record's with the window.
         - Timestamp: the highest of the records in the window.
         - Headers: those of the record that changed the row.
+
+        Examples:
+            >>> visits = orders.group_by_key().windowed_by(sl.session("30s")).count()
+            >>> times = visits.to_stream(lambda window, n: f"{window.start}-{window.end}", key=str)
+            >>> times.to("visits")
+            >>> run(orders=[("lamp", 1, 1_000), ("lamp", 1, 20_000)])
+            {'visits': [('1000-1000', 1), ('1000-1000', None), ('1000-20000', 2)]}
         """
         kind = Kind.given(int, "count()", "value")
         return self._folded("count()", "KSTREAM-AGGREGATE-", store, kind, counting(), name)
@@ -104,6 +111,13 @@ class WindowedKStream(Generic[K, V]):
         - Key: the record's with the window.
         - Timestamp: the highest of the records in the window.
         - Headers: those of the record that changed the row.
+
+        Examples:
+            >>> per_minute = orders.group_by_key().windowed_by(sl.tumbling("1m"))
+            >>> best = per_minute.reduce(lambda one, other: max(one, other))
+            >>> best.to_stream(lambda window, pieces: window.key, key=str).to("best")
+            >>> run(orders=[("lamp", 3, 0), ("lamp", 2, 1)])
+            {'best': [('lamp', 3), ('lamp', 3)]}
         """
         check_takes("reduce()", reducer, "aggregate", "value")
         self._grouped._show()
@@ -151,6 +165,13 @@ class WindowedKStream(Generic[K, V]):
         - Key: the record's with the window.
         - Timestamp: the highest of the records in the window.
         - Headers: those of the record that changed the row.
+
+        Examples:
+            >>> per_minute = orders.group_by_key().windowed_by(sl.tumbling("1m"))
+            >>> means = per_minute.aggregate(sl.mean(sl.value()))
+            >>> means.to_stream(lambda window, mean: window.key, key=str).to("means")
+            >>> run(orders=[("lamp", 3, 0), ("lamp", 2, 1)])
+            {'means': [('lamp', 3.0), ('lamp', 2.5)]}
         """
         from streamlet.dsl.grouped import first_type
 
