@@ -97,11 +97,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
                 ways=options.crashes,
             )
         case "latency":
-            return latency.run(
-                seconds=options.seconds,
-                rates=options.rates,
-                apps=options.apps,
-            )
+            length = {"seconds": options.seconds, "warm_s": options.warm}
+            return latency.run(rates=options.rates, apps=options.apps, **length)
         case "spark":
             from bench import spark  # needs the extra
 
@@ -244,6 +241,12 @@ def _add_latency(parser: argparse.ArgumentParser) -> None:
         type=lambda text: _chosen(text, tuple(latency.APPS)),
         default=list(latency.APPS),
         help=f"what latency measures, by commas: {', '.join(latency.APPS)}",
+    )
+    parser.add_argument(
+        "--warm",
+        type=float,
+        default=latency.WARM_S,
+        help=f"seconds of load before latency is measured, {latency.WARM_S:.0f} if not given",
     )
 
 

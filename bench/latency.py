@@ -4,7 +4,8 @@ One worker of each application under a steady load of records of 1 kB. Both topi
 own time; each output has the header of its record, which says when that was sent. The percentiles
 are of the ms until the broker has the output, those of ``input`` of the ms until it has the record.
 The broker counts whole ms, so a figure may be 1 ms too low. The first seconds are left out: until
-then its JVM compiles what it runs, with up to a processor of its own.
+then its JVM compiles what it runs, with up to a processor of its own. ``busy`` is the share of the
+machine's processors that was used in the time measured, 0 to 1.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+import psutil
 
 from bench.broker import Topics, read_all, serving
 from bench.handover_instances import wait_until
@@ -34,7 +37,7 @@ APPS = {
     "repartition": "regroup",
 }
 KEYS = 10_000
-WARM_S = 20
+WARM_S = 20.0
 #: Of the windows, ms.
 _SIZE, _GRACE = 10_000, 1_000
 
@@ -42,13 +45,15 @@ _NEVER = 1 << 60
 _PARTS = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 
 
-def run(*, seconds: int, rates: Sequence[int], apps: Sequence[str]) -> dict[str, Any]:
+def run(
+    *, seconds: int, rates: Sequence[int], apps: Sequence[str], warm_s: float = WARM_S
+) -> dict[str, Any]:
     """Measure each application at each rate; the result as it is printed."""
-    result: dict[str, Any] = {"workload": "latency", "seconds": seconds}
+    result: dict[str, Any] = {"workload": "latency", "seconds": seconds, "warm_s": warm_s}
     with serving() as bootstrap:
         for rate in rates:
             for app in apps:
-                found = _measured(bootstrap, app, rate, seconds)
+                found = _measured(bootstrap, app, rate, seconds, warm_s)
                 tell(f"{rate:>7,} records/s  {app:<12} {found}")
                 result.setdefault(str(rate), {})[app] = found
     result["right"] = all(
@@ -57,30 +62,42 @@ def run(*, seconds: int, rates: Sequence[int], apps: Sequence[str]) -> dict[str,
     return result
 
 
-def _measured(bootstrap: str, app: str, rate: int, seconds: int) -> dict[str, Any]:
+def _measured(bootstrap: str, app: str, rate: int, seconds: int, warm_s: float) -> dict[str, Any]:
     name = f"bench-latency-{uuid.uuid4().hex[:8]}"
     source, topics = f"{name}-in", Topics(bootstrap)
     for topic in (source, name):
         topics.create(topic, {"message.timestamp.type": "LogAppendTime"})
     try:
         with _running(bootstrap, app, source, name):
-            command = [sys.executable, "-m", "bench.latency_load", "--bootstrap", bootstrap]
-            command += ["--topic", source, "--keys", str(KEYS), "--rate", str(rate)]
-            command += ["--seconds", str(WARM_S + seconds)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-            if done.returncode:
-                raise MeasurementError(f"the load ended with status {done.returncode}")
-            sent = int(json.loads(done.stdout)["sent"])
+            sent, busy = _load(bootstrap, source, rate, seconds, warm_s)
             wait_until(lambda: topics.count(name) >= sent, f"{sent} outputs")
         arrived = _delays(bootstrap, name)
         return {
-            **_percentiles(arrived),
-            "input": _percentiles(_delays(bootstrap, source)),
+            **_percentiles(arrived, warm_s),
+            "input": _percentiles(_delays(bootstrap, source), warm_s),
+            "busy": busy,
             "sent": sent,
             "records": len(arrived),
         }
     finally:
         topics.delete(lambda topic: topic.startswith(name))
+
+
+def _load(bootstrap: str, topic: str, rate: int, seconds: int, warm_s: float) -> tuple[int, float]:
+    """Send the load; the records sent, and the share of the processors used meanwhile."""
+    command = [sys.executable, "-m", "bench.latency_load", "--bootstrap", bootstrap]
+    command += ["--topic", topic, "--keys", str(KEYS), "--rate", str(rate)]
+    command += ["--seconds", str(math.ceil(warm_s) + seconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as load:
+        try:
+            load.wait(warm_s)
+        except subprocess.TimeoutExpired:
+            psutil.cpu_percent()
+        said, _ = load.communicate()
+    busy = psutil.cpu_percent() / 100
+    if load.returncode:
+        raise MeasurementError(f"the load ended with status {load.returncode}")
+    return int(json.loads(said)["sent"]), round(busy, 2)
 
 
 @contextmanager
@@ -123,8 +140,8 @@ def _delays(bootstrap: str, topic: str) -> list[tuple[int, float]]:
     return found
 
 
-def _percentiles(delays: Sequence[tuple[int, float]]) -> dict[str, float]:
+def _percentiles(delays: Sequence[tuple[int, float]], warm_s: float) -> dict[str, float]:
     """Of the records that were sent after the first seconds."""
     began = min(sent for sent, _ in delays)
-    warm = sorted(delay for sent, delay in delays if sent - began >= WARM_S * 1_000_000)
+    warm = sorted(delay for sent, delay in delays if sent - began >= warm_s * 1_000_000)
     return {name: round(warm[math.ceil(part * len(warm)) - 1], 1) for name, part in _PARTS.items()}
