@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,8 @@ from tests.integration.chaos.support import Cluster, Instance, wait_for
 
 #: Long enough that nothing in a test can come of a session that ran out.
 PATIENT = "60000"
+#: Behind this nobody asks for another rebalance because of what was handed over.
+CALM_S = 3.0
 
 
 @attrs.frozen
@@ -73,7 +76,9 @@ class Watcher:
         """The group once exactly these members share all its tasks, and nobody learns.
 
         ``over``: and nothing is left of hand-overs, which takes a static member to be forgotten.
+        Each of several that took tasks over asks for that by itself, so it stays so for a while.
         """
+        since: dict[int, float] = {}
 
         def at_rest() -> Seen | None:
             document = self.look()
@@ -83,7 +88,10 @@ class Watcher:
             seen = Seen.of(document)
             tasks = sorted(task for mine in seen.tasks.values() for task in mine)
             right = set(seen.ids) == set(names) and all(seen.tasks.values())
-            return seen if right and tasks == sorted(map(str, self.cluster.tasks)) else None
+            if not right or tasks != sorted(map(str, self.cluster.tasks)):
+                return None
+            calm_s = time.monotonic() - since.setdefault(seen.generation, time.monotonic())
+            return seen if not over or calm_s >= CALM_S else None
 
         last = wait_for(at_rest, lambda: f"{names} share all: {self.look()}\n{self.cluster.logs()}")
         assert last is not None
