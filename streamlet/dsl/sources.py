@@ -135,7 +135,7 @@ class Sources:
         """
         pattern = topic if isinstance(topic, re.Pattern) else None
         topics = () if isinstance(topic, re.Pattern) else names_of(topic)
-        call = f"stream({', '.join(map(repr, topics)) or topic!r})"
+        call = f"stream({', '.join(map(repr, topics or (topic,)))})"
         kinds = self._kinds(call, key, value)
         times = extractor(call, timestamp)
         source = self._builder.source(topics, *kinds, times, reset, name, pattern)
