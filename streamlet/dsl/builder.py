@@ -303,8 +303,8 @@ class Builder:
     def keep_null_keys(self, node: str) -> None:
         """Let records without a key pass all repartition topics above a node (KIP-962).
 
-        For left and outer joins of streams, which have results for them. As in Kafka Streams, what
-        lies between does not matter.
+        For left and outer joins of streams, those with global tables too, which have results for
+        them. As in Kafka Streams, what lies between does not matter.
         """
         for name in self.graph.above(node):
             if name in self._null_keys:

@@ -117,6 +117,8 @@ def joined_globally(
     builder, left = stream._node.builder, call == "left_join()"
     same_app(call, builder, table._builder)
     stream._show()
+    if left:
+        builder.keep_null_keys(stream._node.name)
     spec = table._spec.store
 
     def make(context: TaskContext) -> GlobalJoin:

@@ -29,6 +29,10 @@ def rows(app: App) -> Any:
     return app.table("rows", key=str, value=int)
 
 
+def global_rows(app: App) -> Any:
+    return app.global_table("rows", key=str, value=int)
+
+
 def other(app: App) -> Any:
     return rekeyed(app, "rows")
 
@@ -44,6 +48,20 @@ JOINS: dict[str, tuple[Callable[[App], Any], list[str]]] = {
         ["1 None", "-1 None"],
     ),
     "join of a table": (lambda app: rekeyed(app).join(rows(app), joiner, value=str), []),
+    "left join of a global table": (
+        lambda app: (
+            rekeyed(app)
+            .repartition()
+            .left_join(global_rows(app), joiner, on=lambda k, v: k, value=str)
+        ),
+        ["1 None", "-1 None"],
+    ),
+    "join of a global table": (
+        lambda app: (
+            rekeyed(app).repartition().join(global_rows(app), joiner, on=lambda k, v: k, value=str)
+        ),
+        [],
+    ),
     "left join of a stream": (
         lambda app: rekeyed(app).left_join(other(app), joiner, within=WITHIN, value=str),
         ["-1 None"],
@@ -91,6 +109,16 @@ def test_a_record_without_a_key_passes_a_repartition_topic_if_a_join_behind_it_k
         assert [record.value for record in driver.read_output("out")] == expected
         # Either the topic's filter counts it, or the join for which it passed.
         assert driver.dropped() == ("-1" not in " ".join(expected))
+
+
+def test_a_record_without_a_key_meets_the_row_of_a_global_table_that_its_value_names() -> None:
+    app = App("a")
+    through = rekeyed(app).repartition()
+    through.left_join(global_rows(app), joiner, on=lambda k, v: str(v), value=str).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("rows", "-1", 7)
+        driver.pipe_input("in", "a", -1)
+        assert [(r.key, r.value) for r in driver.read_output("out")] == [(None, "-1 7")]
 
 
 def test_an_aggregation_beside_the_join_leaves_out_what_the_join_keeps() -> None:
