@@ -15,30 +15,39 @@ from streamlet.topology.operator import TaskContext
 
 
 class Connections(TypedDict):
-    """Stores of a node, and the names of those that it may write."""
+    """Stores of a node, and the names of those it may write and of those of global tables."""
 
     views: Mapping[str, MakeView]
     written: tuple[str, ...]
+    globals: tuple[str, ...]
 
 
 @attrs.frozen(eq=False, kw_only=True)
 class Connected:
     """A node of users' code with the stores and children that it is connected with.
 
-    ``views`` show its stores; ``written`` are those that it may write, ``children`` those that
-    records may be forwarded to, which are added later.
+    ``views`` show its stores; ``written`` are those that it may write, ``globals`` those of global
+    tables, which belong to no task. ``children`` are the names that records may be forwarded to,
+    which are added later.
     """
 
     name: str
     fixed_key: bool
     views: Mapping[str, MakeView]
     written: tuple[str, ...]
+    globals: tuple[str, ...]
     children: set[str] = attrs.field(factory=set)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Stores that it may not write."""
-        return tuple(name for name in self.views if name not in self.written)
+        """Stores of its task that it may not write."""
+        return tuple(name for name in self.stores if name not in self.written)
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Stores of its task."""
+        views = (name for name in self.views if name not in self.globals)
+        return tuple(dict.fromkeys((*views, *self.written)))
 
     @property
     def result(self) -> Callable[..., Any]:

@@ -28,7 +28,7 @@ from streamlet.dsl.state_functions import (
     takes_state,
     varies,
 )
-from streamlet.dsl.state_stores import MakeView, StoreBuilder, Stores, reader_of
+from streamlet.dsl.state_stores import MakeView, StoreBuilder, Stores, global_reader_of, reader_of
 from streamlet.errors import TopologyError
 from streamlet.topology.nodes import ProcessorNode, StoreSpec
 from streamlet.topology.operator import OperatorInParts, TaskContext
@@ -52,10 +52,11 @@ class ProcessorSpec(Connected):
             self.name,
             (parent,),
             self.operator,
-            tuple(dict.fromkeys((*self.views, *self.written))),
+            self.stores,
             self.reads,
             deterministic=deterministic,
             timed="with punctuators" if self.schedules else "",
+            globals=self.globals,
         )
 
 
@@ -138,16 +139,26 @@ class Processing:
         stores = [self.stores] if isinstance(self.stores, str | StoreBuilder) else self.stores
         views: dict[str, MakeView] = {}
         written: list[str] = []
+        globals_: list[str] = []
         for given in stores:
-            spec, by = self._store(builder, given)
-            if spec.name in views:
-                raise TopologyError(f"{self.call}: store {spec.name!r} is in stores= twice")
-            views[spec.name] = reader_of(spec) if by is None else by.view
-            if by is None and spec.ttl_ms is not None:
-                written.append(timers_of(spec.name))
-            if by is not None:
-                written += by.names
-        return {"views": views, "written": tuple(written)}
+            table = builder.graph.global_table(given) if isinstance(given, str) else None
+            if table is not None:
+                name, view = table.store.name, global_reader_of(table)
+                globals_.append(name)
+            else:
+                name, view, names = self._connected(builder, given)
+                written += names
+            if name in views:
+                raise TopologyError(f"{self.call}: store {name!r} is in stores= twice")
+            views[name] = view
+        return {"views": views, "written": tuple(written), "globals": tuple(globals_)}
+
+    def _connected(self, builder: Builder, given: Any) -> tuple[str, MakeView, tuple[str, ...]]:
+        """The name and the view of a task's store, and the names of stores that this may write."""
+        spec, by = self._store(builder, given)
+        if by is not None:
+            return spec.name, by.view, by.names
+        return spec.name, reader_of(spec), () if spec.ttl_ms is None else (timers_of(spec.name),)
 
     def _store(self, builder: Builder, given: Any) -> tuple[StoreSpec, StoreBuilder | None]:
         """A store, and what made it; None for one that an operator keeps."""

@@ -77,10 +77,11 @@ class StateSpec(Connected):
             self.name,
             (parent,),
             self.operator,
-            tuple(dict.fromkeys((*own, *self.views, *self.written))),
+            (*own, *self.stores),
             self.reads,
             deterministic=deterministic,
             timed="by the clock" if timed else "",
+            globals=self.globals,
         )
 
 

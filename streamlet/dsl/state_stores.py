@@ -26,7 +26,7 @@ from streamlet.serdes import Serde, SerdeLike
 from streamlet.state.bucket_store import bucket_rows
 from streamlet.state.timer_store import timer_rows
 from streamlet.state.window_rows import row_keys
-from streamlet.topology.nodes import StoreSpec, WindowSpec
+from streamlet.topology.nodes import GlobalTableSpec, StoreSpec, WindowSpec
 from streamlet.topology.operator import TaskContext
 
 K = TypeVar("K")
@@ -39,6 +39,8 @@ MakeView: TypeAlias = Callable[[TaskContext, Callable[[], int]], StoreView]
 
 #: So many rows hold the windows of one key, about: each look-up of a range reads that many at most.
 _BUCKETS = 8
+#: Why processors may not write a store that they name.
+_KEPT = "an operator keeps it"
 
 
 @attrs.frozen(eq=False)
@@ -91,14 +93,14 @@ class StoreBuilder:
         if self.type == "session":
             return SessionStore[Any, Any](store, value)
         if self.type == "versioned":
-            return VersionedKeyValueStore[Any, Any](store, value, writable=True)
+            return VersionedKeyValueStore[Any, Any](store, value)
         expiry = None
         if self.ttl_ms is not None:
             timers = task.store(self.names[1])
             expiry = StoreExpiry(store, timers, self.key, self.ttl_ms, stream_time)
         if self.type == "timestamped":
-            return TimestampedStore[Any, Any](store, value, True, expiry)
-        return KeyValueStore[Any, Any](store, value, True, expiry)
+            return TimestampedStore[Any, Any](store, value, expiry=expiry)
+        return KeyValueStore[Any, Any](store, value, expiry=expiry)
 
 
 def reader_of(spec: StoreSpec) -> MakeView:
@@ -113,12 +115,23 @@ def reader_of(spec: StoreSpec) -> MakeView:
     def view(task: TaskContext, stream_time: Callable[[], int]) -> StoreView:
         store = task.store(spec.name)
         if spec.versions is not None:
-            return VersionedKeyValueStore[Any, Any](store, spec.versions.value, writable=False)
+            return VersionedKeyValueStore[Any, Any](store, spec.versions.value, _KEPT)
         expiry = None
         if spec.ttl_ms is not None:
             store.timers = timers = task.store(timers_of(spec.name))
             expiry = StoreExpiry(store, timers, spec.key, spec.ttl_ms, stream_time)
-        return TimestampedStore[Any, Any](store, spec.value, False, expiry)
+        return TimestampedStore[Any, Any](store, spec.value, _KEPT, expiry)
+
+    return view
+
+
+def global_reader_of(table: GlobalTableSpec) -> MakeView:
+    """A function that shows processors the rows of a global table, whatever their task is."""
+    spec = table.store
+    read_only = f"it has the rows of topic {table.topic!r}; send a record there to change one"
+
+    def view(task: TaskContext, stream_time: Callable[[], int]) -> StoreView:
+        return TimestampedStore[Any, Any](task.store(spec.name), spec.value, read_only)
 
     return view
 

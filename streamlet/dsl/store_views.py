@@ -35,7 +35,7 @@ class StoreView:
     Args:
         store: of the task.
         value: serde of its values.
-        writable: False for a store that an operator keeps.
+        read_only: why it can only be read; empty: processors may write it.
         expiry: of its entries; None: they never expire.
     """
 
@@ -43,10 +43,10 @@ class StoreView:
         self,
         store: CachedStore,
         value: Serde[Any],
-        writable: bool,
+        read_only: str = "",
         expiry: StoreExpiry | None = None,
     ) -> None:
-        self._store, self._writable, self._expiry = store, writable, expiry
+        self._store, self._read_only, self._expiry = store, read_only, expiry
         self._check, self._copy = accepting(value), copier(value)
 
     @property
@@ -64,10 +64,10 @@ class StoreView:
 
         Raises:
             SerdeError: the serde refuses it.
-            TopologyError: an operator keeps the store.
+            TopologyError: the store can only be read.
         """
-        if not self._writable:
-            raise TopologyError(f"store {self.name}: an operator keeps it, so it can only be read")
+        if self._read_only:
+            raise TopologyError(f"store {self.name} can only be read: {self._read_only}")
         self._check(value)
         return value if self._copy is None else self._copy(value)
 

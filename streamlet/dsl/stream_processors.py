@@ -62,7 +62,7 @@ class StreamProcessors(Generic[K, V]):
         makes one of its own.
 
         ``stores`` are the stores that the context gives it: ``streamlet.key_value_store()`` and its
-        like, or names of stores that are there already; those that operators keep can be read only.
+        like, or names of stores; those of operators and of global tables can be read only.
         ``key`` and ``value`` are the types of the results, where they are written somewhere and
         cannot be derived. ``schedules`` says whether it calls ``ProcessorContext.schedule``, where
         that is not seen in its code. What groups or joins by the new key goes through a repartition

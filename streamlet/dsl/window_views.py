@@ -24,7 +24,7 @@ class _BucketView(StoreView):
     """
 
     def __init__(self, store: BucketStore, value: Serde[Any]) -> None:
-        super().__init__(store, value, writable=True)
+        super().__init__(store, value)
         self._buckets = store
 
     def _ckey(self, key: Any) -> Any:

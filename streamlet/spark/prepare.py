@@ -106,10 +106,10 @@ def prepare(
     topology, chosen = found.topology(), where.settings or found.settings
     _check_policy(found.policy)
     _check_settings(chosen)
+    _check_globals(topology)
     _check_functions(topology)
     _check_partitioners(topology)
     _check_timed(topology)
-    _check_globals(topology)
     _check_patterns(topology)
     _tell_of_origins(topology)
     folds, reason = _folds(found, wish)

@@ -212,6 +212,10 @@ class Graph:
         """The store of that name, if it was added."""
         return self._stores.get(name)
 
+    def global_table(self, store: str) -> GlobalTableSpec | None:
+        """The global table with the store of that name, if it was added."""
+        return self._globals.get(store)
+
     def add_repartition(self, topic: InternalTopic) -> None:
         """Declare a topic of ours between two subtopologies."""
         check_topic_name(topic.name, f"a repartition topic of {self.application}")

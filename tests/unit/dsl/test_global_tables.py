@@ -8,7 +8,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.app import App
-from streamlet.errors import TopologyError
+from streamlet.errors import ProcessingError, TopologyError
 from streamlet.testing import TopologyTestDriver
 from streamlet.topology.describe import as_json, as_text
 from streamlet.topology.edges import edges_of
@@ -21,6 +21,9 @@ def shop(kind: str = "join", on: Any = lambda key, value: value, **more: Any) ->
     joined = getattr(orders, kind)(table, lambda v, row: f"{v}={row}", on=on, value=str, **more)
     joined.to("out")
     return app
+
+
+SHOP = shop()
 
 
 def told(driver: TopologyTestDriver) -> list[tuple[Any, Any]]:
@@ -36,6 +39,118 @@ def test_streams_of_any_partition_count_meet_all_rows() -> None:
             (key, row) for key in "abcdef" for row in ("p=Pen", "q=Quill")
         ]
         assert driver.store("products").get("q") == "Quill"
+
+
+def looked_up(record: sl.Record[str, str], context: sl.ProcessorContext[Any, Any]) -> str:
+    products = context.store("products")
+    row = products.get(record.value)
+    return f"{None if row is None else (row.value, row.timestamp)} of {len([*products.all()])}"
+
+
+def counted(
+    record: sl.Record[str, str], state: dict[str, Any], context: sl.ProcessorContext[Any, Any]
+) -> str:
+    state["n"] = state.get("n", 0) + 1
+    return f"{state['n']}: {looked_up(record, context)}"
+
+
+class Begun(sl.Processor[str, str, str, str]):
+    """Looks a row up before the first record, and keeps a store of its own."""
+
+    def init(self, context: sl.ProcessorContext[str, str]) -> None:
+        super().init(context)
+        self.first = context.store("products").get("q")
+
+    def process(self, record: sl.Record[str, str]) -> sl.Record[str, str]:
+        own, found = self.context.store("own"), looked_up(record, self.context)
+        own.put(record.key, found)
+        return record.with_value(own.get(record.key))
+
+
+OWN = sl.key_value_store("own", key=str, value=str)
+#: A stream's call with a processor that reads the global table -> what the second order gives.
+READERS: dict[str, tuple[Any, str]] = {
+    "process": (
+        lambda s: s.process(Begun, stores=["products", OWN], key=str, value=str),
+        "('Pen', 7) of 2",
+    ),
+    "process_values": (
+        lambda s: s.process_values(looked_up, stores="products", value=str),
+        "('Pen', 7) of 2",
+    ),
+    "process_values with state": (
+        lambda s: s.process_values(counted, stores=["products"], value=str),
+        "2: ('Pen', 7) of 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", READERS)
+def test_a_processor_reads_all_rows_whatever_its_task(how: str) -> None:
+    build, expected = READERS[how]
+    app = App("shop")
+    app.global_table("products", key=str, value=str, store="products")
+    build(app.stream("orders", key=str, value=str)).to("out")
+    with TopologyTestDriver(app, partitions={"orders": 3, "products": 2}) as driver:
+        driver.pipe_inputs("products", [("p", "Pen"), ("q", "Quill")], 7)
+        for key in "abcdef":
+            driver.pipe_inputs("orders", [(key, "x"), (key, "p")])
+        assert len(driver.tasks) == 3
+        found = told(driver)
+        assert sorted(key for key, _ in found) == sorted("abcdef" * 2)
+        assert {value for _, value in found[1::2]} == {expected}
+        driver.pipe_input("products", "p", None)
+        driver.pipe_input("orders", "a", "p")
+        assert "None of 1" in told(driver)[0][1]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda store: store.put("p", "x", 1),
+        lambda store: store.put("p", None, 1),
+        lambda store: store.delete("p"),
+    ],
+)
+def test_a_processor_cannot_write_a_global_table(write: Any) -> None:
+    app = App("shop")
+    app.global_table("prices", key=str, value=str, store="products")
+    orders = app.stream("orders", key=str, value=str)
+    orders.process_values(
+        lambda record, context: write(context.store("products")), stores=["products"], value=str
+    ).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("prices", "p", "Pen")
+        with pytest.raises(ProcessingError, match="products can only be read: it has") as e:
+            driver.pipe_input("orders", "a", "p")
+        assert "the rows of topic 'prices'; send a record there" in str(e.value)
+        assert driver.store("products").get("p") == "Pen"
+
+
+def test_a_processor_with_a_global_table_is_no_owner_of_it() -> None:
+    """Its store is in no subtopology, and what it makes of a record may differ a second time."""
+    app = App("shop")
+    app.global_table("products", key=str, value=str, store="products")
+    orders = app.stream("orders", key=str, value=str)
+    found = orders.process_values(looked_up, stores=["products"], value=str)
+    found.group_by(lambda k, v: v, key=str).count(store="n").to_stream().to("out")
+    topology = app.topology()
+    assert [[spec.name for spec in part.stores] for part in topology.subtopologies] == [[], ["n"]]
+    (edge,) = edges_of(topology)
+    assert "looks into the global table products" in (edge.reason or "")
+
+
+def test_a_global_table_is_named_once_and_after_it_was_added() -> None:
+    app = App("shop")
+    orders = app.stream("orders", key=str, value=str)
+    with pytest.raises(TopologyError, match="there is no store 'products'"):
+        orders.process_values(looked_up, stores=["products"], value=str)
+    table = app.global_table("products", key=str, value=str)
+    with pytest.raises(TopologyError, match="is in stores= twice"):
+        orders.process_values(looked_up, stores=[table.store, table.store], value=str)
+    clash = sl.key_value_store(table.store, key=str, value=str)
+    with pytest.raises(TopologyError, match="two stores named"):
+        orders.process_values(looked_up, stores=[clash], value=str)
 
 
 @pytest.mark.parametrize("kind", ["join", "left_join"])
@@ -99,9 +214,12 @@ def test_what_cannot_be_is_refused() -> None:
 
 
 def test_a_query_of_spark_refuses_global_tables_by_name() -> None:
-    prepare = pytest.importorskip("streamlet.spark.prepare")
+    pytest.importorskip("pyspark")
+    from streamlet.spark.prepare import QueryRequest, Where, prepare
+
+    spark: Any = None  # it is not asked before the application has been looked at
     with pytest.raises(TopologyError, match=r"global tables \(products\) do not run on Spark"):
-        prepare._check_globals(shop().topology())
+        prepare(f"{__name__}:SHOP", spark, Where(), QueryRequest())
 
 
 def test_a_global_table_is_described_as_kafka_streams_does() -> None:
