@@ -1,8 +1,9 @@
 """One stream task over one micro-batch: state taken up, records in order, changes kept.
 
-A worker process keeps its tasks' stores from batch to batch. Spark gives a task to any worker it
-likes, tries again what failed and stops what it likes, so a kept store is believed only if it bears
-the mark that Spark's own state has; else it is built again from there. The mark is created again in
+The truth is Spark's state, which any worker of the executor reads row by row (``segments``). What a
+worker keeps in memory from batch to batch is a cache: Spark gives a task to any worker it likes,
+tries again what failed and stops what it likes, so the cache is believed only if it bears the mark
+that Spark's own state has; else the task begins with an empty one. The mark is created again in
 every attempt: what an attempt left that Spark did not count is never taken for the truth. A task
 that Spark cancels sees a normal end of its input, so that end says nothing about the batch: state
 and positions count when Spark commits them, never before.
@@ -15,6 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heapreplace
 from typing import Protocol
+from zlib import crc32
 
 import attrs
 import msgspec
@@ -28,11 +30,11 @@ from streamlet.spark.changelogs import changelog_outputs
 from streamlet.spark.packing import Packed, as_batch
 from streamlet.spark.plan import SparkPlan
 from streamlet.spark.reference import resolve
-from streamlet.spark.segments import ROWS, Extent, Medium, SegmentLimits, append, read
-from streamlet.state.drained import Drained
+from streamlet.spark.segment_engine import SegmentEngine
+from streamlet.spark.segments import ROWS, Extent, Medium, SegmentLimits, Segments
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
-from streamlet.types import StateNumber, TaskId, TopicPartition
+from streamlet.types import StateNumber, TaskId
 
 #: Memory that the stores of one task may use for objects, bytes.
 CACHE_BYTES = 64 * 1024 * 1024
@@ -51,6 +53,7 @@ class TaskHeader(msgspec.Struct, array_like=True, frozen=True):
     commits: int
     stream_time: int
     positions: dict[str, int]  # next offset, by topic
+    latest: dict[str, int]  # time of the youngest row, by store
 
 
 class KeptState(Medium, Protocol):
@@ -70,6 +73,7 @@ class _Warm:
     """A task of this process with its stores, as of ``mark``."""
 
     task: Task
+    segments: Segments
     mark: bytes
     batch: int
 
@@ -106,40 +110,45 @@ class Runner:
         # Not there while it is worked on: whatever goes wrong now, it is no longer as marked.
         warm = self._warm.pop(which, None)
         if warm is None or warm.mark != head.mark:
-            task = self._restored(which, part, head, kept)
+            task, segments = self._opened(which, part, head, kept)
         else:
-            task = warm.task
+            task, segments = warm.task, warm.segments
+            segments.medium = kept
         positions = dict(head.positions)
         yield from _process(task, rows, positions)
         mark = os.urandom(_MARK_BYTES)
-        extent, drained = self._keep(task, head, kept)
+        drained = task.state.drain()
         if self._epoch is not None:
             now_ms = SystemClock().wall_ms()
             yield changelog_outputs(part, which.partition, drained, self._epoch, now_ms)
+        task.state.write(drained, StateNumber(1, head.commits + 1), {})
         changed = TaskHeader(
             head.task,
             head.layout,
             head.partitions,
             mark,
-            extent,
+            segments.extent,
             head.commits + 1,
             task.stream_time,
             positions,
+            {name: store.latest for name, store in task.state.stores.items()},
         )
         kept.set_head(_encode_head(changed))
-        self._warm[which] = _Warm(task, mark, batch)
+        self._warm[which] = _Warm(task, segments, mark, batch)
         self._forget(batch)
 
     def _new_head(self, which: TaskId, part: Subtopology) -> TaskHeader:
         partitions = part.task_count(self._plan.counts)
-        return TaskHeader(str(which), part.hash + ROWS, partitions, b"", Extent(), 0, -1, {})
+        return TaskHeader(str(which), part.hash + ROWS, partitions, b"", Extent(), 0, -1, {}, {})
 
-    def _restored(
+    def _opened(
         self, which: TaskId, part: Subtopology, head: TaskHeader, kept: KeptState
-    ) -> Task:
-        state = TaskState.open(None, part.stores, CACHE_BYTES)
-        for columns in read(kept, head.extent):
-            state.load(columns, TopicPartition(columns.store, which.partition), 0, 0)
+    ) -> tuple[Task, Segments]:
+        phase = crc32(head.task.encode()) / (1 << 32)
+        segments = Segments(kept, head.extent, self._limits, phase)
+        state = TaskState(None, part.stores, CACHE_BYTES, {}, SegmentEngine(segments))
+        for name, latest in head.latest.items():
+            state.stores[name].latest = latest
         positions = {
             tp: head.positions.get(tp.topic, 0)
             for tp in part.inputs(which.partition, self._plan.counts)
@@ -155,14 +164,7 @@ class Runner:
             has_headers=False,
         )
         task.stream_time = head.stream_time
-        return task
-
-    def _keep(self, task: Task, head: TaskHeader, kept: KeptState) -> tuple[Extent, Drained]:
-        drained = task.state.drain()
-        columns = [drained.columns[store] for store in sorted(drained.columns)]
-        extent = append(kept, head.extent, columns, self._limits)
-        task.state.write(drained, StateNumber(1, head.commits + 1), {})
-        return extent, drained
+        return task, segments
 
     def _forget(self, batch: int) -> None:
         """Drop tasks that went to other workers: their marks will not come back."""
@@ -176,7 +178,17 @@ class Runner:
 _BATCHES_KEPT = 20
 
 _encode_head = msgspec.msgpack.Encoder().encode
-_decode_head = msgspec.msgpack.Decoder(TaskHeader).decode
+_decoder = msgspec.msgpack.Decoder(TaskHeader)
+
+
+def _decode_head(raw: bytes) -> TaskHeader:
+    try:
+        return _decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        raise StateError(
+            "the checkpoint's state was written by another version of streamlet: start again with "
+            "a new checkpoint"
+        ) from error
 
 
 def _check(was: TaskHeader, now: TaskHeader) -> None:

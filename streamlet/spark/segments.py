@@ -1,14 +1,22 @@
-"""A task's state as Spark keeps it: packed changes of one batch each, and now and then all of it.
+"""A task's state as Spark keeps it: sorted runs of blocks, the form of RocksDB's files.
 
-Spark asks some tens of microseconds per entry read or written, whatever its size: few big values
-instead of many small ones. Segments are numbered; the oldest hold a whole picture, the later ones
-changes. When the changes have outgrown the picture, all are read back and become a new picture, so
-that state grows with the keys, never with the batches.
+    a batch's changes ──▶ run ──merge──▶ larger run ──merge──▶ … the oldest run
+
+Spark asks some tens of microseconds per entry read or written, whatever its size, so an entry is a
+block of many rows. A batch's changes are a run of their own, sorted by store and key. A run is
+merged with all newer ones when those have become as large as it is: state is written again some
+times while it doubles, and the oldest run, nearly all of the state, only then. Tombstones and
+expired rows end with a merge that includes the oldest run.
+
+A run of several blocks has an index behind them, the first row of each. So a lookup reads an index
+and one block per run at most, in whichever process it is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 from typing import Protocol
 
 import attrs
@@ -33,100 +41,248 @@ class Medium(Protocol):
         ...
 
 
-class Extent(msgspec.Struct, array_like=True, frozen=True):
-    """The extent of segments: ``start`` to ``end`` (exclusive), and how much is in them."""
+class SortedRun(msgspec.Struct, array_like=True, frozen=True):
+    """A sorted run: segments from ``first`` on, its blocks and, behind several, their index."""
 
-    start: int = 0
-    end: int = 0
-    picture_bytes: int = 0
-    change_bytes: int = 0
-    changes: int = 0
+    first: int
+    blocks: int
+    size: int  # of keys and values, bytes
+
+    @property
+    def end(self) -> int:
+        """The number behind its last segment."""
+        return self.first + self.blocks + (self.blocks > 1)
+
+
+class Extent(msgspec.Struct, array_like=True, frozen=True):
+    """The runs of a task, the oldest first, and the keys that have expired in all of them."""
+
+    end: int = 0  # number of the next segment
+    runs: tuple[SortedRun, ...] = ()
+    #: Per store one range of keys, to which nothing is put any more.
+    expired: dict[str, tuple[bytes, bytes]] = {}
 
 
 @attrs.frozen
 class SegmentLimits:
-    """The limits at which a new picture is drawn, and the size of its pieces, bytes."""
+    """The limits at which runs are merged, and the size of a block, bytes."""
 
-    #: Changes may take as much as the picture, and always this much.
-    change_bytes: int = 1 << 20
-    #: More segments than this make reading slow, however small they are.
-    changes: int = 100
-    piece_bytes: int = 4 << 20
+    #: Runs of less than this together are merged only when they are too many.
+    merge_bytes: int = 1 << 20
+    #: More small runs than this make lookups slow.
+    small_runs: int = 8
+    block_bytes: int = 64 << 10
+    #: Decoded blocks that a task keeps, by the size of their keys and values.
+    cache_bytes: int = 8 << 20
 
 
-#: The form of rows in segments; 2: they bear times (``state.rows``).
-ROWS = b"2"
+#: The form of segments; 3: sorted runs of rows that bear times (``state.rows``).
+ROWS = b"3"
 
-#: Per store its name, keys, values, and the range of keys that has expired.
-_Stores = list[tuple[str, list[bytes], list[bytes | None], tuple[bytes, bytes] | None]]
+_Parts = list[tuple[str, list[bytes], list[bytes | None]]]
+#: Per store its rows, in the order of their keys; None is a tombstone.
+Block = dict[str, dict[bytes, bytes | None]]
+_Index = list[tuple[str, bytes]]
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Stores).decode
+_decode_block = msgspec.msgpack.Decoder(_Parts).decode
+_decode_index = msgspec.msgpack.Decoder(_Index).decode
 
 
-def read(medium: Medium, extent: Extent) -> list[Columns]:
-    """The state: every store's entries, each key once, none deleted."""
-    stores: dict[str, dict[bytes, bytes | None]] = {}
-    expired: dict[str, tuple[bytes, bytes]] = {}
-    for number in range(extent.start, extent.end):
-        for store, keys, values, gone in _decode(medium.get(number)):
-            stores.setdefault(store, {}).update(zip(keys, values, strict=True))
-            if gone is not None:  # nothing is put there any more, so the ranges are one
-                low, high = expired.get(store, gone)
-                expired[store] = min(low, gone[0]), max(high, gone[1])
-    found = []
-    for store, entries in sorted(stores.items()):
-        low, high = expired.get(store, (b"", b""))
-        kept = {
-            key: value
-            for key, value in entries.items()
-            if value is not None and not low <= key < high
-        }
-        found.append(Columns(store, list(kept), list(kept.values())))
-    return found
+class Segments:
+    """Reads and writes the runs of one task; what it keeps in memory is as of ``extent``.
+
+    Args:
+        medium: of the batch under way; replaced for each batch.
+        extent: as of the last batch.
+        limits: when runs are merged.
+        phase: 0 to 1, other ones for other tasks, so that they do not all merge in one batch.
+    """
+
+    def __init__(
+        self, medium: Medium, extent: Extent, limits: SegmentLimits, phase: float = 0.0
+    ) -> None:
+        self.medium, self.extent = medium, extent
+        self._limits, self._phase = limits, phase
+        self._blocks: dict[int, tuple[Block, int]] = {}  # the one used last is last
+        self._cached = 0
+        self._indexes: dict[int, _Index] = {}
+
+    def get(self, store: str, key: bytes) -> bytes | None:
+        """The value of a key, or None."""
+        if self._has_expired(store, key):
+            return None
+        for run in reversed(self.extent.runs):
+            number = self._number(run, store, key)
+            if number >= run.first:
+                rows = self._block(number).get(store)
+                if rows is not None and key in rows:
+                    return rows[key]
+        return None
+
+    def scan(
+        self, store: str, low: bytes | None, high: bytes | None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Entries by key from ``low`` (inclusive) to ``high`` (exclusive)."""
+        for key, value in self._merged(self.extent.runs, store, low, high):
+            if value is not None and not self._has_expired(store, key):
+                yield key, value
+
+    def append(self, changed: Sequence[Columns]) -> None:
+        """Keep one batch's changes, and merge runs if that is due."""
+        self._note_expired(changed)
+        rows = (
+            (part.store, key, value)
+            for part in sorted(changed, key=lambda part: part.store)
+            for key, value in sorted(zip(part.keys, part.values, strict=True), key=_key)
+        )
+        self._add(self.extent.runs, rows)
+        first = self._first_to_merge()
+        if first < len(self.extent.runs):
+            self._merge(first)
+
+    def _first_to_merge(self) -> int:
+        """The first run to merge with all behind it, by number; past the last if none is due."""
+        runs, newer, first = self.extent.runs, 0, len(self.extent.runs)
+        for at in reversed(range(len(runs))):
+            if at < len(runs) - 1 and runs[at].size * (0.75 + self._phase / 2) <= newer:
+                first = at
+            newer += runs[at].size
+        some = runs[first:]
+        many = len(some) > self._limits.small_runs * (1 + self._phase)
+        large = sum(run.size for run in some) > self._limits.merge_bytes
+        return first if many or large else len(runs)
+
+    def _merge(self, first: int) -> None:
+        """Make one run of all from this one on."""
+        older, merged = self.extent.runs[:first], self.extent.runs[first:]
+        stores = sorted({store for run in merged for store in self._stores(run)})
+        rows = (
+            (store, key, value)
+            for store in stores
+            for key, value in self._merged(merged, store, None, None, cached=False)
+            if older or (value is not None and not self._has_expired(store, key))
+        )
+        self._add(older, rows)
+        for run in merged:
+            for number in range(run.first, run.end):
+                self.medium.remove(number)
+                _, size = self._blocks.pop(number, ({}, 0))
+                self._cached -= size
+            self._indexes.pop(run.first, None)
+
+    def _stores(self, run: SortedRun) -> Iterator[str]:
+        for number in range(run.first, run.first + run.blocks):
+            yield from self._block(number, cached=False)
+
+    def _add(
+        self, older: tuple[SortedRun, ...], rows: Iterable[tuple[str, bytes, bytes | None]]
+    ) -> None:
+        """Write a run behind others."""
+        first, index, size = self.extent.end, list[tuple[str, bytes]](), 0
+        for block, block_size in _blocks(rows, self._limits.block_bytes):
+            parts = [(store, list(some), list(some.values())) for store, some in block.items()]
+            self.medium.put(first + len(index), _encode(parts))
+            index.append((parts[0][0], parts[0][1][0]))
+            size += block_size
+        runs = older
+        end = first
+        if index:
+            run = SortedRun(first, len(index), size)
+            if run.blocks > 1:
+                self.medium.put(first + run.blocks, _encode(index))
+                self._indexes[first] = index
+            runs, end = (*older, run), run.end
+        self.extent = Extent(end, runs, self.extent.expired)
+
+    def _merged(
+        self,
+        runs: Sequence[SortedRun],
+        store: str,
+        low: bytes | None,
+        high: bytes | None,
+        *,
+        cached: bool = True,
+    ) -> Iterator[tuple[bytes, bytes | None]]:
+        """Rows of one store by key, each as the newest run has it; tombstones too."""
+        each = [
+            self._rows(run, age, store, (low or b"", high), cached)
+            for age, run in enumerate(reversed(runs))
+        ]
+        last = None
+        for key, _, value in merge(*each):
+            if key != last:
+                last = key
+                yield key, value
+
+    def _rows(
+        self, run: SortedRun, age: int, store: str, keys: tuple[bytes, bytes | None], cached: bool
+    ) -> Iterator[tuple[bytes, int, bytes | None]]:
+        low, high = keys
+        for number in range(max(run.first, self._number(run, store, low)), run.first + run.blocks):
+            block = self._block(number, cached=cached)
+            for key, value in block.get(store, {}).items():
+                if high is not None and key >= high:
+                    return
+                if key >= low:
+                    yield key, age, value
+            if next(reversed(block)) > store:
+                return
+
+    def _number(self, run: SortedRun, store: str, key: bytes) -> int:
+        """The block in which a key would be; one before the first if in none."""
+        if run.blocks == 1:
+            return run.first
+        index = self._indexes.get(run.first)
+        if index is None:
+            index = _decode_index(self.medium.get(run.first + run.blocks))
+            self._indexes[run.first] = index
+        return run.first + bisect_right(index, (store, key)) - 1
+
+    def _block(self, number: int, *, cached: bool = True) -> Block:
+        known = self._blocks.pop(number, None)
+        if known is not None:
+            self._blocks[number] = known
+            return known[0]
+        segment = self.medium.get(number)
+        parts = _decode_block(segment)
+        block = {store: dict(zip(keys, values, strict=True)) for store, keys, values in parts}
+        if cached:
+            self._blocks[number] = block, len(segment)
+            self._cached += len(segment)
+            while self._cached > self._limits.cache_bytes and len(self._blocks) > 1:
+                _, size = self._blocks.pop(next(iter(self._blocks)))
+                self._cached -= size
+        return block
+
+    def _has_expired(self, store: str, key: bytes) -> bool:
+        gone = self.extent.expired.get(store)
+        return gone is not None and gone[0] <= key < gone[1]
+
+    def _note_expired(self, changed: Sequence[Columns]) -> None:
+        expired = dict(self.extent.expired)
+        for part in changed:
+            if part.expired is not None:
+                low, high = expired.get(part.store, part.expired)
+                expired[part.store] = min(low, part.expired[0]), max(high, part.expired[1])
+        self.extent = Extent(self.extent.end, self.extent.runs, expired)
 
 
-def append(
-    medium: Medium, extent: Extent, changed: Sequence[Columns], limits: SegmentLimits
-) -> Extent:
-    """Keep one batch's changes; what there is then."""
-    if not changed:
-        return extent
-    segment = _encode([(part.store, part.keys, part.values, part.expired) for part in changed])
-    medium.put(extent.end, segment)
-    now = Extent(
-        extent.start,
-        extent.end + 1,
-        extent.picture_bytes,
-        extent.change_bytes + len(segment),
-        extent.changes + 1,
-    )
-    if now.change_bytes > max(now.picture_bytes, limits.change_bytes) or (
-        now.changes > limits.changes
-    ):
-        return _picture(medium, now, limits)
-    return now
+def _key(row: tuple[bytes, bytes | None]) -> bytes:
+    return row[0]
 
 
-def _picture(medium: Medium, extent: Extent, limits: SegmentLimits) -> Extent:
-    """Put all state behind what is there, and drop what is there."""
-    end, size = extent.end, 0
-    for piece in _pieces(read(medium, extent), limits.piece_bytes):
-        segment = _encode([(piece.store, piece.keys, piece.values, None)])
-        medium.put(end, segment)
-        end, size = end + 1, size + len(segment)
-    for number in range(extent.start, extent.end):
-        medium.remove(number)
-    return Extent(extent.end, end, size)
-
-
-def _pieces(columns: Sequence[Columns], most: int) -> Iterator[Columns]:
-    for part in columns:
-        start, size = 0, 0
-        for at, (key, value) in enumerate(zip(part.keys, part.values, strict=True)):
-            size += len(key) + len(value or b"")
-            if size >= most:
-                yield Columns(part.store, part.keys[start : at + 1], part.values[start : at + 1])
-                start, size = at + 1, 0
-        if start < len(part.keys):
-            yield Columns(part.store, part.keys[start:], part.values[start:])
+def _blocks(
+    rows: Iterable[tuple[str, bytes, bytes | None]], most: int
+) -> Iterator[tuple[Block, int]]:
+    """Sorted rows in blocks of about so many bytes, and the size of each."""
+    block: Block = {}
+    size = 0
+    for store, key, value in rows:
+        block.setdefault(store, {})[key] = value
+        size += len(key) + len(value or b"")
+        if size >= most:
+            yield block, size
+            block, size = {}, 0
+    if block:
+        yield block, size

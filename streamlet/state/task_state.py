@@ -39,10 +39,9 @@ log = logging.getLogger(__name__)
 
 
 class TaskState:
-    """The stores of one task; made by ``open``. Not thread-safe.
+    """The stores of one task; made by ``open``, or over the caller's ``engine``. Not thread-safe.
 
-    A store's changelog partition is known if the caller gave it; only for those does a position
-    mean anything.
+    Only for stores whose changelog partition the caller gave does a position mean anything.
     """
 
     def __init__(
@@ -51,6 +50,7 @@ class TaskState:
         specs: Sequence[StoreFacts],
         cache_bytes: int,
         changelogs: Mapping[str, TopicPartition],
+        engine: StorageEngine | None = None,
     ) -> None:
         self.cache_bytes = cache_bytes  # bound on all caches together, an estimate
         self.changelogs = dict(changelogs)
@@ -83,7 +83,7 @@ class TaskState:
         self._layout = {s.name: (s.key.name, s.value.name) for s in specs}
         memory = [s.name for s in specs if folder is None or not s.persistent]
         self._in_memory = frozenset(memory)
-        self._memory = MemoryEngine(memory)
+        self._memory = MemoryEngine(memory) if engine is None else engine
         self._disk: StorageEngine | None = None
         if folder is not None and len(memory) < len(specs):
             self._disk = self._opened(folder, [s.name for s in specs if s.persistent])

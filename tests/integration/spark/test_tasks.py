@@ -24,7 +24,7 @@ ROWS = "key binary, value binary, topic string, partition int, offset bigint, ti
 LINES = ["the quick fox", "the lazy dog; the fox", "", "a dog", "quick quick"]
 
 #: State is compacted all the time, in pieces.
-SMALL = SegmentLimits(change_bytes=50, changes=1, piece_bytes=30)
+SMALL = SegmentLimits(merge_bytes=50, small_runs=1, block_bytes=30)
 
 Records = Sequence[tuple[bytes | None, bytes | None]]
 
@@ -165,7 +165,7 @@ def test_sparks_state_grows_with_the_keys_and_not_with_the_batches(
     files = Files(spark, tmp_path / "lines", "lines", 2)
     for _ in range(12):
         files.write([(None, b"one two three")] * 2)
-    limits = SegmentLimits(change_bytes=60, changes=3, piece_bytes=1_000)
+    limits = SegmentLimits(merge_bytes=60, small_runs=3, block_bytes=1_000)
     frame = to_dataframe(
         examples.wordcount.app,
         spark,

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -22,16 +23,15 @@ from streamlet.spark.packing import Packed, Sender, pack_raw
 from streamlet.spark.placement import MODULUS, groups, key_hash, shuffle_partitions
 from streamlet.spark.plan import SparkPlan, plan
 from streamlet.spark.run import Runner, in_order
-from streamlet.spark.segments import Extent, SegmentLimits, append, read
+from streamlet.spark.segments import SegmentLimits
 from streamlet.spark.tasks import Pack
-from streamlet.state.backing import Columns
 from streamlet.testing import TopologyTestDriver
 from streamlet.types import TaskId, TopicPartition
 
 pytest.importorskip("numpy")
 
 HERE = f"{__name__}:"
-SMALL = SegmentLimits(change_bytes=200, changes=4, piece_bytes=150)
+SMALL = SegmentLimits(merge_bytes=200, small_runs=4, block_bytes=150)
 
 counting = sl.App("counting")
 (
@@ -221,25 +221,39 @@ def test_state_grows_with_the_keys_and_not_with_the_batches() -> None:
     assert counted(taken(last)) == [(word, 61) for word in some]
 
 
-def test_segments_read_back_as_what_a_dict_would_hold() -> None:
-    """Random puts and deletes of two stores, with pictures drawn all the time."""
-    dice, kept, extent = random.Random(7), KeptInMemory(), Extent()
-    wanted: dict[str, dict[bytes, bytes]] = {"a": {}, "b": {}}
-    for _ in range(200):
-        changed = []
-        for store in dice.sample(["a", "b"], dice.randint(0, 2)):
-            keys = [b"%d" % n for n in dice.sample(range(20), dice.randint(1, 6))]
-            values = [dice.choice([None, dice.randbytes(dice.randint(0, 60))]) for _ in keys]
-            changed.append(Columns(store, keys, values))
-            for key, value in zip(keys, values, strict=True):
-                if value is None:
-                    wanted[store].pop(key, None)
-                else:
-                    wanted[store][key] = value
-        extent = append(kept, extent, changed, SMALL)
-        found = {c.store: dict(zip(c.keys, c.values, strict=True)) for c in read(kept, extent)}
-        assert {store: found.get(store, {}) for store in wanted} == wanted
-        assert sorted(kept.segments) == list(range(extent.start, extent.end))
+def test_an_attempt_that_does_not_count_leaves_no_trace_in_merged_state() -> None:
+    """Other segments under the same numbers, and merges: none of it may be taken for Spark's."""
+    laid_out, kept = planned(counting, lines=1), KeptInMemory()
+    runners = [Runner(laid_out, SMALL), Runner(laid_out, SMALL)]
+    dice, wanted = random.Random(5), dict[str, int]()
+    for batch in range(80):
+        some = [f"word-{dice.randrange(30)}" for _ in range(6)]
+        lost = [f"word-{dice.randrange(30)}" for _ in range(6)]
+        taken(dice.choice(runners).run(COUNTS, word_rows(laid_out, 0, *lost), kept.copy(), batch))
+        killed = dice.choice(runners).run(COUNTS, word_rows(laid_out, 0, *lost), kept.copy(), batch)
+        next(killed)
+        killed.close()
+        rows = word_rows(laid_out, 0, *some)
+        found = counted(taken(dice.choice(runners).run(COUNTS, rows, kept, batch)))
+        for word in some:
+            wanted[word] = wanted.get(word, 0) + 1
+        assert dict(found) == {word: wanted[word] for word in some}
+
+
+def test_a_mark_that_came_back_too_late_is_not_believed() -> None:
+    laid_out, kept = planned(counting, lines=1), KeptInMemory()
+    stale, other = (Runner(laid_out, SMALL) for _ in range(2))
+    rows = word_rows(laid_out, 0, "a", "b")
+    for batch, runner in enumerate([stale, other, other, other, stale]):
+        found = counted(taken(runner.run(COUNTS, rows, kept, batch)))
+        assert found == [("a", batch + 1), ("b", batch + 1)]
+
+
+def test_state_of_another_version_is_refused() -> None:
+    laid_out, kept = planned(counting, lines=1), KeptInMemory()
+    kept.now = msgspec.msgpack.encode(["1_0", b"", 1, b"mark", [0, 3, 10, 20, 2], 3, 5, {}])
+    with pytest.raises(StateError, match="another version of streamlet"):
+        taken(Runner(laid_out, SMALL).run(COUNTS, [], kept, 0))
 
 
 def test_a_join_meets_records_by_their_time_however_rows_arrive() -> None:
