@@ -219,6 +219,8 @@ def _task(active: ActiveTask, ends: EndOffsets) -> Iterator[Sample]:
     for kind, count in (processor.edges.dropped if processor.edges else {}).items():
         yield _one(_K + "repetitions_dropped_total", count, task, kind)
     yield _one(_K + "active_buffered_records", sum(processor.buffered().values()), task)
+    if processor.calls is not None:
+        yield _one(_K + "calls_in_flight", processor.calls.in_flight, task)
     yield _one(_K + "dirty_bytes", active.state.dirty_bytes(), task)
     for tp in active.inputs:
         end = ends.known_end(tp)

@@ -173,8 +173,7 @@ _ALL = (
     Metric(
         _T + "commit_latency_seconds",
         MetricType.HISTOGRAM,
-        "From the begin of a commit until the coordinator accepted it; processing goes on while it "
-        "answers",
+        "From the begin of a commit until the coordinator accepted it; processing goes on",
         (),
         _latency(_THREAD, "commit", _T + "commit_latency_seconds"),
     ),
@@ -215,8 +214,7 @@ _ALL = (
     Metric(
         _T + "store_failures_total",
         MetricType.COUNTER,
-        "Errors of stores (damaged files, a full disk) that had a task restored from its last "
-        "commit",
+        "Errors of stores (damaged files, a full disk) that had a task restored from its commit",
     ),
     Metric(
         _T + "dropped_records_total",
@@ -348,6 +346,12 @@ _ALL = (
         "Records polled that wait for another input partition of the task",
         ("task",),
         ((f"{_TASK}:active-buffer-count", f"{_K}active_buffered_records"),),
+    ),
+    Metric(
+        _K + "calls_in_flight",
+        MetricType.GAUGE,
+        "Records at map_values_async whose call has not ended, or whose result has not gone on",
+        ("task",),
     ),
     Metric(
         _K + "dirty_bytes",

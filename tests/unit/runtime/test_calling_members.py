@@ -110,12 +110,20 @@ def committed(member: Member) -> list[TaskId]:
     return [task for task, active in tasks if any(active.committed.values())]
 
 
+def in_flight(member: Member) -> dict[str, float | list[float]]:
+    """The records that wait for calls by task, as the member last measured."""
+    samples = member.snapshots[-1].samples if member.snapshots else ()
+    name = "streamlet_stream_task_calls_in_flight"
+    return {one.labels[0]: one.value for one in samples if one.metric == name}
+
+
 def test_a_stopping_worker_waits_for_its_calls(group: Group) -> None:
     answers = Answers()
     group.topology = counting(answers)
     group.produce(1, keys=1)
     one = group.member("one")
     answers.await_calls("x")
+    wait_for(lambda: sorted(in_flight(one).values()) == [0, 0, 0, 1], "the call is measured")
     one.told.set()
     answers.give("x")
     one.thread.join()
