@@ -46,6 +46,7 @@ def document(
         "unassigned": [one.as_dict() for one in unassigned(group)],
         "input_lag": lag,
         "repartitions": _repartitions(present),
+        "shutdown": _shutdown(view),
         "violations": [
             {
                 "rule": violation.rule,
@@ -69,6 +70,22 @@ def _repartitions(present: CurrentGroup) -> list[dict[str, Any]]:
         {"topic": topic, "exact": not reason, "reason": reason or None}
         for topic, reason in sorted(reasons.items())
     ]
+
+
+def _shutdown(control: ControlView) -> dict[str, Any] | None:
+    """The last time that an instance had the whole application end; None: none ever did.
+
+    Instances that started afterwards run all the same.
+    """
+    found = control.shutdown
+    if found is None:
+        return None
+    return {
+        "by": found.name,
+        "process_id": found.instance,
+        "at_ms": found.at_ms,
+        "reason": found.reason,
+    }
 
 
 def _group_part(group: GroupSnapshot) -> dict[str, Any]:

@@ -29,6 +29,8 @@ def view(document: dict[str, Any], checked: bool) -> RenderableType:
     late = _late(document["instances"])
     if late:
         parts += [Text(), Text(late)]
+    if document["shutdown"] is not None:
+        parts += [Text(), _shutdown(document["shutdown"], ended=not document["instances"])]
     names = _names(document["instances"])
     if not checked:
         parts += [Text(text, "bold red") for text in _problems(document["instances"])]
@@ -130,9 +132,19 @@ def _unassigned(found: list[dict[str, Any]]) -> RenderableType:
 def _without_member(tasks: list[str], until_ms: int | None) -> Text:
     if until_ms is None:
         return Text.assemble(("unassigned: ", "bold red"), " ".join(tasks))
-    until = datetime.fromtimestamp(until_ms / 1000, UTC)
-    waits = f"wait{'s' * (len(tasks) == 1)} for a member until {until:%Y-%m-%d %H:%M:%S} UTC"
+    waits = f"wait{'s' * (len(tasks) == 1)} for a member until {_utc(until_ms)}"
     return Text.assemble(("unassigned: ", "bold"), f"{' '.join(tasks)} {waits}")
+
+
+def _shutdown(shutdown: dict[str, Any], *, ended: bool) -> Text:
+    """The last shutdown of all instances: who decided it, when and why."""
+    head = ("shut down", "bold red") if ended else "last shut down"
+    said = f" everywhere (exit code 7) by {shutdown['by']} at {_utc(shutdown['at_ms'])}"
+    return Text.assemble(head, f"{said}: {shutdown['reason']}")
+
+
+def _utc(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _number(value: int | None) -> str | None:

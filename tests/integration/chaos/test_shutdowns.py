@@ -12,6 +12,7 @@ from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import Cluster
 from tests.integration.chaos.topics import Load
 from tests.integration.chaos.topologies import HEALED
+from tests.integration.scaling.commands import operate
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -36,6 +37,9 @@ def test_one_poisoned_record_ends_all_instances_and_a_later_start_runs(
     assert len(asked) == 1, "the other one was told"
     for one in instances:
         assert f"as uncaught_handler of {asked[0].name} answered to: " in one.log()
+    shutdown = operate(cluster, "status", cluster.name).document["shutdown"]
+    assert shutdown["by"] == asked[0].name
+    assert "ValueError: poisoned" in shutdown["reason"]
 
     healed.touch()
     for one in instances:

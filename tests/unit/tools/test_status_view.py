@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from io import StringIO
+from typing import Any
 
 import attrs
 from rich.console import Console
 
+from streamlet.control.values import Shutdown
+from streamlet.control.view import ControlView
 from streamlet.group.status import document
 from streamlet.tools.status_view import view
 from tests.unit.group.test_status import ORDERED, RUNS, control, group, word
+
+
+def shown(document: dict[str, Any]) -> str:
+    """What people see of a document."""
+    out = StringIO()
+    Console(width=160, file=out).print(view(document, checked=False))
+    return out.getvalue()
 
 
 def test_late_records_of_active_tasks_are_shown_and_summed_up_for_people() -> None:
@@ -17,11 +27,24 @@ def test_late_records_of_active_tasks_are_shown_and_summed_up_for_people() -> No
     said = document(live, {}, control=control(word("h1", attrs.evolve(RUNS, late=1_234))))
     tasks = said["instances"][0]["members"][0]["tasks"]
     assert tasks[0]["late"] == 1_234
-    shown = StringIO()
-    console = Console(width=120, file=shown)
-    console.print(view(said, checked=False))
-    assert "late for closed windows: 1,234 records (0_0:1,234)" in shown.getvalue()
+    assert "late for closed windows: 1,234 records (0_0:1,234)" in shown(said)
     none = document(live, {}, control=control(word("h1", RUNS)))
     assert none["instances"][0]["members"][0]["tasks"][0]["late"] == 0
     unsaid = document(live, {})
     assert unsaid["instances"][0]["members"][0]["tasks"][0]["late"] is None
+
+
+def test_a_shutdown_everywhere_is_shown_with_who_decided_it_when_and_why() -> None:
+    ended = ControlView(shutdown=Shutdown("p2", "h2", 1_790_000_000_000, "ValueError: poisoned"))
+    said = document(group(state="Empty"), {}, control=ended)
+    assert said["shutdown"] == {
+        "by": "h2",
+        "process_id": "p2",
+        "at_ms": 1_790_000_000_000,
+        "reason": "ValueError: poisoned",
+    }
+    line = "everywhere (exit code 7) by h2 at 2026-09-21 14:13:20 UTC: ValueError: poisoned"
+    assert f"\nshut down {line}" in shown(said)
+    running = document(group(*ORDERED), {}, control=ended)
+    assert f"\nlast shut down {line}" in shown(running)
+    assert document(group(*ORDERED), {})["shutdown"] is None
