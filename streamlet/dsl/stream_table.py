@@ -76,7 +76,7 @@ def joined(
             reads=rows.stores,
             skip_nulls=nulls,
             name=name,
-            by_key=rows.history_ms is None,
+            by_key=True,
         )
     else:
         serdes = stream._key.needed(call, "key"), stream._value.needed(call, "value")

@@ -149,12 +149,17 @@ def source_node(
         dropped = lambda count: context.dropped(own, count)  # noqa: E731
         return around(VersionedSource(kept, value, use, dropped))
 
-    by_key = spec.versions is None
-    builder.named_processor(own, (parent,), make, writes=spec.name, skip_nulls="key", by_key=by_key)
-    if spec.versions is None:
-        return TableNode(builder, own, use, spec)
-    history_ms = spec.versions.history_ms
-    return TableNode(builder, own, use, spec, (newest_view(),), history_ms=history_ms)
+    history_ms = None if spec.versions is None else spec.versions.history_ms
+    # What is out of the history depends on the latest record of any key: so near to each other,
+    # none is out of it because of another.
+    builder.named_processor(
+        *(own, (parent,), make, spec.name),
+        skip_nulls="key",
+        by_key=True,
+        spread_ms=history_ms,
+    )
+    views = () if history_ms is None else (newest_view(),)
+    return TableNode(builder, own, use, spec, views, history_ms=history_ms)
 
 
 def for_newest(name: str, make: Make, versioned: bool) -> Make:

@@ -20,6 +20,7 @@ from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.task import Task
 from streamlet.serdes import serde
+from streamlet.state.buffer_store import BufferStore
 from streamlet.state.task_state import TaskState
 from streamlet.state.timer_store import TimerStore
 from streamlet.state.unmatched_store import UnmatchedStore
@@ -110,7 +111,23 @@ def rows_that_expire(app: App) -> None:
     left.left_join(rows, pair, value=str).to("out")
 
 
+def stream_and_versions(app: App) -> None:
+    """Rows as of the time of each record, and all changes, also those that come out of order."""
+    rows = app.table("right", key=str, value=str, store=Materialized("rows", history=60))
+    kept = rows.filter(lambda key, row: "3" not in row)
+    app.stream("left", key=str, value=str).left_join(kept, pair, value=str).to("out")
+    rows.to_stream().to("rows")
+
+
+def stream_that_waits_for_versions(app: App) -> None:
+    """A record sends others, of other keys, that have waited for changes of the table."""
+    rows = app.table("right", key=str, value=str, store=Materialized("rows", history=60))
+    app.stream("left", key=str, value=str).join(rows, pair, grace=20, value=str).to("out")
+
+
 BUILDS = [
+    stream_and_versions,
+    stream_that_waits_for_versions,
     rows_that_expire,
     streams,
     left_streams,
@@ -196,6 +213,9 @@ class TwoInputs:
                 rows[name] = [*waiting, (store.progress, store.least, None)]
                 continue
             found = list(store.range())
+            if isinstance(store, BufferStore):
+                rows[name] = [*((*row, None) for row in found), (store.progress, None, None)]
+                continue
             rows[name] = [(key, value, store.timestamp(key)) for key, value in found]
         counters = self.task.counters
         counts = counters.records, counters.dropped, counters.skipped, self.task.stream_time
@@ -256,5 +276,6 @@ def test_records_taken_together_give_what_they_give_one_by_one(
 
 def test_streams_are_taken_together_where_no_order_can_be_seen() -> None:
     found = [together_of(TwoInputs(build).part) is not None for build in BUILDS]
-    alone = [rows_that_expire, streams_with_themselves, counted_results, results_elsewhere]
+    alone = [stream_that_waits_for_versions, rows_that_expire]
+    alone += [streams_with_themselves, counted_results, results_elsewhere]
     assert [build for build, yes in zip(BUILDS, found, strict=True) if not yes] == alone
