@@ -69,7 +69,7 @@ class CachedStore:
         #: Of a topic that it is restored from.
         self.source_times = SourceTimes(None)
         self._entry_bytes = float(ROW_BYTES)  # estimate of one entry of the cache
-        self._measured = 0  # length of the cache when that was last taken
+        self._measured = 0  # length of the cache when that was taken, less the changes since
 
     def taken(
         self, keys: list[bytes], values: list[bytes | None], times: list[int]
@@ -264,7 +264,7 @@ class CachedStore:
             columns = Columns(self.name, keys + rest, rows + self._backing.get_many(rest))
         self._pinned = dict(self.dirty)
         self.dirty.clear()
-        self._measured = 0  # values may have grown though the keys are the same
+        self._measured = max(0, self._measured - len(ckeys))  # values may have grown
         self._overlay.drained()
         return columns
 
