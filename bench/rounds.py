@@ -41,10 +41,24 @@ def play(variants: Mapping[str, Variant], runs: int) -> dict[str, list[Outcome]]
 
 def ratio(outcomes: Mapping[str, list[Outcome]], upper: str, lower: str) -> float | None:
     """Median over the rounds of one variant's rate by another's; None when one was not run."""
+    return _median(outcomes, upper, lower, lambda a, b: a.rate / b.rate)
+
+
+def cpu_ratio(outcomes: Mapping[str, list[Outcome]], upper: str, lower: str) -> float | None:
+    """The same of the rates that they would have if each had a processor for itself."""
+    return _median(outcomes, upper, lower, lambda a, b: b.cpu_s_per_m / a.cpu_s_per_m)
+
+
+def _median(
+    outcomes: Mapping[str, list[Outcome]],
+    upper: str,
+    lower: str,
+    compared: Callable[[Measurement, Measurement], float],
+) -> float | None:
     if upper not in outcomes or lower not in outcomes:
         return None
     pairs = zip(outcomes[upper], outcomes[lower], strict=True)
-    return round(statistics.median(a.measurement.rate / b.measurement.rate for a, b in pairs), 3)
+    return round(statistics.median(compared(a.measurement, b.measurement) for a, b in pairs), 3)
 
 
 def summary(
@@ -53,7 +67,7 @@ def summary(
     upper: str = "streamlet",
     lower: str = "bare",
 ) -> dict[str, Any]:
-    """The result as the benchmark prints it; ``ratio`` is of these two variants."""
+    """The result as the benchmark prints it; ``ratio`` and ``cpu_ratio`` are of two variants."""
     result: dict[str, Any] = {"workload": workload}
     for name, runs in outcomes.items():
         result[name] = {
@@ -62,6 +76,7 @@ def summary(
             "rss_mb": round(max(run.measurement.rss_mb for run in runs), 1),
         }
     result["ratio"] = ratio(outcomes, upper, lower)
+    result["cpu_ratio"] = cpu_ratio(outcomes, upper, lower)
     result["right"] = not any(run.wrong for runs in outcomes.values() for run in runs)
     return result
 

@@ -8,12 +8,12 @@ from bench.join_check import expected
 from bench.join_load import JoinLoad
 from bench.load import expected_counts, words
 from bench.processes import Measurement
-from bench.rounds import Outcome, play, ratio, summary
+from bench.rounds import Outcome, cpu_ratio, play, ratio, summary
 from bench.window_load import LATE, WindowLoad
 
 
-def outcome(rate: float, wrong: str = "", rss_mb: float = 100.0) -> Outcome:
-    return Outcome(Measurement(rate, 2.0, rss_mb, {}), wrong)
+def outcome(rate: float, wrong: str = "", rss_mb: float = 100.0, cpu: float = 2.0) -> Outcome:
+    return Outcome(Measurement(rate, cpu, rss_mb, {}), wrong)
 
 
 def test_every_word_is_in_the_input_and_few_are_in_most_of_it() -> None:
@@ -53,6 +53,12 @@ def test_the_ratio_compares_within_a_round() -> None:
     assert ratio({"streamlet": [outcome(1)]}, "streamlet", "bare") is None
 
 
+def test_the_ratio_by_processor_time_is_higher_for_whoever_needs_less() -> None:
+    outcomes = {"bare": [outcome(1, cpu=2.0)] * 2, "streamlet": [outcome(9, cpu=4.0)] * 2}
+    assert cpu_ratio(outcomes, "streamlet", "bare") == 0.5
+    assert cpu_ratio({"bare": [outcome(1)]}, "streamlet", "bare") is None
+
+
 def test_a_summary_has_median_rates_and_the_highest_memory() -> None:
     runs = [outcome(100, rss_mb=50), outcome(300, rss_mb=70), outcome(200, rss_mb=60)]
     found = summary("wordcount", {"streamlet": runs, "bare": runs})
@@ -61,6 +67,7 @@ def test_a_summary_has_median_rates_and_the_highest_memory() -> None:
         "streamlet": {"rate": 200, "cpu_s_per_m": 2.0, "rss_mb": 70},
         "bare": {"rate": 200, "cpu_s_per_m": 2.0, "rss_mb": 70},
         "ratio": 1.0,
+        "cpu_ratio": 1.0,
         "right": True,
     }
 
