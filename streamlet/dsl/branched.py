@@ -6,9 +6,9 @@ a node below it that takes its own records.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import repeat
-from operator import eq
+from operator import eq, not_
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
@@ -142,6 +142,9 @@ class BranchedKStream(Generic[K, V]):
 
     def _operator(self) -> Any:
         """The factory of the operator, once all branches are known."""
+        if len(self._predicates) == 1 and not isinstance(self._predicates[0], ContextFunction):
+            (predicate,) = self._predicates
+            return lambda _: NumberTwo(predicate, self._default)
         return applied(chosen(tuple(self._predicates), self._default), NumberBranches)
 
 
@@ -178,14 +181,34 @@ class NumberBranches:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a predicate fails."""
-        numbers, error = collect(map(self.function, batch.keys, batch.values), len(batch))
-        done = batch if error is None else batch.slice(0, len(numbers))
-        out = done.with_values(done.values, numbers)
-        if NO_BRANCH in numbers:
-            out = out.select([number != NO_BRANCH for number in numbers])
-        if error is not None:
-            raise OperatorFailed(len(numbers), out, again=True) from error
-        return out
+        return _numbered(batch, map(self.function, batch.keys, batch.values))
+
+
+@attrs.frozen
+class NumberTwo:
+    """``NumberBranches`` with one predicate: its records have the number 0."""
+
+    predicate: Callable[[Any, Any], object]
+    default: int
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the predicate fails."""
+        others: Iterable[Any] = map(not_, map(self.predicate, batch.keys, batch.values))
+        if self.default != 1:
+            others = map((0, self.default).__getitem__, others)
+        return _numbered(batch, others)
+
+
+def _numbered(batch: Batch, numbers: Iterable[int]) -> Batch:
+    """The records that have a branch, with its number in the column ``olds``."""
+    found, error = collect(numbers, len(batch))
+    done = batch if error is None else batch.slice(0, len(found))
+    out = done.with_values(done.values, found)
+    if NO_BRANCH in found:
+        out = out.select([number != NO_BRANCH for number in found])
+    if error is not None:
+        raise OperatorFailed(len(found), out, again=True) from error
+    return out
 
 
 @attrs.frozen
