@@ -101,30 +101,44 @@ def joined(name: str) -> App:
     return app
 
 
-def referring(name: str) -> App:
-    """Each key's last number with the row that the number's last digit names."""
-    app = App(name)
-    events = app.table(f"{name}-in", key=str, value=int, store="events")
-    names = app.table(f"{name}-names", key=str, value=int, store="names")
-    found = events.left_join(
-        names,
-        lambda key, digit, number, row: f"{digit} {number} {row}",
-        foreign_key=lambda number: f"k{number % 10}",
-        value=str,
-        store="found",
-        name="names-of-events",
-    )
-    found.to_stream().to(f"{name}-found")
-    return app
+def assorted(name: str, by_foreign_keys: bool = True) -> App:
+    """Joins of streams, a join by foreign keys, a deduplication, and timers of each key.
 
-
-def remembering(name: str) -> App:
-    """Once each key in a while, and each key that was silent for a while, by a timer."""
+    Even numbers are joined with odd ones. Behind repartition topics two streams of all numbers
+    meet, with a grace that no record misses. The join by foreign keys has each key's last number
+    with the row that the number's last digit names; Spark cannot do it.
+    """
     app = App(name)
     events = app.stream(f"{name}-in", key=str, value=int)
-    events.deduplicate(ONCE_MS, store="seen").to(f"{name}-once")
-    silent = events.process(_remember, on_timer=_forget, key=str, value=int, name="remember")
+    even, odd = (events.filter(lambda k, n, rest=rest: n % 2 == rest) for rest in (0, 1))
+    near = join_windows("200ms", after="300ms", grace="500ms")
+    pairs = even.join(odd, lambda one, two: f"{one} {two}", within=near, value=str, store="in")
+    pairs.to(f"{name}-pairs")
+    either = even.outer_join(odd, lambda a, b: f"{a} {b}", within=near, value=str, store="out")
+    either.to(f"{name}-either")
+    counts = either.group_by_key().count(store="counts").to_stream()
+    counts.map_values(str, value=str).to(f"{name}-counts")
+    left, right = (
+        events.select_key(lambda key, n: key, key=str).repartition(name=side)
+        for side in ("left", "right")
+    )
+    within = join_windows(MET_MS, grace="1h")
+    met = left.join(right, lambda one, two: f"{one} {two}", within=within, value=str, store="met")
+    met.to(f"{name}-met")
+    events.deduplicate(ONCE_MS, store="seen").map_values(str, value=str).to(f"{name}-once")
+    silent = events.process(_remember, on_timer=_forget, key=str, value=str, name="remember")
     silent.to(f"{name}-silent")
+    if by_foreign_keys:
+        names = app.table(f"{name}-names", key=str, value=int, store="names")
+        found = events.to_table(store="events").left_join(
+            names,
+            lambda key, digit, number, row: f"{digit} {number} {row}",
+            foreign_key=lambda number: f"k{number % 10}",
+            value=str,
+            store="found",
+            name="names-of-events",
+        )
+        found.to_stream().to(f"{name}-found")
     return app
 
 
@@ -133,9 +147,9 @@ def _remember(record: Record[str, int], state: State[str]) -> None:
     state.timer(after=SILENT_MS)
 
 
-def _forget(timer: Timer[str], state: State[str]) -> tuple[str, int]:
+def _forget(timer: Timer[str], state: State[str]) -> tuple[str, str]:
     numbers = state.pop("numbers")
-    return timer.key, sum(numbers)
+    return timer.key, f"{sum(numbers)} until {timer.time}"
 
 
 def exiting(name: str) -> App:
@@ -243,30 +257,6 @@ def windowed(name: str) -> App:
     return app
 
 
-def matched(name: str) -> App:
-    """Joins of even with odd numbers, whose results are counted per key.
-
-    Behind repartition topics two streams of all numbers meet, with a grace that no record misses.
-    """
-    app = App(name)
-    events = app.stream(f"{name}-in", key=str, value=int)
-    even, odd = (events.filter(lambda k, n, rest=rest: n % 2 == rest) for rest in (0, 1))
-    near = join_windows("200ms", after="300ms", grace="500ms")
-    pairs = even.join(odd, lambda one, two: f"{one} {two}", within=near, value=str, store="in")
-    pairs.group_by_key().count(store="pairs")
-    either = even.outer_join(odd, lambda a, b: f"{a} {b}", within=near, value=str, store="out")
-    either.group_by_key().count(store="either")
-    either.to(f"{name}-either")
-    left, right = (
-        events.select_key(lambda key, n: key, key=str).repartition(name=side)
-        for side in ("left", "right")
-    )
-    within = join_windows(MET_MS, grace="1h")
-    met = left.join(right, lambda one, two: f"{one} {two}", within=within, value=str, store="met")
-    met.to(f"{name}-met")
-    return app
-
-
 def originated(name: str) -> App:
     """``plain``, and its output says where each record stems from."""
     app = App(name)
@@ -337,15 +327,13 @@ def calling(name: str) -> App:
 
 
 SHAPES: dict[str, Callable[[str], App]] = {
+    "assorted": assorted,
     "blocking": blocking,
     "calling": calling,
     "counting": counting,
     "chained": chained,
     "exiting": exiting,
     "joined": joined,
-    "matched": matched,
-    "referring": referring,
-    "remembering": remembering,
     "retyped": retyped,
     "dropping": dropping,
     "regrouped": regrouped,
