@@ -79,7 +79,8 @@ class MemberProgress:
 
     ``plans_by`` are the settings it would plan by as leader, as far as they are not the defaults;
     None: it does not say. ``repartitions`` are the repartition topics, each with the reason why
-    state behind it is not exact; empty if it is.
+    state behind it is not exact; empty if it is. ``global_tables`` are the topics of global tables,
+    each with the records that the member's copy lacks; None: it does not say.
     """
 
     instance: str
@@ -94,6 +95,7 @@ class MemberProgress:
     busy: float | None = None  # share of the time it processed records since it said so last
     plans_by: tuple[tuple[str, str], ...] | None = None
     repartitions: tuple[tuple[str, str], ...] | None = None
+    global_tables: tuple[tuple[str, int], ...] | None = None
 
     @property
     def key(self) -> MemberKey:

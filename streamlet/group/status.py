@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamlet.assignor.values import Copy, Role, Violation
-from streamlet.control.values import TaskProgress
+from streamlet.control.values import MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.group.current import CurrentGroup, OpenHandover, instance_name, named
 from streamlet.group.envelope import STREAM
@@ -171,7 +171,13 @@ def _member(
             _task(task, role, copies.get(task), present.task(member, task), stateful, learned)
             for task, role in present.roles(member)
         ],
+        "global_tables": _global_tables(word),
     }
+
+
+def _global_tables(word: MemberProgress | None) -> dict[str, int] | None:
+    """The records that a member's copies of global tables lack, by topic; None: it did not say."""
+    return None if word is None or word.global_tables is None else dict(word.global_tables)
 
 
 def member_state(group: GroupSnapshot, member: MemberSnapshot) -> str:

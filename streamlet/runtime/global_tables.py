@@ -116,6 +116,14 @@ class GlobalTables:
         return {tp: max(0, end - positions.get(tp, 0)) for tp, end in ends.items() if end}
 
     @property
+    def topic_lags(self) -> tuple[tuple[str, int], ...]:
+        """Each topic with the records of it that were not read yet, as of the last fetches."""
+        lags = dict.fromkeys(self._global.topics, 0)
+        for tp, lag in self.lags.items():
+            lags[tp.topic] += lag
+        return tuple(lags.items())
+
+    @property
     def counters(self) -> TaskCounters:
         """The records that the error policy took out."""
         return self._global.counters

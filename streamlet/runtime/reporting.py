@@ -1,7 +1,8 @@
 """Puts together what a member says of itself in the control topic, when there is something to say.
 
 On the worker's thread, a few times a second. Something new is said at once, how far copies are
-every second, and what has not changed every half minute.
+every second (those of global tables too, once more than a round's records are missing), and what
+has not changed every half minute.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from streamlet.group.handover import Handover
 from streamlet.group.handover_values import OURS, Claim, ClaimStage
 from streamlet.kafka.ports import RecordSource
 from streamlet.runtime.activation import Activation
+from streamlet.runtime.global_tables import STEP_RECORDS, GlobalTables
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.task_registry import TaskRegistry
@@ -100,6 +102,7 @@ class Reporter:
         holdings: TaskRegistry,
         activation: Activation,
         copies: StateUpdater | None,
+        tables: GlobalTables | None = None,
     ) -> None:
         """Say what there is to say, if it is time to look."""
         if now_ms < self._look_at_ms:
@@ -115,7 +118,9 @@ class Reporter:
         if copies is not None:
             reads |= copies.reads
         self._traits_said, self._said_at_ms = traits, now_ms
-        self._moving = any(task.stage in _MOVING for task in outline.tasks)
+        lags = () if tables is None else tables.topic_lags
+        behind = any(lag > STEP_RECORDS for _, lag in lags)
+        self._moving = behind or any(task.stage in _MOVING for task in outline.tasks)
         tasks = tuple(
             attrs.evolve(
                 self._measured(t, now_ms, reads, holdings, source), problem=problems.get(t.task)
@@ -124,7 +129,7 @@ class Reporter:
         )
         self._reached = {task: _Reached(now_ms, offset) for task, (offset, _) in reads.items()}
         wall, busy = self._clock.wall_ms(), self._busy(now_ms)
-        self._publish(attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy))
+        self._publish(attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy, global_tables=lags))
 
     def _traits(self, rules: Handover, state: str) -> tuple[object, ...]:
         """The values an outline is made of: as long as they are the same there is no news."""

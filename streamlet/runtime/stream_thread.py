@@ -444,6 +444,7 @@ class StreamThread:
             holdings=self.holdings,
             activation=self._activation,
             copies=self._copies,
+            tables=self._globals,
         )
 
     def _set_state(self, state: str) -> None:

@@ -24,6 +24,9 @@ def view(document: dict[str, Any], checked: bool) -> RenderableType:
         parts += [Text(), _handovers(document["handovers"])]
     if document["input_lag"]:
         parts += [Text(), _lag(document["input_lag"])]
+    copies = _global_copies(document["instances"])
+    if copies:
+        parts += [Text(), _global_tables(copies)]
     if "advice" in document:
         parts += [Text(), _advice(document["advice"])]
     late = _late(document["instances"])
@@ -162,11 +165,33 @@ def _advice(advice: dict[str, Any]) -> RenderableType:
 def _lag(lag: dict[str, dict[str, int]]) -> RenderableType:
     rows: list[tuple[object, ...]] = []
     for topic, partitions in lag.items():
-        behind = sorted((p for p in partitions.items() if p[1]), key=lambda p: (-p[1], int(p[0])))
-        most = " ".join(f"{partition}:{records}" for partition, records in behind[:_LAGGING_SHOWN])
-        more = " …" if len(behind) > _LAGGING_SHOWN else ""
-        rows.append((topic, len(partitions), sum(partitions.values()), (most + more) or None))
+        in_order = dict(sorted(partitions.items(), key=lambda one: int(one[0])))
+        most = _most_behind(in_order)
+        rows.append((topic, len(partitions), sum(partitions.values()), most))
     return table("INPUT", "PARTITIONS", "LAG", "BY PARTITION", rows=rows)
+
+
+def _global_copies(instances: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """The lag of each member's copy of each global table, by topic and member."""
+    found: dict[str, dict[str, int]] = {}
+    for member in (member for instance in instances for member in instance["members"]):
+        for topic, lag in (member["global_tables"] or {}).items():
+            found.setdefault(topic, {})[member["member"]] = lag
+    return found
+
+
+def _global_tables(copies: dict[str, dict[str, int]]) -> RenderableType:
+    rows: list[tuple[object, ...]] = [
+        (topic, len(lags), max(lags.values()), _most_behind(lags)) for topic, lags in copies.items()
+    ]
+    return table("GLOBAL TABLE", "COPIES", "HIGHEST LAG", "BY MEMBER", rows=rows)
+
+
+def _most_behind(lags: dict[str, int]) -> str | None:
+    """Those that lag, the one that lags most first."""
+    behind = sorted((one for one in lags.items() if one[1]), key=lambda one: -one[1])
+    most = " ".join(f"{name}:{lag}" for name, lag in behind[:_LAGGING_SHOWN])
+    return (most + (" …" if len(behind) > _LAGGING_SHOWN else "")) or None
 
 
 def _names(instances: list[dict[str, Any]]) -> dict[str, str]:

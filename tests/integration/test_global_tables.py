@@ -13,8 +13,16 @@ from confluent_kafka import Producer
 import streamlet as sl
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
+from streamlet.local import open_control
 
 pytestmark = pytest.mark.integration
+
+
+def copies(app: sl.App) -> list[str]:
+    """The topics of global tables of which members report how far their copies are."""
+    with open_control(app.name, app.settings) as control:
+        members = control.read().progress.values()
+        return [topic for member in members for topic, _ in member.global_tables or ()]
 
 
 def test_a_global_table_is_whole_at_the_start_kept_and_followed(
@@ -33,6 +41,7 @@ def test_a_global_table_is_whole_at_the_start_kept_and_followed(
         assert producer.flush(30) == 0
 
     seen: list[str | None] = []
+    reported: list[str] = []
     followed = threading.Event()
 
     def priced(product: str, price: str | None) -> str:
@@ -63,6 +72,7 @@ def test_a_global_table_is_whole_at_the_start_kept_and_followed(
         put(prices, ("p1", "3"))
         while not followed.wait(0.05):
             put(orders, ("k", "p1"))
+        reported.extend(copies(app))
         app.close()
 
     def running(new: str, old: str) -> None:
@@ -74,3 +84,4 @@ def test_a_global_table_is_whole_at_the_start_kept_and_followed(
     app.run(timeout=60)
     ordering.join()
     assert followed.is_set(), seen
+    assert reported == [prices]

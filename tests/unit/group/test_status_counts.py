@@ -1,11 +1,12 @@
-"""The status document has what members say of records that were left out, and of exactness."""
+"""The status document has what members left out, what is exact, and violations."""
 
 from __future__ import annotations
 
 import attrs
 
+from streamlet.assignor.values import Violation
 from streamlet.group.status import document
-from tests.unit.group.test_status import RUNS, control, group, ids, member, word
+from tests.unit.group.test_status import RUNS, control, group, ids, member, task, word
 
 
 def test_running_tasks_show_what_they_left_out() -> None:
@@ -28,4 +29,11 @@ def test_a_repartition_topic_is_exact_if_no_member_knows_better() -> None:
     assert document(live, {}, control=said)["repartitions"] == [
         {"topic": "a", "exact": True, "reason": None},
         {"topic": "b", "exact": False, "reason": off},
+    ]
+
+
+def test_violations_are_shown_with_tasks_and_members() -> None:
+    violation = Violation("U1", "nobody runs it", (task("0_1"),), ("h1-0",))
+    assert document(group(), {}, [violation])["violations"] == [
+        {"rule": "U1", "tasks": ["0_1"], "members": ["h1-0"], "text": "nobody runs it"}
     ]

@@ -75,9 +75,11 @@ def test_a_table_is_read_whole_before_anything_else_and_followed_then(broker: Br
     broker.put("a", "2")
     tables = broker.started()
     assert rows(tables) == {"a": "2", "b": "1"}
+    assert tables.topic_lags == (("g", 0),)
     broker.put("a", None)
     broker.put("c", "1", 1)
     assert tables.lags == {TopicPartition("g", 0): 1, TopicPartition("g", 1): 1}
+    assert tables.topic_lags == (("g", 2),)
     tables.step()
     assert rows(tables) == {"b": "1", "c": "1"}
     assert not any(tables.lags.values())

@@ -14,6 +14,7 @@ from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import ClaimStage, HandoverRules
 from streamlet.group.values import Assignment
+from streamlet.runtime.global_tables import STEP_RECORDS
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.reporting import LOOK_MS, MOVING_MS, RESTING_MS, Reporter
 from streamlet.types import TaskId, TopicPartition
@@ -51,12 +52,18 @@ class Copied:
     reads: Mapping[TaskId, tuple[int, int]]
 
 
+@attrs.define
+class Tables:
+    topic_lags: tuple[tuple[str, int], ...]
+
+
 class Bench:
     def __init__(self) -> None:
         self.clock = ManualClock(1_000)
         self.rules = Handover(HandoverRules(acceptable_lag=10))
         self.parts = Parts()
         self.said: list[MemberProgress] = []
+        self.tables: Tables | None = None
         self.reporter = Reporter(
             MemberKey("p", 0),
             "h-0",
@@ -73,6 +80,7 @@ class Bench:
         before = len(self.said)
         parts: Any = self.parts
         copies: Any = Copied(self.parts.copied)
+        tables: Any = self.tables
         self.reporter.look(
             self.clock.now_ms(),
             state,
@@ -80,6 +88,7 @@ class Bench:
             holdings=parts,
             activation=parts,
             copies=copies,
+            tables=tables,
         )
         return self.said[-1] if len(self.said) > before else None
 
@@ -205,3 +214,22 @@ def test_a_running_task_reports_how_many_records_were_late_and_dropped() -> None
     assert told is not None
     assert [(task.late, task.dropped) for task in told.tasks] == [(7, None), (None, 3)]
     assert told.repartitions == (("words-1-repartition", ""),)
+
+
+def test_copies_of_global_tables_are_told_of_each_second_while_they_are_far_behind() -> None:
+    bench = Bench()
+    told = bench.look()
+    assert told is not None
+    assert told.global_tables == ()
+    bench.tables = Tables((("rates", STEP_RECORDS),))
+    assert bench.look(MOVING_MS) is None
+    told = bench.look(RESTING_MS)
+    assert told is not None
+    assert told.global_tables == (("rates", STEP_RECORDS),)
+    bench.tables = Tables((("rates", STEP_RECORDS + 1),))
+    assert bench.look(RESTING_MS) is not None
+    bench.tables = Tables((("rates", 7),))
+    told = bench.look(MOVING_MS)
+    assert told is not None
+    assert told.global_tables == (("rates", 7),)
+    assert bench.look(MOVING_MS) is None

@@ -48,3 +48,23 @@ def test_a_shutdown_everywhere_is_shown_with_who_decided_it_when_and_why() -> No
     running = document(group(*ORDERED), {}, control=ended)
     assert f"\nlast shut down {line}" in shown(running)
     assert document(group(*ORDERED), {})["shutdown"] is None
+
+
+def test_the_copies_of_global_tables_are_shown_with_what_they_lack() -> None:
+    live = group(*ORDERED)
+    words = [
+        attrs.evolve(word("h1"), global_tables=(("rates", 0), ("towns", 3))),
+        attrs.evolve(word("h2"), global_tables=(("rates", 1_234),)),
+    ]
+    said = document(live, {}, control=control(*words))
+    members = [member for one in said["instances"] for member in one["members"]]
+    assert {one["member"]: one["global_tables"] for one in members} == {
+        "h1-0": {"rates": 0, "towns": 3},
+        "h2-0": {"rates": 1_234},
+    }
+    lines = [line.split() for line in shown(said).splitlines()]
+    assert ["rates", "2", "1234", "h2-0:1234"] in lines
+    assert ["towns", "1", "3", "h1-0:3"] in lines
+    unsaid = document(live, {})
+    assert unsaid["instances"][0]["members"][0]["global_tables"] is None
+    assert "GLOBAL TABLE" not in shown(unsaid)
