@@ -1,15 +1,14 @@
 """One simulated member: the real membership machine, tasks protocol and hand-over rules.
 
 What is imitated is only what surrounds them: the control thread that carries commands out, and the
-worker that looks into its inbox some time later. An assignment that the worker has not taken up
-when the next JoinGroup is described is void, as in ``runtime.rebalance_events``.
+worker that looks at ``runtime.rebalance_events`` some time later.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, assert_never
 
 import attrs
 
@@ -41,6 +40,7 @@ from streamlet.group.handover_values import OURS, ClaimStage, HandoverRules
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import Membership
 from streamlet.group.session_events import (
+    Assigned,
     CommitDone,
     CommitOutcome,
     Failed,
@@ -49,10 +49,11 @@ from streamlet.group.session_events import (
     JoinSoon,
     Left,
     Lost,
+    SessionEvent,
 )
 from streamlet.group.states import ENDED, MembershipState
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
-from streamlet.group.values import Assignment
+from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.testing.simulation.cluster import SimulatedInstance
 from streamlet.testing.simulation.worker import SimWorker
 from streamlet.types import TaskId
@@ -63,8 +64,6 @@ if TYPE_CHECKING:
 GROUP = "simulated"
 #: Less than a step lasts: owners do not stagger releases here, so none is late with giving up.
 FAREWELL_MS = 250
-
-_Message: TypeAlias = CommitDone | FetchDone | JoinBlocked | JoinSoon
 
 
 def _heartbeat_ms(settings: Settings) -> int:
@@ -139,8 +138,8 @@ class SimMember:
         self.surrendered: frozenset[TaskId] = frozenset()
         self._next: deque[Event] = deque()
         self._feeding = False
-        self._inbox: list[_Message] = []
-        self._slot: tuple[Deliver, Assignment] | None = None
+        self._board = RebalanceEvents(self.handover)
+        self._unread = False  # the board has something that the worker has not taken
         #: Tasks were lost and the worker has not come round since: nothing is committed for it.
         self.loss_unseen = False
         self._backlog: list[Callable[[], None]] = []
@@ -177,7 +176,7 @@ class SimMember:
     @property
     def settled(self) -> bool:
         """True if nothing is under way but processing and its commits."""
-        if self._inbox or self._slot is not None or self._next:
+        if self._unread or self._next:
             return False
         machine = self.machine
         quiet = machine.state is MembershipState.STABLE or machine.state in ENDED
@@ -275,16 +274,14 @@ class SimMember:
                 self._next.append(AssignmentsReady(generation, assignments))
             case Deliver():
                 orders = self.protocol.decode(command.assignment)
-                self._slot, self._deferral_ms = (command, orders), orders.deferral_deadline_ms
+                self._deferral_ms = orders.deferral_deadline_ms
+                self._tell(Assigned(command.generation, command.member_id, orders))
                 flip = orders.flip
                 if flip is not None and flip.protocol_type != self.protocol.protocol_type:
                     self._next.append(MigrationOrdered(flip.protocol_type, command.generation))
-                self.wake_worker()
             case Lost():
-                self._slot = None
                 self.loss_unseen = True
-                self.handover.lost()
-                self.wake_worker()
+                self._tell(command)
             case CommitDone() | FetchDone() | JoinBlocked() | JoinSoon():
                 self._tell(command)
             case WakeAt(at_ms):
@@ -311,12 +308,15 @@ class SimMember:
         else:
             self.receive(ProgressMade())
 
-    def _describe(self) -> dict[TaskId, Copy]:
+    def _describe(self) -> Mapping[TaskId, Copy]:
         """The description for the JoinGroup; an assignment not taken up is void from now on."""
-        self._slot = None
         claims = self.handover.claims.items()
         self.surrendered = frozenset(t for t, claim in claims if claim.surrendered)
-        return self.handover.describe(self._dormant())
+        dormant = self._dormant()
+        for task in self.world.cluster.specs.keys() - dormant.keys():
+            self._board.forget_dormant(task)
+        self._board.add_dormant(dormant)
+        return self._board.describe()
 
     def _dormant(self) -> dict[TaskId, int | None]:
         """State in the instance's folder that no other of its members has in its hands."""
@@ -329,8 +329,9 @@ class SimMember:
 
     # -- the worker's thread -------------------------------------------------------------------
 
-    def _tell(self, message: _Message) -> None:
-        self._inbox.append(message)
+    def _tell(self, event: SessionEvent) -> None:
+        self._board.offer(event)
+        self._unread = True
         self.wake_worker()
 
     def wake_worker(self, at_ms: int | None = None) -> None:
@@ -350,17 +351,19 @@ class SimMember:
         """One round of the worker's loop."""
         self.loss_unseen = False
         self.feed(ProgressMade())
-        inbox, self._inbox = self._inbox, []
-        joins = [message for message in inbox if isinstance(message, JoinSoon)]
-        for message in inbox:
-            if message not in joins:
-                self._on(message)
-        if self._slot is not None:
-            (deliver, orders), self._slot = self._slot, None
-            now = self.world.now_ms
-            self.handover.assigned(deliver.generation, deliver.member_id, orders, now, now)
-        for message in joins:  # they come after what was just assigned
-            self._on(message)
+        now = self.world.now_ms
+        self._unread = False
+        with self._board.news() as (_, events, assigned):
+            pass
+        for event in events:
+            if not isinstance(event, JoinSoon):
+                self._on(event)
+        if assigned is not None:
+            order = assigned.assignment
+            self.handover.assigned(assigned.generation, assigned.member_id, order, now, now)
+        for event in events:  # a join comes after what was just assigned
+            if isinstance(event, JoinSoon):
+                self.handover.join_due(event.token, now, event.generation, flip=event.flip)
         self.handover.tick(self.world.now_ms)
         self._carry_out()
         self.worker.commit_due()
@@ -376,18 +379,18 @@ class SimMember:
             for decision in decisions:
                 self.worker.carry_out(decision)
 
-    def _on(self, message: _Message) -> None:
-        match message:
+    def _on(self, event: SessionEvent) -> None:
+        match event:
             case CommitDone():
-                self.worker.on_commit(message)
+                self.worker.on_commit(event)
             case FetchDone():
-                self.worker.on_fetch(message)
+                self.worker.on_fetch(event)
             case JoinBlocked(token, granted):
                 self.handover.hold(token, granted, self.world.now_ms)
-            case JoinSoon(token, generation, flip):
-                self.handover.join_due(token, self.world.now_ms, generation, flip=flip)
+            case Lost():
+                pass  # the rules know it already
             case _:
-                assert_never(message)
+                raise AssertionError(event)
         self._carry_out()
 
     # -- what happens to a process -------------------------------------------------------------
@@ -413,5 +416,5 @@ class SimMember:
     def set_leaving(self) -> None:
         """Our instance was marked, or its mark was taken away."""
         self.protocol.leaving = self.instance.leaving
-        self.handover.set_leaving(self.instance.leaving)
+        self._board.set_leaving(self.instance.leaving)
         self.wake_worker()
