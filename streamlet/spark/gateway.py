@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from streamlet.errors import ConfigError, StreamletError
+from streamlet.runtime.signals import handled
 
 _NOISE = re.compile(
     rb"(Starting )?Streaming TransformWithState"
@@ -33,35 +36,91 @@ _OF_THE_JVM = (
     "spark.submit.",
 )
 
+#: How long a JVM may take to end before it is killed, seconds: Spark waits for its own hooks.
+_END_S: Final = 20.0
+
+#: The JVMs that this process has started, also those that do not answer yet.
+_JVMS: list[subprocess.Popen[bytes]] = []
+
 _ERROR = re.compile(r"(Caused by: |: )?[\w.]+(Error|Exception): ")
+
+
+class _Jvm(subprocess.Popen[bytes]):
+    """A process that is known from its first moment: PySpark tells of it when it answers.
+
+    Signals that come while it is made are handled when it is known.
+    """
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        came: list[int] = []
+        main = threading.current_thread() is threading.main_thread()
+        numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
+        with handled(dict.fromkeys(numbers, lambda number, _: came.append(number))):
+            super().__init__(*given, **more)
+            _JVMS.append(self)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def start_jvm(settings: Mapping[str, str]) -> None:
     """Start the JVM that the next session uses; nothing if there is one.
 
+    It has a process group of its own: what a terminal or a supervisor sends to ours, as Ctrl-C or
+    SIGTERM, would end it before the query. It ends with this process, whatever ends that.
+
     Raises:
         StreamletError: it ended at once; what it said stands above.
     """
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf, SparkContext, java_gateway
     from pyspark.errors import PySparkRuntimeError
-    from pyspark.java_gateway import launch_gateway
 
-    launch: Any = launch_gateway
+    module: Any = java_gateway
     with SparkContext._lock:
         if SparkContext._gateway is not None:
             return
         conf = SparkConf(loadDefaults=False).setAll(sorted(settings.items()))
         reader, writer = os.pipe()
         threading.Thread(target=_pass_on, args=(reader,), daemon=True, name="spark-stderr").start()
+        popen, module.Popen = module.Popen, _Jvm
         try:
-            gateway = launch(conf, {"stderr": writer})
+            gateway = module.launch_gateway(conf, {"stderr": writer, "start_new_session": True})
         except PySparkRuntimeError as error:
             raise StreamletError(
                 f"Spark's JVM did not start on {os.environ.get('JAVA_HOME')}: {error}"
             ) from error
         finally:
+            module.Popen = popen
             os.close(writer)
         SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
+
+
+def ask_jvms_to_end() -> None:
+    """Send SIGTERM to the JVMs that this process started, and to what they started.
+
+    Spark leaves its cluster then. No call of Java's is of use any more.
+    """
+    _signal_jvms(signal.SIGTERM)
+
+
+def await_jvms_end() -> None:
+    """Wait for the end of the JVMs that were asked to, and forget them; kill those that stay."""
+    from pyspark import SparkContext
+
+    try:
+        for process in _JVMS:
+            process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        _signal_jvms(signal.SIGKILL)
+        for process in _JVMS:
+            process.wait()
+    _JVMS.clear()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+
+
+def _signal_jvms(number: signal.Signals) -> None:
+    for process in _JVMS:
+        if process.poll() is None:
+            os.killpg(process.pid, number)
 
 
 def running_settings(given: Mapping[str, str]) -> dict[str, str]:

@@ -54,6 +54,8 @@ def run_on_spark(
 ) -> None:
     """Run until the query ends or Ctrl-C: once finishes the micro-batch, twice is now.
 
+    While Spark starts, Ctrl-C or SIGTERM ends it at once.
+
     Raises:
         StreamletError: it cannot be started, or failed.
     """
@@ -145,43 +147,54 @@ def _query(
 ) -> None:
     from streamlet import spark as on_spark
     from streamlet.runtime.signals import GracefulStop
+    from streamlet.spark.breakable import BreakableStart
     from streamlet.spark.gateway import short_errors
     from streamlet.spark.progress import follow
 
-    report.output.note(f"starting Spark on {options.master or 'local[*]'}")
-    with ExitStack() as stack:
-        with short_errors():
-            session = on_spark.session(
-                options.name or reference,
-                master=options.master,
-                jars=[*options.jars, *_jars(report.output, app)],
-                packages=options.packages,
-                files=options.files,
-                archives=options.archives,
-                config=options.conf,
+    # One that breaks into a call of Java leaves nothing to stop the query with.
+    with GracefulStop(breakable=False) as stop, ExitStack() as stack:
+        with BreakableStart() as starting:
+            report.output.note(f"starting Spark on {options.master or 'local[*]'}")
+            session = _session(report.output, reference, app, options)
+            stack.callback(on_spark.stop, session)
+            starting.take_ctrl_c()
+            stack.enter_context(short_errors())
+            for one in options.py_files:
+                session.sparkContext.addPyFile(one)
+            query = on_spark.start(
+                reference,
+                session,
+                checkpoint=checkpoint,
+                trigger=options.trigger,
+                settings=settings,
+                max_records_per_batch=options.max_records_per_batch,
+                output=options.output,
+                aggregations=options.aggregations,
+                told=report.output.note,
             )
-        stack.callback(on_spark.stop, session)
-        stack.enter_context(short_errors())
-        for one in options.py_files:
-            session.sparkContext.addPyFile(one)
-        # Behind the session, which takes Ctrl-C for itself. One that breaks into a call of Java
-        # leaves nothing to stop the query with.
-        stop = stack.enter_context(GracefulStop(breakable=False))
-        query = on_spark.start(
-            reference,
-            session,
-            checkpoint=checkpoint,
-            trigger=options.trigger,
-            settings=settings,
-            max_records_per_batch=options.max_records_per_batch,
-            output=options.output,
-            aggregations=options.aggregations,
-            told=report.output.note,
-        )
-        stack.callback(query.stop)
+            stack.callback(query.stop)
+        if starting.broken:
+            stack.pop_all()  # Spark has ended: there is nothing to stop
+            return
         report.metrics.running = True
         report.output.note(f"query runs; checkpoint {checkpoint}")
         follow(query, report.batch, keep_going=_until_asked(stop, report.output, query))
+
+
+def _session(output: CommandOutput, reference: str, app: App, options: SparkOptions) -> Any:
+    from streamlet import spark as on_spark
+    from streamlet.spark.gateway import short_errors
+
+    with short_errors():
+        return on_spark.session(
+            options.name or reference,
+            master=options.master,
+            jars=[*options.jars, *_jars(output, app)],
+            packages=options.packages,
+            files=options.files,
+            archives=options.archives,
+            config=options.conf,
+        )
 
 
 def _jars(output: CommandOutput, app: App) -> list[Path]:

@@ -85,7 +85,26 @@ def running(
         process.stderr.close()
 
 
-def test_ctrl_c_finishes_the_batch_and_the_answer_is_one_document(
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_start_of_spark_and_its_jvm(tmp_path: Path, number: int) -> None:
+    """Every process that Spark starts inherits the output: at its end all of them have ended."""
+    pytest.importorskip("pyspark")
+    command = [sys.executable, "-m", "streamlet", "run", "examples.wordcount:app"]
+    command += ["--engine", "spark", "--checkpoint", str(tmp_path / "checkpoint")]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
+    assert process.stderr is not None
+    first = process.stderr.readline()
+    os.killpg(process.pid, number)
+    out, said = process.communicate()
+    assert (process.returncode, first) == (0, "starting Spark on local[*]\n"), said
+    assert (out, said) == ("wordcount stopped: 0 records in 0 batches\n", "")
+
+
+def test_sigterm_finishes_the_batch_and_the_answer_is_one_document(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:
     pytest.importorskip("pyspark")
@@ -95,7 +114,9 @@ def test_ctrl_c_finishes_the_batch_and_the_answer_is_one_document(
     command += ["--engine", "spark", "--json", "--checkpoint", str(tmp_path / "checkpoint")]
     command += ["--bootstrap-servers", bootstrap_servers]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True)
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
     watchdog = threading.Timer(240, process.kill)
     watchdog.start()
     said: list[str] = []
@@ -104,7 +125,7 @@ def test_ctrl_c_finishes_the_batch_and_the_answer_is_one_document(
         for one in process.stderr:
             said.append(one)
             if one.startswith("batch "):
-                process.send_signal(signal.SIGINT)
+                os.killpg(process.pid, signal.SIGTERM)  # as a supervisor does: to all of them
                 break
         out, rest = process.communicate()
     finally:
