@@ -79,10 +79,10 @@ def _read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
     return found
 
 
-def file_in(spark: SparkSession, checkpoint: str) -> tuple[Any, Any]:
-    """The path of streamlet's file in a checkpoint, and the file system it is of."""
+def file_in(spark: SparkSession, checkpoint: str, name: str = _FILE) -> tuple[Any, Any]:
+    """The path of one of streamlet's files in a checkpoint, and the file system it is of."""
     jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path(checkpoint, _FILE)
+    path = jvm.org.apache.hadoop.fs.Path(checkpoint, name)
     session: Any = spark._jsparkSession
     return path, path.getFileSystem(session.sessionState().newHadoopConf())
 

@@ -60,7 +60,7 @@ def ask(spark: SparkSession, wanted: executor_check.Wanted) -> list[Answer]:
 
 
 def _round(context: SparkContext, wanted: executor_check.Wanted) -> list[Answer]:
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     tag = f"streamlet-{uuid4().hex}"

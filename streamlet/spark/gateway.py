@@ -161,7 +161,7 @@ def short_errors() -> Iterator[None]:
 
     The JVM has their text: it must be there at the end of the block.
     """
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from streamlet.errors import StreamletError
+from streamlet.errors import QueryFailedError
+from streamlet.spark.checkpoint_lock import lost
 from streamlet.spark.executors import reason
 
 if TYPE_CHECKING:
@@ -79,8 +80,9 @@ def follow(
         every_s: how often Spark is asked, seconds.
 
     Raises:
-        StreamletError: the query failed; the message has the reason, such as which record, and
+        QueryFailedError: the query failed; the message has the reason, such as which record, and
             Spark's own is chained.
+        StateLockedError: another process took over the query's checkpoint.
     """
     from pyspark.errors import StreamingQueryException
 
@@ -90,7 +92,7 @@ def follow(
             # PySpark takes fractions too, whatever it says.
             ended = bool(query.awaitTermination(every_s))  # type: ignore[arg-type]
         except StreamingQueryException as error:
-            raise StreamletError(f"the Spark query failed: {_reason(str(error))}") from error
+            raise _failure(str(error)) from error
         new = batches(query, shown)
         if last and not ended and (new or not query.status["isTriggerActive"]):
             query.stop()  # what has begun behind that batch counts for nothing
@@ -100,23 +102,33 @@ def follow(
             on_batch(one)
         if not keep_going() and not last:
             last, every_s = True, _LAST_LOOKS_S
+    if taken := lost(query):
+        raise taken
 
 
 #: How often Spark is asked while a last batch is awaited, seconds: the next one begins soon.
 _LAST_LOOKS_S = 0.05
 
 
-def _reason(message: str) -> str:
+#: Our own errors that may pass without anyone's doing.
+_PASSING = tuple(f"streamlet.errors.{name}Error" for name in ("Broker", "Unreachable", "Delivery"))
+#: How Spark says that the code of a task raised an error, which it would do again.
+_RAISED = "org.apache.spark.api.python.PythonException"
+
+
+def _failure(message: str) -> QueryFailedError:
     """Our own error out of the traces of two languages, else what Spark says first.
 
     An executor that came after the start may have no Python that fits.
     """
-    if unfit := reason(message):
-        return f"an executor does not fit: {unfit}"
+    text, by_chance = message.strip().splitlines()[0], _RAISED not in message
     ours = [line for line in message.splitlines() if line.startswith("streamlet.errors.")]
-    if ours:
-        return ours[-1].partition(": ")[2]
-    return message.strip().splitlines()[0]
+    if unfit := reason(message):
+        text, by_chance = f"an executor does not fit: {unfit}", False
+    elif ours:
+        name, _, text = ours[-1].partition(": ")
+        by_chance = name in _PASSING
+    return QueryFailedError(f"the Spark query failed: {text}", by_chance=by_chance)
 
 
 def _records(progress: Mapping[str, Any]) -> int:

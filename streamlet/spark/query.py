@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamlet.config import Settings
+from streamlet.config.spark import MAX_RECORDS_PER_BATCH
 from streamlet.errors import ConfigError
 from streamlet.spark import checkpoint as checkpoints
-from streamlet.spark import frames, topics
+from streamlet.spark import checkpoint_lock, frames, topics
 from streamlet.spark.framed import framed
 from streamlet.spark.placement import shuffle_partitions as shuffle_partitions_for
 from streamlet.spark.prepare import (
@@ -127,7 +128,7 @@ def start(
     bootstrap_servers: str | None = None,
     settings: Settings | None = None,
     kafka: Mapping[str, str] | None = None,
-    max_records_per_batch: int | None = None,
+    max_records_per_batch: int | None = MAX_RECORDS_PER_BATCH,
     output: OutputKind = "updates",
     aggregations: Aggregations | None = None,
     connector: Connector | None = None,
@@ -150,37 +151,50 @@ def start(
         bootstrap_servers: over the settings.
         settings: in place of the application's.
         kafka: as of ``to_dataframe``.
-        max_records_per_batch: read from Kafka's streams; None for all there are.
+        max_records_per_batch: read from Kafka's streams, about so many, so that a query that is far
+            behind does not read all of that at once; None for all there are.
         output: see ``to_dataframe``.
         aggregations: as of ``to_dataframe``; None goes on as the checkpoint was begun.
         connector: who reads and writes Kafka, Java's connector or our own client. None for our
             own, unless the session has Java's and there are settings for it (``kafka``), or a
             filter that SQL may judge before a task sees the records.
-        name: of the query; unique in the session.
+        name: of the query, in Spark's UI and progress; unique in the session. None: that of the
+            application, unless a query that runs has it.
         shuffle_partitions: over which the tasks of a stage are dealt out; a checkpoint keeps its
             first number. None: as many as there are cores, at most one per task.
         told: gets a line that says which aggregations Spark SQL does, or why it does none; the log
             if not given.
 
     Raises:
-        StateError: the checkpoint is of something else.
+        StateError: the checkpoint is of something else, or another query has it (StateLockedError).
         StreamletError: as ``to_dataframe``.
     """
     rhythm = _trigger(trigger)
     require_pyspark()
     topics.require_classic(spark)
     where = Where(bootstrap_servers, settings, kafka, connector)
-    begun = checkpoints.begun(spark, str(checkpoint))
-    ready = prepare(app, spark, where, QueryRequest(output, aggregations, begun))
-    ship(spark, ready.plan.reference, str(checkpoint))
-    frame = _frame(ready, spark, None, max_records_per_batch, output, None, _sunk(ready))
-    now = checkpoints.described(ready.topology, ready.plan, ready.aggregations)
-    checkpoints.check(spark, str(checkpoint), now, ready.reason)
-    told(ready.text)
-    writer = _sink(frame, ready).option("checkpointLocation", str(checkpoint))
-    writer = writer if name is None else writer.queryName(name)
-    with _shuffling(spark, ready, shuffle_partitions):
-        return writer.trigger(**rhythm).start()
+    with checkpoint_lock.locked(spark, str(checkpoint), told) as keep:
+        begun = checkpoints.begun(spark, str(checkpoint))
+        ready = prepare(app, spark, where, QueryRequest(output, aggregations, begun))
+        ship(spark, ready.plan.reference, str(checkpoint))
+        frame = _frame(ready, spark, None, max_records_per_batch, output, None, _sunk(ready))
+        now = checkpoints.described(ready.topology, ready.plan, ready.aggregations)
+        checkpoints.check(spark, str(checkpoint), now, ready.reason)
+        told(ready.text)
+        writer = _sink(frame, ready).option("checkpointLocation", str(checkpoint))
+        if (chosen := _name(spark, ready.topology.application, name)) is not None:
+            writer = writer.queryName(chosen)
+        with _shuffling(spark, ready, shuffle_partitions):
+            query = writer.trigger(**rhythm).start()
+        keep(query)
+        return query
+
+
+def _name(spark: SparkSession, application: str, given: str | None) -> str | None:
+    running = {query.name for query in spark.streams.active}
+    if given is not None and given in running:
+        raise ConfigError([f"name: a query that runs in this session has the name {given!r}"])
+    return given or (None if application in running else application)
 
 
 def _sunk(ready: Prepared) -> tuple[str, ...] | None:

@@ -156,7 +156,7 @@ def has_connector(spark: SparkSession) -> bool:
         StreamletError: it is of Spark Connect, and cannot be asked.
     """
     require_classic(spark)
-    from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
+    from py4j.java_gateway import JavaClass
 
     jvm: Any = spark._jvm
     # What is not there is a package to py4j.
@@ -207,7 +207,7 @@ def partition_counts(
         BrokerError: the broker does not answer.
     """
     require_classic(spark)
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
 
     jvm: Any = spark._jvm
     wanted = jvm.java.util.ArrayList()

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from streamlet.errors import BrokerError
+from streamlet.config.spark import MAX_RECORDS_PER_BATCH, RESTARTS
+from streamlet.errors import BrokerError, QueryFailedError, UnreachableError
+from streamlet.spark.restarts import Restarts
 from streamlet.spark.submit import Submission
 from streamlet.tools.output import CommandOutput
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
     from streamlet.app import App
     from streamlet.config import Settings
+    from streamlet.runtime.signals import GracefulStop
     from streamlet.spark.metrics import QueryMetrics
     from streamlet.spark.prepare import Aggregations, OutputKind
     from streamlet.spark.progress import BatchProgress
@@ -28,8 +34,10 @@ class SparkOptions:
     #: Folder or URL; None: below ``state.dir``.
     checkpoint: str | None = None
     trigger: str = "1s"
-    #: None: all there are.
-    max_records_per_batch: int | None = None
+    #: 0: all there are.
+    max_records_per_batch: int = MAX_RECORDS_PER_BATCH
+    #: How often in a row a query that failed begins again.
+    restarts: int = RESTARTS
     #: None: the one of ``spark-submit``, else ``local[*]``.
     master: str | None = None
     output: OutputKind = "updates"
@@ -62,9 +70,10 @@ def run_on_spark(
     from streamlet.spark.metrics import QueryMetrics
 
     checkpoint = options.checkpoint or str(settings.state_dir / app.name / "spark")
-    report = SparkReport(output, QueryMetrics(app.name))
-    with _held(checkpoint), _served(report, options):
-        _query(report, reference, app, settings, options, checkpoint)
+    report = SparkReport(output, QueryMetrics(app.name), Restarts(options.restarts))
+    query = SparkQuery(report, reference, settings, options, checkpoint)
+    with _served(report, options):
+        query.run(app)
     report.ended(app.name, checkpoint)
 
 
@@ -74,6 +83,7 @@ def submission(options: SparkOptions) -> Submission:
         "--checkpoint": options.checkpoint,
         "--trigger": options.trigger,
         "--max-records-per-batch": options.max_records_per_batch,
+        "--restarts": options.restarts,
         "--output": options.output,
         "--aggregations": options.aggregations,
         "--metrics-port": options.metrics_port,
@@ -92,6 +102,7 @@ class SparkReport:
 
     output: CommandOutput
     metrics: QueryMetrics
+    restarts: Restarts
     batches: int = 0
     records: int = 0
     lag: int = 0
@@ -102,6 +113,7 @@ class SparkReport:
         self.records += one.records
         self.lag = one.lag
         self.metrics.batch(one)
+        self.restarts.succeeded()
         self.output.note(line(one))
 
     def ended(self, application: str, checkpoint: str) -> None:
@@ -113,6 +125,7 @@ class SparkReport:
             "batches": self.batches,
             "records": self.records,
             "lag": self.lag,
+            "restarts": self.restarts.total,
             "exit_code": 0,
             "error": None,
         }
@@ -137,54 +150,93 @@ def _size(count: int) -> str:
     return f"{size:.1f} GiB"
 
 
-def _query(
-    report: SparkReport,
-    reference: str,
-    app: App,
-    settings: Settings,
-    options: SparkOptions,
-    checkpoint: str,
-) -> None:
-    from streamlet import spark as on_spark
-    from streamlet.runtime.signals import GracefulStop
-    from streamlet.spark.breakable import BreakableStart
-    from streamlet.spark.gateway import short_errors
-    from streamlet.spark.progress import follow
+@attrs.frozen
+class SparkQuery:
+    """The query of a run, from its first start over its restarts to its end."""
 
-    # One that breaks into a call of Java leaves nothing to stop the query with.
-    with GracefulStop(breakable=False) as stop, ExitStack() as stack:
-        with BreakableStart() as starting:
-            report.output.note(f"starting Spark on {options.master or 'local[*]'}")
-            session = _session(report.output, reference, app, options)
-            stack.callback(on_spark.stop, session)
-            starting.take_ctrl_c()
-            stack.enter_context(short_errors())
-            for one in options.py_files:
-                session.sparkContext.addPyFile(one)
-            query = on_spark.start(
-                reference,
-                session,
-                checkpoint=checkpoint,
-                trigger=options.trigger,
-                settings=settings,
-                max_records_per_batch=options.max_records_per_batch,
-                output=options.output,
-                aggregations=options.aggregations,
-                told=report.output.note,
-            )
-            stack.callback(query.stop)
-        if starting.broken:
-            stack.pop_all()  # Spark has ended: there is nothing to stop
-            return
-        report.metrics.running = True
-        report.output.note(f"query runs; checkpoint {checkpoint}")
-        follow(query, report.batch, keep_going=_until_asked(stop, report.output, query))
+    report: SparkReport
+    reference: str
+    settings: Settings
+    options: SparkOptions
+    checkpoint: str
+
+    def run(self, app: App) -> None:
+        """Run until the query ends or Ctrl-C."""
+        from streamlet import spark as on_spark
+        from streamlet.runtime.signals import GracefulStop
+        from streamlet.spark.breakable import BreakableStart
+        from streamlet.spark.gateway import short_errors
+
+        # One that breaks into a call of Java leaves nothing to stop the query with.
+        with GracefulStop(breakable=False) as stop, ExitStack() as stack:
+            with BreakableStart() as starting:
+                session = _session(self.report.output, self.reference, app, self.options)
+                stack.callback(on_spark.stop, session)
+                starting.take_ctrl_c()
+                stack.enter_context(short_errors())
+                for one in self.options.py_files:
+                    session.sparkContext.addPyFile(one)
+                query: StreamingQuery | None = self._started(session)
+            if starting.broken:
+                stack.pop_all()  # Spark has ended: there is nothing to stop
+                return
+            self.report.metrics.running = True
+            self.report.output.note(f"query runs; checkpoint {self.checkpoint}")
+            while query is not None:
+                query = self._follow(query, session, stop)
+
+    def _started(self, session: SparkSession) -> StreamingQuery:
+        from streamlet import spark as on_spark
+
+        return on_spark.start(
+            self.reference,
+            session,
+            checkpoint=self.checkpoint,
+            trigger=self.options.trigger,
+            settings=self.settings,
+            max_records_per_batch=self.options.max_records_per_batch or None,
+            output=self.options.output,
+            aggregations=self.options.aggregations,
+            told=self.report.output.note,
+        )
+
+    def _follow(
+        self, query: StreamingQuery, session: SparkSession, stop: GracefulStop
+    ) -> StreamingQuery | None:
+        """Follow a query to its end; the one that goes on where it failed, None if it did not."""
+        from streamlet.spark.progress import follow
+
+        try:
+            with ExitStack() as ending:
+                ending.callback(query.stop)
+                output = self.report.output
+                follow(query, self.report.batch, keep_going=_until_asked(stop, output, query))
+        except QueryFailedError as error:
+            return self._restarted(error, session, stop)
+        return None
+
+    def _restarted(
+        self, error: QueryFailedError, session: SparkSession, stop: GracefulStop
+    ) -> StreamingQuery | None:
+        """The query that goes on after a failure; None if the end was asked for meanwhile."""
+        restarts = self.report.restarts
+        while True:
+            pause_s = restarts.pause_s(error)
+            again = f"restart {restarts.in_a_row} of {restarts.limit} in {pause_s:.0f} s"
+            self.report.output.note(f"{error}; {again}")
+            if stop.asked.wait(pause_s):
+                return None
+            try:
+                return self._started(session)
+            except UnreachableError as unreachable:
+                error = QueryFailedError(str(unreachable), by_chance=True)
 
 
 def _session(output: CommandOutput, reference: str, app: App, options: SparkOptions) -> Any:
     from streamlet import spark as on_spark
     from streamlet.spark.gateway import short_errors
 
+    output.note(f"starting Spark on {options.master or 'local[*]'}")
     with short_errors():
         return on_spark.session(
             options.name or reference,
@@ -237,12 +289,3 @@ def _served(report: SparkReport, options: SparkOptions) -> AbstractContextManage
     server = MetricsServer(report.metrics, options.metrics_port, options.metrics_host)
     report.output.note(f"metrics on {server.url}/metrics")
     return server
-
-
-def _held(checkpoint: str) -> AbstractContextManager[Any]:
-    """The checkpoint's folder, locked: two queries in one would spoil each other."""
-    from streamlet.state.directory import FolderLock
-
-    if "://" in checkpoint:
-        return nullcontext()
-    return FolderLock(Path(checkpoint) / "streamlet.lock", "the checkpoint")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import attrs
 import typer
 
+from streamlet.config.spark import MAX_RECORDS_PER_BATCH, RESTARTS
 from streamlet.errors import ConfigError
 from streamlet.tools.settings import key_values
 
@@ -81,9 +82,20 @@ class SparkArguments:
         int | None,
         typer.Option(
             metavar="N",
-            min=1,
-            help="About so many records of streams in one micro-batch; tables are read to their "
-            "ends. [default: all there are]",
+            min=0,
+            help="About so many records of streams in one micro-batch, 0 for all there are; tables "
+            f"are read to their ends. [default: {MAX_RECORDS_PER_BATCH}]",
+            rich_help_panel=_SPARK,
+        ),
+    ] = None
+    restarts: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="How often in a row a query that failed begins again from its checkpoint, after "
+            f"1, 2, 4 ... 60 s; not for an error of a record or of the code. "
+            f"[default: {RESTARTS}]",
             rich_help_panel=_SPARK,
         ),
     ] = None
@@ -135,7 +147,9 @@ class SparkArguments:
 
     def given(self) -> dict[str, Any]:
         """The options that were given, by field."""
-        return {name: value for name, value in attrs.asdict(self).items() if value}
+        return {
+            name: value for name, value in attrs.asdict(self).items() if value not in (None, [])
+        }
 
     def by_option(self) -> dict[str, Any]:
         """The options that were given, as they are written."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamlet.errors import StreamletError
+from streamlet.errors import QueryFailedError, StreamletError
 from streamlet.spark.progress import BatchProgress, follow
 
 pytest.importorskip("pyspark")
@@ -96,3 +96,20 @@ def test_an_executor_that_came_later_with_another_python_is_told_in_a_line() -> 
     message = "Job aborted\n Python in worker has different version: 3.12 than that in driver: 3.11"
     with pytest.raises(StreamletError, match=r"an executor does not fit: its Python is 3\.12 and"):
         told(Scripted((0, True), error=message))
+
+
+@pytest.mark.parametrize(
+    ("message", "by_chance"),
+    [
+        ("Job aborted\nPython worker exited unexpectedly (crashed)", True),
+        ("Job aborted\nExecutorLostFailure (executor 1 exited)", True),
+        ("a\nstreamlet.errors.UnreachableError: no broker", True),
+        ("a\nstreamlet.errors.ProcessingError: a record", False),
+        ("a\norg.apache.spark.api.python.PythonException: Traceback\nKeyError: 'a'", False),
+        ("a\n Python in worker has different version: 3.12 than that in driver: 3.11", False),
+    ],
+)
+def test_what_may_pass_is_told_from_what_comes_again(message: str, by_chance: bool) -> None:
+    with pytest.raises(QueryFailedError) as failed:
+        told(Scripted((0, True), error=message))
+    assert failed.value.by_chance is by_chance

@@ -1,0 +1,204 @@
+"""Keeps a checkpoint to one query at a time, of whichever process or machine.
+
+On a local disk by the kernel's lock of a file, which goes with its process; elsewhere by a lease.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+import attrs
+
+from streamlet.errors import StateLockedError
+from streamlet.spark.checkpoint import file_in
+from streamlet.spark.lease import RENEWAL_S, Lease
+from streamlet.state.directory import FolderLock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+#: Name of the file in a checkpoint.
+LOCK_FILE: Final = "streamlet.lock"
+
+log = logging.getLogger(__name__)
+
+_LOST: WeakKeyDictionary[StreamingQuery, StateLockedError] = WeakKeyDictionary()
+
+
+@attrs.frozen
+class _Keeper:
+    """The thread that holds a checkpoint for a query of this process."""
+
+    query: StreamingQuery
+    thread: threading.Thread
+
+
+#: By the whole URL of the checkpoint's lock.
+_KEEPERS: dict[str, _Keeper] = {}
+
+
+@contextmanager
+def locked(
+    spark: SparkSession, checkpoint: str, told: Callable[[str], None] = log.info
+) -> Iterator[Callable[[StreamingQuery], None]]:
+    """Hold a checkpoint until the query ends that the result is called with.
+
+    Without such a call it is free again at the end of the block.
+
+    Args:
+        spark: the query's session.
+        checkpoint: folder or URL.
+        told: gets a line if a lease has to be watched.
+
+    Raises:
+        StateLockedError: another query holds it; the message says which process.
+    """
+    path, files = file_in(spark, checkpoint, LOCK_FILE)
+    url = files.makeQualified(path).toUri()
+    _await_release(url.toString())
+    lock: FolderLock | Lease
+    if url.getScheme() == "file":
+        lock = FolderLock(Path(url.getPath()), "the checkpoint")
+    else:
+        lock = Lease(HadoopFile(files, path), checkpoint, threading.Event().wait, told)
+    kept = False
+
+    def keep(query: StreamingQuery) -> None:
+        nonlocal kept
+        name = "spark-checkpoint-lock"
+        thread = threading.Thread(target=_keep, args=(lock, query), name=name, daemon=True)
+        _KEEPERS[url.toString()] = _Keeper(query, thread)
+        thread.start()
+        kept = True
+
+    try:
+        yield keep
+    finally:
+        if not kept:
+            lock.release()
+
+
+def lost(query: StreamingQuery) -> StateLockedError | None:
+    """Why a query was stopped: another process took its checkpoint; None if it was not."""
+    return _LOST.get(query)
+
+
+def _await_release(url: str) -> None:
+    """Wait until a query of this process that has ended lets go of a checkpoint."""
+    from py4j.protocol import Py4JError
+
+    keeper = _KEEPERS.get(url)
+    if keeper is None:
+        return
+    try:
+        active = keeper.query.isActive
+    except (Py4JError, OSError):  # its JVM has ended
+        active = False
+    if not active:
+        keeper.thread.join()
+
+
+def _keep(lock: FolderLock | Lease, query: StreamingQuery) -> None:
+    """Hold the lock while the query runs, and renew a lease meanwhile."""
+    try:
+        while not _ended(query):
+            if isinstance(lock, Lease):
+                _renew(lock, query)
+    finally:
+        _release(lock)
+
+
+def _ended(query: StreamingQuery) -> bool:
+    """Wait for a query's end, for as long as a lease need not be renewed."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import StreamingQueryException
+
+    try:
+        # PySpark takes fractions too, whatever it says.
+        return bool(query.awaitTermination(RENEWAL_S))  # type: ignore[arg-type]
+    except (StreamingQueryException, Py4JError, OSError):
+        return True  # it failed, or its JVM has ended
+
+
+def _renew(lease: Lease, query: StreamingQuery) -> None:
+    from py4j.protocol import Py4JError
+
+    try:
+        lease.renew()
+    except StateLockedError as error:
+        log.error("%s: the query stops", error)
+        _LOST[query] = error
+        query.stop()
+    except (Py4JError, OSError) as error:
+        log.warning("the lease of the checkpoint is not renewed: %s", error)
+
+
+def _release(lock: FolderLock | Lease) -> None:
+    from py4j.protocol import Py4JError
+
+    try:
+        lock.release()
+    except (Py4JError, OSError) as error:  # the lease ends by itself
+        log.debug("the lease of the checkpoint stays: %s", error)
+
+
+@attrs.frozen
+class HadoopFile:
+    """One file on any file system of Hadoop's."""
+
+    files: Any
+    path: Any
+
+    def read(self) -> bytes | None:
+        """The content; None if there is no such file."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            stream = self.files.open(self.path)
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() in _MISSING:
+                return None
+            raise
+        try:
+            return bytes(stream.readAllBytes())
+        finally:
+            stream.close()
+
+    def create(self, content: bytes) -> bool:
+        """Write it if it is not there; False if it is."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            self._write(content, over=False)
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() in _PRESENT:
+                return False
+            raise
+        return True
+
+    def write(self, content: bytes) -> None:
+        """Write it over what is there."""
+        self._write(content, over=True)
+
+    def delete(self) -> None:
+        """Delete it if it is there."""
+        self.files.delete(self.path, False)
+
+    def _write(self, content: bytes, *, over: bool) -> None:
+        stream = self.files.create(self.path, over)
+        try:
+            stream.write(content)
+        finally:
+            stream.close()
+
+
+#: Java's errors for a file that is not there, and for one that is.
+_MISSING = frozenset({"FileNotFoundException", "NoSuchFileException"})
+_PRESENT = frozenset({"FileAlreadyExistsException"})

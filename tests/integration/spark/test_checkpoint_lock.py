@@ -1,0 +1,56 @@
+"""Two queries on one checkpoint: the second is refused before it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import streamlet.spark
+from streamlet.errors import StateLockedError
+from streamlet.spark.checkpoint import file_in
+from streamlet.spark.checkpoint_lock import LOCK_FILE, HadoopFile
+from streamlet.spark.lease import Lease
+from tests.integration.spark import words
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(240)]
+
+
+def test_a_query_of_a_program_has_its_checkpoint_to_itself(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """Refused while it runs, also under another form of its name; free when it has ended."""
+    words.create_topics(bootstrap_servers)
+
+    def start(checkpoint: Path | str, trigger: str = "1s") -> StreamingQuery:
+        where = {"checkpoint": checkpoint, "bootstrap_servers": bootstrap_servers}
+        return streamlet.spark.start(words.APP, spark, trigger=trigger, **where)
+
+    try:
+        first = start(tmp_path)
+        assert first.name == "wordcount"
+        for form in (tmp_path, f"file:{tmp_path}", f"file://{tmp_path}"):
+            with pytest.raises(StateLockedError, match=r"the checkpoint in .* is held by process"):
+                start(form)
+        first.stop()
+        assert start(f"file:{tmp_path}", "available-now").awaitTermination(60)
+    finally:
+        words.delete_topics(bootstrap_servers)
+
+
+def test_a_lease_lies_on_any_file_system_of_hadoop(spark: SparkSession, tmp_path: Path) -> None:
+    path, files = file_in(spark, str(tmp_path / "checkpoint"), LOCK_FILE)
+    file = HadoopFile(files, path)
+    assert file.read() is None
+    file.delete()
+    lease = Lease(file, "checkpoint", lambda _: None, print)
+    assert not file.create(b"another")
+    with pytest.raises(StateLockedError, match="is held by process"):
+        Lease(file, "checkpoint", lambda _: lease.renew(), print)
+    lease.release()
+    assert file.read() is None
