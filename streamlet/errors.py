@@ -239,8 +239,8 @@ class TaskCorruptedError(StateError):
     """Local state of a task is damaged or stems from another changelog; wipe it and restore."""
 
 
-class QueryFailedError(StreamletError):
-    """A Spark query failed; ``by_chance``: it may go on from its checkpoint, as a worker died."""
+class SparkFailedError(StreamletError):
+    """Spark, or a query, failed; ``by_chance``: it may go on, as when a worker died."""
 
     def __init__(self, message: str, *, by_chance: bool) -> None:
         super().__init__(message)

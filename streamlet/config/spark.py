@@ -1,4 +1,4 @@
-"""What a query on Spark does if nothing else is asked for."""
+"""The defaults of a query on Spark."""
 
 from __future__ import annotations
 

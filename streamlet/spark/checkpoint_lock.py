@@ -86,7 +86,7 @@ def locked(
 
 
 def lost(query: StreamingQuery) -> StateLockedError | None:
-    """Why a query was stopped: another process took its checkpoint; None if it was not."""
+    """The error of a query whose checkpoint another process took; None if none did."""
     return _LOST.get(query)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from streamlet.errors import ConfigError, StreamletError
+from streamlet.errors import ConfigError, SparkFailedError, StreamletError
 from streamlet.runtime.signals import handled
 
 _NOISE = re.compile(
@@ -167,7 +167,7 @@ def short_errors() -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        raise StreamletError(f"Spark failed: {error_line(str(error))}") from error
+        raise SparkFailedError(f"Spark failed: {error_line(str(error))}", by_chance=True) from error
 
 
 def error_line(message: str) -> str:

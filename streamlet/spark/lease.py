@@ -1,10 +1,11 @@
 """A lease on a checkpoint that lies on no local disk: a file that its holder renews.
 
-Whoever finds one watches it for longer than that. If it has changed by then, its holder lives;
-otherwise the holder has died, and the finder takes over. No two machines' clocks are compared. A
-file system without an atomic create lets two write at once: each reads it again a while later, and
-the last one that wrote has it. Should a holder have been frozen for so long that another took over,
-Spark's own log admits one writer per batch, and the holder ends as soon as it sees the other.
+A process that finds one watches it for longer than that. If it has changed by then, its holder
+lives; otherwise the holder has died, and the finder takes over. No two machines' clocks are
+compared. A file system without an atomic create lets two write at once: each reads it again a while
+later, and the last one that wrote has it. Should a holder have been frozen for so long that another
+took over, Spark's own log admits one writer per batch, and the holder ends as soon as it sees the
+other.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class Lease:
 
 
 def _fields(content: bytes | None) -> dict[str, Any]:
-    """What a lease says; nothing where there is none, or one that is being written."""
+    """The fields of a lease; none where there is no lease, or one that is being written."""
     try:
         found = json.loads(content or b"{}")
     except ValueError:

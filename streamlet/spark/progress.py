@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from streamlet.errors import QueryFailedError
+from streamlet.errors import SparkFailedError
 from streamlet.spark.checkpoint_lock import lost
 from streamlet.spark.executors import reason
 
@@ -80,7 +81,7 @@ def follow(
         every_s: how often Spark is asked, seconds.
 
     Raises:
-        QueryFailedError: the query failed; the message has the reason, such as which record, and
+        SparkFailedError: the query failed; the message has the reason, such as which record, and
             Spark's own is chained.
         StateLockedError: another process took over the query's checkpoint.
     """
@@ -112,23 +113,28 @@ _LAST_LOOKS_S = 0.05
 
 #: Our own errors that may pass without anyone's doing.
 _PASSING = tuple(f"streamlet.errors.{name}Error" for name in ("Broker", "Unreachable", "Delivery"))
+#: How it ends where the cause has no message, and the cause in the trace.
+_SILENT = re.compile(r"exception:\s+SQLSTATE: \w+$")
+_CAUSE = re.compile(r"^[\w.]+(Error|Exception)$", re.MULTILINE)
 #: How Spark says that the code of a task raised an error, which it would do again.
 _RAISED = "org.apache.spark.api.python.PythonException"
 
 
-def _failure(message: str) -> QueryFailedError:
+def _failure(message: str) -> SparkFailedError:
     """Our own error out of the traces of two languages, else what Spark says first.
 
     An executor that came after the start may have no Python that fits.
     """
     text, by_chance = message.strip().splitlines()[0], _RAISED not in message
+    if _SILENT.search(text) and (named := _CAUSE.search(message)):
+        text = f"{text}: {named[0]}"
     ours = [line for line in message.splitlines() if line.startswith("streamlet.errors.")]
     if unfit := reason(message):
         text, by_chance = f"an executor does not fit: {unfit}", False
     elif ours:
         name, _, text = ours[-1].partition(": ")
         by_chance = name in _PASSING
-    return QueryFailedError(f"the Spark query failed: {text}", by_chance=by_chance)
+    return SparkFailedError(f"the Spark query failed: {text}", by_chance=by_chance)
 
 
 def _records(progress: Mapping[str, Any]) -> int:

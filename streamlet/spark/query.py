@@ -173,21 +173,36 @@ def start(
     require_pyspark()
     topics.require_classic(spark)
     where = Where(bootstrap_servers, settings, kafka, connector)
+    wish = (output, aggregations, max_records_per_batch)
     with checkpoint_lock.locked(spark, str(checkpoint), told) as keep:
-        begun = checkpoints.begun(spark, str(checkpoint))
-        ready = prepare(app, spark, where, QueryRequest(output, aggregations, begun))
-        ship(spark, ready.plan.reference, str(checkpoint))
-        frame = _frame(ready, spark, None, max_records_per_batch, output, None, _sunk(ready))
-        now = checkpoints.described(ready.topology, ready.plan, ready.aggregations)
-        checkpoints.check(spark, str(checkpoint), now, ready.reason)
-        told(ready.text)
-        writer = _sink(frame, ready).option("checkpointLocation", str(checkpoint))
+        ready, writer = _writer(app, spark, where, str(checkpoint), *wish, told)
         if (chosen := _name(spark, ready.topology.application, name)) is not None:
             writer = writer.queryName(chosen)
         with _shuffling(spark, ready, shuffle_partitions):
             query = writer.trigger(**rhythm).start()
         keep(query)
         return query
+
+
+def _writer(
+    app: Application | str,
+    spark: SparkSession,
+    where: Where,
+    checkpoint: str,
+    output: OutputKind,
+    aggregations: Aggregations | None,
+    max_records: int | None,
+    told: Callable[[str], None],
+) -> tuple[Prepared, DataStreamWriter]:
+    """A query that fits its checkpoint and its executors, ready to be started."""
+    begun = checkpoints.begun(spark, checkpoint)
+    ready = prepare(app, spark, where, QueryRequest(output, aggregations, begun))
+    ship(spark, ready.plan.reference, checkpoint)
+    frame = _frame(ready, spark, None, max_records, output, None, _sunk(ready))
+    now = checkpoints.described(ready.topology, ready.plan, ready.aggregations)
+    checkpoints.check(spark, checkpoint, now, ready.reason)
+    told(ready.text)
+    return ready, _sink(frame, ready).option("checkpointLocation", checkpoint)
 
 
 def _name(spark: SparkSession, application: str, given: str | None) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from streamlet.errors import QueryFailedError
+from streamlet.errors import SparkFailedError
 
 #: The first pause, which doubles each time, and the longest, seconds.
 _FIRST_S, _LONGEST_S = 1.0, 60.0
@@ -28,11 +28,11 @@ class Restarts:
         """Note a micro-batch: what failed before it counts no more."""
         self.in_a_row = 0
 
-    def pause_s(self, error: QueryFailedError) -> float:
+    def pause_s(self, error: SparkFailedError) -> float:
         """The pause before the query begins again, seconds.
 
         Raises:
-            QueryFailedError: the given one: it would fail again, or did too often.
+            SparkFailedError: the given one: it would fail again, or did too often.
         """
         if not error.by_chance or self.in_a_row >= self.limit:
             raise error

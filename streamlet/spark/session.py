@@ -27,6 +27,8 @@ _SETTINGS = {
     # Saves what changed, not the whole store.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
+    # What the UI and the event log show as stars: Spark's own words, and what Kafka's clients add.
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|ssl[.]key|private.?key",
     # A column of a wrong type would otherwise fail inside the JVM, with a message about nothing.
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
 }

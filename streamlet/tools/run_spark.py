@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from streamlet.config.spark import MAX_RECORDS_PER_BATCH, RESTARTS
-from streamlet.errors import BrokerError, QueryFailedError, UnreachableError
+from streamlet.errors import BrokerError, SparkFailedError, UnreachableError
 from streamlet.spark.restarts import Restarts
 from streamlet.spark.submit import Submission
 from streamlet.tools.output import CommandOutput
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
     from streamlet.app import App
     from streamlet.config import Settings
     from streamlet.runtime.signals import GracefulStop
@@ -176,7 +173,7 @@ class SparkQuery:
                 stack.enter_context(short_errors())
                 for one in self.options.py_files:
                     session.sparkContext.addPyFile(one)
-                query: StreamingQuery | None = self._started(session)
+                query = self._started(session)
             if starting.broken:
                 stack.pop_all()  # Spark has ended: there is nothing to stop
                 return
@@ -185,7 +182,7 @@ class SparkQuery:
             while query is not None:
                 query = self._follow(query, session, stop)
 
-    def _started(self, session: SparkSession) -> StreamingQuery:
+    def _started(self, session: Any) -> Any:
         from streamlet import spark as on_spark
 
         return on_spark.start(
@@ -200,36 +197,43 @@ class SparkQuery:
             told=self.report.output.note,
         )
 
-    def _follow(
-        self, query: StreamingQuery, session: SparkSession, stop: GracefulStop
-    ) -> StreamingQuery | None:
+    def _follow(self, query: Any, session: Any, stop: GracefulStop) -> Any | None:
         """Follow a query to its end; the one that goes on where it failed, None if it did not."""
         from streamlet.spark.progress import follow
 
         try:
             with ExitStack() as ending:
-                ending.callback(query.stop)
+                ending.callback(_stop, query)
                 output = self.report.output
                 follow(query, self.report.batch, keep_going=_until_asked(stop, output, query))
-        except QueryFailedError as error:
+        except SparkFailedError as error:
             return self._restarted(error, session, stop)
         return None
 
-    def _restarted(
-        self, error: QueryFailedError, session: SparkSession, stop: GracefulStop
-    ) -> StreamingQuery | None:
+    def _restarted(self, error: SparkFailedError, session: Any, stop: GracefulStop) -> Any | None:
         """The query that goes on after a failure; None if the end was asked for meanwhile."""
+        from streamlet.spark.gateway import short_errors
+
         restarts = self.report.restarts
         while True:
             pause_s = restarts.pause_s(error)
-            again = f"restart {restarts.in_a_row} of {restarts.limit} in {pause_s:.0f} s"
-            self.report.output.note(f"{error}; {again}")
+            soon = f"restart {restarts.in_a_row} of {restarts.limit} in {pause_s:.0f} s"
+            self.report.output.note(f"{error}; {soon}")
             if stop.asked.wait(pause_s):
                 return None
             try:
-                return self._started(session)
+                with short_errors():
+                    return self._started(session)
+            except SparkFailedError as again:
+                error = again
             except UnreachableError as unreachable:
-                error = QueryFailedError(str(unreachable), by_chance=True)
+                error = SparkFailedError(str(unreachable), by_chance=True)
+
+
+def _stop(query: Any) -> None:
+    """Stop a query; to stop one that has failed would ask its dead processes to end."""
+    if query.isActive:
+        query.stop()
 
 
 def _session(output: CommandOutput, reference: str, app: App, options: SparkOptions) -> Any:

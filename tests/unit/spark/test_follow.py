@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamlet.errors import QueryFailedError, StreamletError
+from streamlet.errors import SparkFailedError, StreamletError
 from streamlet.spark.progress import BatchProgress, follow
 
 pytest.importorskip("pyspark")
@@ -110,6 +110,13 @@ def test_an_executor_that_came_later_with_another_python_is_told_in_a_line() -> 
     ],
 )
 def test_what_may_pass_is_told_from_what_comes_again(message: str, by_chance: bool) -> None:
-    with pytest.raises(QueryFailedError) as failed:
+    with pytest.raises(SparkFailedError) as failed:
         told(Scripted((0, True), error=message))
     assert failed.value.by_chance is by_chance
+
+
+def test_a_cause_without_a_message_is_named() -> None:
+    message = "Query [id = 1] terminated with exception:  SQLSTATE: XXKST\n\tat a.B\n"
+    message += "java.io.EOFException\n"
+    with pytest.raises(SparkFailedError, match=r"SQLSTATE: XXKST: java\.io\.EOFException$"):
+        told(Scripted((0, True), error=message))
