@@ -10,7 +10,10 @@ import attrs
 from streamlet.dsl.forwarded import Forwarding, forwarding_of
 from streamlet.dsl.processor import ProcessorContext
 from streamlet.dsl.processor_functions import as_record, as_value
+from streamlet.dsl.row_expiry import timers_of
 from streamlet.dsl.state_stores import MakeView
+from streamlet.dsl.store_expiry import RecordTimes
+from streamlet.state.rows import NO_TIME
 from streamlet.topology.operator import TaskContext
 
 
@@ -59,9 +62,19 @@ class Connected:
     ) -> tuple[ProcessorContext[Any, Any], Forwarding]:
         """The context of users' code in one task, and where it takes forwarded records."""
         forwarding = forwarding_of(self.name, context, self.children, self.fixed_key)
+
+        def called_at() -> int:
+            """The time of the punctuator that is called; none with a record."""
+            return own.stream_time if schedules and forwarding.record is None else NO_TIME
+
         stores = {
-            name: (lambda own, view=view: view(context, lambda: own.stream_time))
+            name: (lambda own, view=view: view(context, called_at))
             for name, view in self.views.items()
         }
         own = ProcessorContext[Any, Any](self.name, context, forwarding, stores, schedules)
         return own, forwarding
+
+    def record_times(self, context: TaskContext) -> RecordTimes:
+        """The times of those stores of one task whose entries expire."""
+        beside = (timers_of(name) for name in self.views)
+        return RecordTimes(tuple(context.store(name) for name in beside if name in self.written))

@@ -16,6 +16,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.forwarded import Forwarding
 from streamlet.dsl.processor import ProcessorContext
 from streamlet.dsl.processor_record import Record
+from streamlet.dsl.store_expiry import RecordTimes
 from streamlet.errors import ProcessingError, StateError, StreamletError, error_text
 from streamlet.topology.operator import TaskContext
 
@@ -35,6 +36,7 @@ class Process:
         context: what ``init`` is given.
         forwarding: takes what is forwarded.
         result: makes a record of what ``process`` returned or yielded.
+        times: moves the time of its stores on, whose entries expire.
     """
 
     def __init__(
@@ -45,9 +47,11 @@ class Process:
         context: ProcessorContext[Any, Any],
         forwarding: Forwarding,
         result: Callable[[Any, Record[Any, Any] | None, int], Record[Any, Any]],
+        times: RecordTimes,
     ) -> None:
         self._name, self._task, self._processor = name, task, processor
         self._context, self._forwarding, self._result = context, forwarding, result
+        self._times = times
         self._by_stream = context._punctuators["stream_time"]
         self._by_clock = context._punctuators["wall_clock"]
         #: Offset of the last record of the present batch of the source that came here.
@@ -111,7 +115,8 @@ class Process:
 
         It stops early where much was forwarded, or other punctuators are due than before.
         """
-        forwarding, process, by_stream = self._forwarding, self._processor.process, self._by_stream
+        forwarding, by_stream = self._forwarding, self._by_stream
+        process = self._times.noting(self._processor.process)
         number, offsets = by_stream.number, batch.offsets
         heads: Any = repeat(()) if batch.headers is None else map(_tuple, batch.headers[start:stop])
         columns = batch.keys[start:stop], batch.values[start:stop], batch.timestamps[start:stop]

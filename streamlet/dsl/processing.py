@@ -44,7 +44,8 @@ class ProcessorSpec(Connected):
     def operator(self, context: TaskContext) -> OperatorInParts:
         """The operator of one task."""
         own, forwarding = self.opened(context, self.schedules)
-        return Process(self.name, context, self.supplier(), own, forwarding, self.result)
+        times = self.record_times(context)
+        return Process(self.name, context, self.supplier(), own, forwarding, self.result, times)
 
     def node(self, parent: str, deterministic: bool) -> ProcessorNode:
         """The node of the topology."""

@@ -63,7 +63,10 @@ class ProcessorContext(Generic[KOut, VOut]):
 
     @property
     def stream_time(self) -> int:
-        """The highest timestamp that the task has seen, ms since the epoch; -1 before a record."""
+        """The highest timestamp that the task has seen, ms since the epoch; -1 before a record.
+
+        It is -1 again once the task was opened again: it is not kept.
+        """
         offset = self._forwarding.offset
         return self._task.stream_time if offset is None else self._task.stream_time_at(offset)
 

@@ -65,9 +65,9 @@ class StateSpec(Connected):
         own, forwarding = self.opened(context, False)
         timers = None if self.timers is None else context.store(self.timers.name)
         store = context.store(self.store.name)
-        return StateProcess(
-            self.name, context, self.rules, store, timers, own, forwarding, self.result
-        )
+        noting = self.record_times(context).noting
+        rules = attrs.evolve(self.rules, function=noting(self.rules.function))
+        return StateProcess(self.name, context, rules, store, timers, own, forwarding, self.result)
 
     def node(self, parent: str, deterministic: bool) -> ProcessorNode:
         """The node of the topology."""

@@ -34,7 +34,7 @@ V = TypeVar("V")
 
 #: Kinds of stores, by how processors see them.
 StoreType: TypeAlias = Literal["key-value", "timestamped", "versioned", "window", "session"]
-#: Makes the view of a task's store, given the services of the task and its stream time.
+#: Makes the view of a task's store, given the services of the task and the time of a punctuator.
 MakeView: TypeAlias = Callable[[TaskContext, Callable[[], int]], StoreView]
 
 #: So many rows hold the windows of one key, about: each look-up of a range reads that many at most.
@@ -85,7 +85,7 @@ class StoreBuilder:
         key = attrs.evolve(row_keys(self.key), name=f"{text} of {self.key.name}")
         return builder.store(self.how, "", key, bucket_rows(self.value), window=window)
 
-    def view(self, task: TaskContext, stream_time: Callable[[], int]) -> StoreView:
+    def view(self, task: TaskContext, called_at: Callable[[], int]) -> StoreView:
         """The store of a task as processors see it."""
         store, value = task.store(self.name), self.value
         if self.type == "window":
@@ -97,7 +97,7 @@ class StoreBuilder:
         expiry = None
         if self.ttl_ms is not None:
             timers = task.store(self.names[1])
-            expiry = StoreExpiry(store, timers, self.key, self.ttl_ms, stream_time)
+            expiry = StoreExpiry(store, timers, self.key, self.ttl_ms, called_at)
         if self.type == "timestamped":
             return TimestampedStore[Any, Any](store, value, expiry=expiry)
         return KeyValueStore[Any, Any](store, value, expiry=expiry)
@@ -112,14 +112,14 @@ def reader_of(spec: StoreSpec) -> MakeView:
     if spec.buffer is not None or spec.join or spec.timers or spec.window is not None:
         raise TopologyError(f"store {spec.name!r} is not one of keys and values, to be read here")
 
-    def view(task: TaskContext, stream_time: Callable[[], int]) -> StoreView:
+    def view(task: TaskContext, called_at: Callable[[], int]) -> StoreView:
         store = task.store(spec.name)
         if spec.versions is not None:
             return VersionedKeyValueStore[Any, Any](store, spec.versions.value, _KEPT)
         expiry = None
         if spec.ttl_ms is not None:
             store.timers = timers = task.store(timers_of(spec.name))
-            expiry = StoreExpiry(store, timers, spec.key, spec.ttl_ms, stream_time)
+            expiry = StoreExpiry(store, timers, spec.key, spec.ttl_ms, called_at)
         return TimestampedStore[Any, Any](store, spec.value, _KEPT, expiry)
 
     return view
@@ -130,7 +130,7 @@ def global_reader_of(table: GlobalTableSpec) -> MakeView:
     spec = table.store
     read_only = f"it has the rows of topic {table.topic!r}; send a record there to change one"
 
-    def view(task: TaskContext, stream_time: Callable[[], int]) -> StoreView:
+    def view(task: TaskContext, called_at: Callable[[], int]) -> StoreView:
         return TimestampedStore[Any, Any](task.store(spec.name), spec.value, read_only)
 
     return view
@@ -153,7 +153,8 @@ def key_value_store(
 
     ``persistent`` and ``logged`` as of ``Materialized``. With ``ttl`` an entry is not shown any
     more once stream time is so far past that at which it was put, and deleted later; then there is
-    a second store, ``NAME-ttl``.
+    a second store, ``NAME-ttl``. Stream time is the highest timestamp of the records that the
+    processors of the store were given, kept over restarts.
 
     Raises:
         TopologyError: there is no serde for the types.
@@ -175,7 +176,7 @@ def timestamped_store(
 
     ``persistent`` and ``logged`` as of ``Materialized``. With ``ttl`` an entry is not shown any
     more once stream time is so far past its timestamp, and deleted later; then there is a second
-    store, ``NAME-ttl``.
+    store, ``NAME-ttl``. Stream time is as of ``key_value_store``.
 
     Raises:
         TopologyError: there is no serde for the types.
