@@ -144,13 +144,13 @@ class App(Sources):
         """
         return Settings.load(self._config, file=file, environ=environ, overrides=overrides)
 
-    def topology(self) -> Topology:
-        """The finished topology; nothing can be added to the application afterwards.
+    def topology(self, settings: Settings | None = None) -> Topology:
+        """The finished topology, as ``settings`` or the program's have it; nothing can be added.
 
         Raises:
             TopologyError: there is nothing to run.
         """
-        return self._builder.graph.freeze()
+        return self._builder.graph.freeze((settings or self.settings).topology_optimization)
 
     def run(
         self,
@@ -192,7 +192,8 @@ class App(Sources):
 
         if self._run is not None:
             raise StreamletError(f"{self.name} runs already in this process")
-        self._run = Run(self.topology(), settings or self.load_settings(environ=os.environ))
+        used = settings or self.load_settings(environ=os.environ)
+        self._run = Run(self.topology(used), used)
         try:
             return self._run.run(
                 listeners=self.listeners,
@@ -403,8 +404,8 @@ class App(Sources):
         """The application as the scaling commands need it."""
         from streamlet.scaling.cluster import ApplicationInfo
 
-        topology = None if self._builder.graph.is_empty else self.topology()
         settings = self.load_settings(environ=os.environ)
+        topology = None if self._builder.graph.is_empty else self.topology(settings)
         return ApplicationInfo.of(self.name, settings, topology, self.assignor)
 
     def drain(self, timeout: timedelta | float | None = None) -> None:
@@ -495,6 +496,5 @@ def _module(name: str) -> ModuleType:
 
 def _apps_in(module: ModuleType, name: str) -> str:
     apps = sorted(attribute for attribute, value in vars(module).items() if isinstance(value, App))
-    if not apps:
-        return f"there is no App in {name}"
-    return "it has " + ", ".join(f"{name}:{attribute}" for attribute in apps)
+    found = ", ".join(f"{name}:{attribute}" for attribute in apps)
+    return f"it has {found}" if apps else f"there is no App in {name}"

@@ -172,7 +172,7 @@ def _work(orders: SupervisorOrders, observer: PipeObserver) -> None:
     )
     opened = partial(
         open_worker,
-        app.topology(),
+        app.topology(settings),
         settings,
         member,
         assignor=app.assignor,

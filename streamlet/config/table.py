@@ -14,6 +14,7 @@ import attrs
 import platformdirs
 
 from streamlet.config import relations, sources
+from streamlet.config.optimizations import optimizations
 from streamlet.config.values import (
     ValueKind,
     boolean,
@@ -247,6 +248,15 @@ class Settings:
     )
     metadata_max_age_ms: int = _row(
         "processing", duration(1), 300_000, "How often the leader looks for new partitions."
+    )
+    topology_optimization: tuple[str, ...] = _row(
+        "processing",
+        optimizations(),
+        (),
+        "Which topics and stores a topology does without; results stay the same. "
+        "`reuse.ktable.source.topics` is always on. `streamlet describe` shows what it changes; "
+        "with state, see docs/operations.md first.",
+        "none",
     )
 
     state_dir: Path = _row(  # noqa: RUF009 - _row makes an attrs field, not a shared default

@@ -43,7 +43,7 @@ class BranchedKStream(Generic[K, V]):
         self._branches: dict[str, KStream[K, Any]] = {}
         self._finished = False
         self._node = stream._below(
-            "KSTREAM-BRANCH-", lambda context: self._operator()(context), name or None
+            "KSTREAM-BRANCH-", lambda context: self._operator()(context), name or None, "same"
         )
 
     def branch(
@@ -130,7 +130,9 @@ class BranchedKStream(Generic[K, V]):
             raise TopologyError(f"{call}: there are two branches named {name!r}")
         parent, above = self._stream, self._node
         above.builder.graph.new_name(node)  # a number is used up, as in Kafka Streams
-        above.builder.named_processor(node, (above.name,), lambda _: TakeBranch(number))
+        above.builder.named_processor(
+            node, (above.name,), lambda _: TakeBranch(number), results="same"
+        )
         own = StreamNode(above.builder, node, above.rekeyed, parent._node.uses)
         branch: Any = type(parent)(own, parent._key, parent._value)
         if chain is not None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import attrs
 
-from streamlet.dsl import presence
 from streamlet.dsl.kinds import DEFAULT, Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.nulls import skipping_nulls
 from streamlet.dsl.record_context import is_marked
+from streamlet.dsl.repartitions import NullKeyWish, Repartition, add_repartition
 from streamlet.dsl.row_expiry import expiring, timers_beside, timers_of, ttl_of
-from streamlet.dsl.stateless import DropNullKeys, PassOn
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
@@ -27,9 +26,9 @@ from streamlet.topology.names import (
 )
 from streamlet.topology.nodes import (
     BufferSpec,
-    InternalTopic,
     Partitions,
     ProcessorNode,
+    Results,
     SinkNode,
     SourceNode,
     StoreSpec,
@@ -48,31 +47,17 @@ from streamlet.topology.operator import (
 Make = Callable[[TaskContext], Operator | OperatorInParts]
 
 
-@attrs.frozen(eq=False)
-class Repartition:
-    """A topic to send a stream through, so that records of one key meet in one task.
+class NodeFlags(TypedDict, total=False):
+    """The flags of a ``ProcessorNode`` that operators give."""
 
-    ``counted``: its reader asks only whether a record has a value. ``plain``: others read it too.
-    ``table``: it has the changes of a grouped table, whose fold was ``given`` a name or not.
-    """
-
-    prefix: str
-    key: Serde[Any]
-    value: Serde[Any]
-    named: bool
-    partitions: int | None = None
-    counted: bool = False
-    plain: bool = False
-    partitioner: Callable[[Any, Any, int], Partitions] | None = None
-    table: bool = False
-    given: str | None = None
-
-
-@attrs.define(eq=False)
-class _NullKeys:
-    """The wish of a join behind a repartition topic for records without a key."""
-
-    wanted: bool = False
+    timed: Timed
+    aside: bool
+    child: str
+    globals: tuple[str, ...]
+    by_key: bool
+    spread_ms: int | None
+    in_order: bool
+    results: Results
 
 
 class Builder:
@@ -85,7 +70,8 @@ class Builder:
         self._defaults = {"key": key, "value": value}
         self.graph = Graph(application)
         self._sources: dict[tuple[str, ...], tuple[SourceNode, str]] = {}
-        self._null_keys: dict[str, _NullKeys] = {}
+        self._null_keys: dict[str, NullKeyWish] = {}
+        self._unnamed: dict[tuple[str, ...], str] = {}
         #: Stores that processors keep by name: what made them, and what they are.
         self.processor_stores: dict[str, tuple[Any, StoreSpec]] = {}
 
@@ -166,6 +152,7 @@ class Builder:
         skip_nulls: str = "",
         name: str | None = None,
         by_key: bool = False,
+        results: Results = "others",
     ) -> str:
         """Add an operator below its parents; its name, which is made up if none is given.
 
@@ -173,7 +160,9 @@ class Builder:
         (``"key value"``).
         """
         own = self.graph.new_name(prefix, name)
-        self.named_processor(own, parents, make, writes, reads, skip_nulls, by_key=by_key)
+        self.named_processor(
+            own, parents, make, writes, reads, skip_nulls, by_key=by_key, results=results
+        )
         return own
 
     def named_processor(
@@ -184,15 +173,22 @@ class Builder:
         writes: str | None = None,
         reads: tuple[str, ...] = (),
         skip_nulls: str = "",
-        timed: Timed = "",
-        aside: bool = False,
-        child: str = "",
-        globals_: tuple[str, ...] = (),
-        by_key: bool = False,
-        spread_ms: int | None = None,
-        in_order: bool = False,
+        **flags: Unpack[NodeFlags],
     ) -> None:
         """Add an operator whose name is there already; flags as those of a ``ProcessorNode``."""
+        self.graph.add_processor(self.node(name, parents, make, writes, reads, skip_nulls, **flags))
+
+    def node(
+        self,
+        name: str,
+        parents: tuple[str, ...],
+        make: Make | Callable[[TaskContext], CallingOperator],
+        writes: str | None = None,
+        reads: tuple[str, ...] = (),
+        skip_nulls: str = "",
+        **flags: Unpack[NodeFlags],
+    ) -> ProcessorNode:
+        """The node of an operator, which is not added."""
         stores = reads if writes is None else (writes, *reads)
         specs = [spec for one in stores if (spec := self.graph.store(one)) is not None]
         stores += tuple(timers_of(spec.name) for spec in specs if spec.ttl_ms is not None)
@@ -206,23 +202,11 @@ class Builder:
                 inner = skipping_nulls(name, context, inner, values=values, keys=keys)
             return expiring(inner, context, specs)
 
-        self.graph.add_processor(
-            ProcessorNode(
-                name,
-                parents,
-                factory,
-                stores,
-                reads,
-                deterministic=not is_marked(make),
-                timed=timed,
-                aside=aside,
-                alone=True,
-                child=child,
-                globals=globals_,
-                by_key=by_key,
-                spread_ms=spread_ms,
-                in_order=in_order,
-            )
+        return ProcessorNode(
+            *(name, parents, factory, stores, reads),
+            deterministic=not is_marked(make),
+            alone=True,
+            **flags,
         )
 
     def sink(
@@ -260,28 +244,20 @@ class Builder:
         )
 
     def repartition(self, parent: str, how: Repartition) -> str:
-        """Send a stream through a topic of ours; the name of the node that reads it back."""
+        """Send a stream through a topic of ours; the name of the node that reads it back.
+
+        Joins of one stream share its topic unless they have names, as in Kafka Streams.
+        """
         prefix = how.prefix.removesuffix(REPARTITION_SUFFIX)
         sink, filter_, source = self._repartition_names(prefix, how)
         topic = repartition_name(self.application, prefix)
-
-        self.graph.add_repartition(
-            InternalTopic(topic, "repartition", how.partitions, named=how.named, plain=how.plain)
-        )
-        nulls = self._null_keys[filter_] = _NullKeys()
-        self.graph.add_processor(
-            ProcessorNode(
-                filter_,
-                (parent,),
-                lambda context: PassOn() if nulls.wanted else DropNullKeys(filter_, context),
-                alone=True,
-            )
-        )
-        values = how.value, how.value
-        if how.counted:
-            values = presence.written(how.value), presence.read(how.value)
-        self.graph.add_sink(SinkNode(sink, (filter_,), topic, how.key, values[0], how.partitioner))
-        self.graph.add_source(SourceNode(source, (topic,), how.key, values[1]))
+        alike = (parent, topic, how.key.name, how.value.name)
+        if alike in self._unnamed:
+            return self._unnamed[alike]
+        if not how.named:
+            self._unnamed[alike] = source
+        wish = self._null_keys[filter_] = NullKeyWish()
+        add_repartition(self.graph, parent, how, topic, (filter_, sink, source), wish)
         return source
 
     def _repartition_names(self, prefix: str, how: Repartition) -> tuple[str, str, str]:

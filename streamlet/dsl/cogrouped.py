@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregations import Aggregate
-from streamlet.dsl.builder import Builder, Repartition, same_app
+from streamlet.dsl.builder import Builder, same_app
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.late_records import Late, LateRecord, add_late
 from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.repartitions import Repartition
 from streamlet.dsl.stateless import PassOn
 from streamlet.dsl.table import KTable
 from streamlet.dsl.table_node import TableNode
@@ -281,5 +282,6 @@ def partitioned(
         key=grouped._key.needed(grouped._call, "key"),
         value=grouped._value.needed(grouped._call, "value"),
         named=store.named,
+        mergeable=True,
     )
     return builder.repartition(grouped._parent, how)

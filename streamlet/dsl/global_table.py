@@ -128,7 +128,7 @@ def joined_globally(
         "KSTREAM-LEFTJOIN-", given
     )  # of inner joins, too, as in Kafka Streams
     builder.named_processor(
-        name, (stream._node.name,), make, skip_nulls="value", globals_=(spec.name,)
+        name, (stream._node.name,), make, skip_nulls="value", globals=(spec.name,)
     )
     inferred = result_type(joiner, *(stream._key.of, stream._value.of, table._value.of)[-count:])
     node = attrs.evolve(stream._node, name=name, uses=())

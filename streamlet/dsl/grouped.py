@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, over
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations
 from streamlet.dsl.aggregations import Aggregate, Count, HotStore, Reduce
-from streamlet.dsl.builder import Builder, Repartition
+from streamlet.dsl.builder import Builder
 from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.finished import finished, kept_as
 from streamlet.dsl.functions import check_takes
@@ -18,6 +18,7 @@ from streamlet.dsl.late_records import LateRecord
 from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.nulls import skipping_nulls
 from streamlet.dsl.on_commit import Emit, check_emit, on_commit
+from streamlet.dsl.repartitions import Repartition
 from streamlet.dsl.table import KTable
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
@@ -329,6 +330,7 @@ class KGroupedStream(Generic[K, V]):
             value=self._value.needed(self._call, "value"),
             named=self._name is not None or store.named,
             counted=counted and self._name is None,  # other folds may read a named topic
+            mergeable=True,
         )
         source = self._builder.repartition(self._parent, how)
         if self._name is not None:  # a named topic is written once, however often it is folded

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from streamlet.dsl.absent import no_operator
-from streamlet.dsl.builder import Repartition
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.nulls import skipping_nulls
 from streamlet.dsl.on_commit import Emit, check_emit, on_commit
+from streamlet.dsl.repartitions import Repartition
 from streamlet.dsl.table_folds import (
     Regroup,
     TableFold,

@@ -78,11 +78,16 @@ class Keep:
 
 @attrs.frozen
 class MatchRecords:
-    """The results of an inner join for the records of one side, which all have a key and value."""
+    """The results of an inner join for the records of one side, which all have a key and value.
+
+    With ``but_itself`` a record is in the store it looks into, as the last one of its time, and the
+    matches are those that were there before it. Then records come one at a time.
+    """
 
     side: Side
     other: JoinStore
     copy: Function | None
+    but_itself: bool = False
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` when the joiner fails."""
@@ -104,9 +109,12 @@ class MatchRecords:
         lows, highs = self.side.spans(times)
         run: list[list[Kept]] = []
         count = 0
+        shown = self.other.shown_before if self.but_itself else None
         for start in range(0, len(ckeys), RECORDS):
-            end = start + RECORDS
-            for matches in self.other.found(ckeys[start:end], lows[start:end], highs[start:end]):
+            some = slice(start, start + RECORDS)
+            for matches in self.other.found(ckeys[some], lows[some], highs[some], shown):
+                if self.but_itself:
+                    matches = _without_last(matches, times[0])
                 run.append(matches)
                 count += len(matches)
                 if count >= PART:
@@ -131,6 +139,30 @@ class MatchRecords:
         index = next(islice(chain.from_iterable(map(repeat, range(len(part)), counts)), done, None))
         part_done = out.slice(0, done).with_values(values, None, times[:done])
         raise OperatorFailed(index, part_done) from failure
+
+
+@attrs.frozen
+class MatchItself:
+    """The results of an inner join of a stream with itself, of which one record comes at a time.
+
+    In the order in which two stores would give them: first the record as the left one with all
+    earlier ones, then each of these as the left one with the record, itself in its place.
+    """
+
+    left: MatchRecords
+    right: MatchRecords
+
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
+        """Raises ``OperatorFailed`` when the joiner fails."""
+        assert len(batch) <= 1, "the store that the node above writes has later records, too"
+        yield from self.left.process_in_parts(batch)
+        yield from self.right.process_in_parts(batch)
+
+
+def _without_last(matches: list[Kept], time: int) -> list[Kept]:
+    """All but the last one of a time."""
+    last = max((at for at, one in enumerate(matches) if one[0] == time), default=None)
+    return matches if last is None else matches[:last] + matches[last + 1 :]
 
 
 def _spread(batch: Batch, counts: list[int]) -> Batch:

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from streamlet.dsl.builder import Builder, Repartition, StreamNode
+from streamlet.dsl.builder import Builder, StreamNode
 from streamlet.dsl.connected import Connected, Connections
 from streamlet.dsl.functions import is_async
 from streamlet.dsl.kinds import Kind
@@ -15,6 +15,7 @@ from streamlet.dsl.materialized import Materialized
 from streamlet.dsl.processor_functions import parameters
 from streamlet.dsl.punctuators import PunctuationType
 from streamlet.dsl.record_context import is_marked
+from streamlet.dsl.repartitions import Repartition
 from streamlet.dsl.state_process import StateFunctions, StateProcess
 from streamlet.dsl.windows import Duration, milliseconds
 from streamlet.errors import TopologyError

@@ -9,13 +9,14 @@ import attrs
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.branched import BranchedKStream
-from streamlet.dsl.builder import Make, Repartition, StreamNode, same_app
+from streamlet.dsl.builder import Make, StreamNode, same_app
 from streamlet.dsl.expressions import plain
 from streamlet.dsl.functions import check_not_marked, check_takes
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.record_context import applied
+from streamlet.dsl.repartitions import Repartition
 from streamlet.dsl.stateless import (
     PassOn,
     SelectKey,
@@ -92,7 +93,7 @@ class KStream(StreamRecords[K, V], StreamJoins[K, V], StreamProcessors[K, V], St
         one, two = self._node, other._node
         same_app("merge()", one.builder, two.builder)
         merged = one.builder.processor(
-            "KSTREAM-MERGE-", (one.name, two.name), lambda _: PassOn(), name=name
+            "KSTREAM-MERGE-", (one.name, two.name), lambda _: PassOn(), name=name, results="same"
         )
         node = StreamNode(
             one.builder, merged, one.rekeyed or two.rekeyed, tuple({*one.uses, *two.uses})
@@ -305,7 +306,7 @@ class KStream(StreamRecords[K, V], StreamJoins[K, V], StreamProcessors[K, V], St
     ) -> tuple[StreamNode, Kind, Kind]:
         made = plain(function, self._value.of)
         check_takes(call, made, "key", "value", context=True)
-        node = self._below("KSTREAM-KEY-SELECT-", applied(made, SelectKey), name, rekeyed=True)
+        node = self._below("KSTREAM-KEY-SELECT-", applied(made, SelectKey), name, "rekeyed")
         inferred = self._result_type(function, 2)
         # The values go on object for object, so a reader below still counts as one of the table's.
         node = attrs.evolve(node, uses=self._node.uses)

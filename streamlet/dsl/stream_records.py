@@ -13,6 +13,7 @@ from streamlet.dsl.kinds import Kind
 from streamlet.dsl.record_context import applied
 from streamlet.dsl.stateless import Filter, FlatMap, FlatMapValues, Foreach, Map, MapValues, Peek
 from streamlet.serdes import SerdeLike
+from streamlet.topology.nodes import Results
 
 if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
@@ -46,7 +47,7 @@ class StreamRecords(Generic[K, V]):
         function = plain(predicate, self._value.of)
         check_takes("filter()", function, "key", "value", context=True)
         node = self._below(
-            "KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=True)), name
+            "KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=True)), name, "same"
         )
         return self._made(node, self._key, self._value)
 
@@ -66,7 +67,7 @@ class StreamRecords(Generic[K, V]):
         function = plain(predicate, self._value.of)
         check_takes("filter_not()", function, "key", "value", context=True)
         node = self._below(
-            "KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=False)), name
+            "KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=False)), name, "same"
         )
         return self._made(node, self._key, self._value)
 
@@ -95,7 +96,7 @@ class StreamRecords(Generic[K, V]):
             {'stock': [('LAMP', -3)]}
         """
         check_takes("map()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-MAP-", applied(function, Map), name, rekeyed=True)
+        node = self._below("KSTREAM-MAP-", applied(function, Map), name, "rekeyed")
         new_key, new_value = pair_types(result_type(function))
         return self._made(
             node,
@@ -168,7 +169,7 @@ class StreamRecords(Generic[K, V]):
             {'pieces': [('lamp-0', 1), ('lamp-1', 1)]}
         """
         check_takes("flat_map()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-FLATMAP-", applied(function, FlatMap), name, rekeyed=True)
+        node = self._below("KSTREAM-FLATMAP-", applied(function, FlatMap), name, "rekeyed")
         new_key, new_value = pair_types(element_type(result_type(function)))
         return self._made(
             node,
@@ -229,7 +230,7 @@ class StreamRecords(Generic[K, V]):
             ['lamp']
         """
         check_takes("peek()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-PEEK-", applied(function, Peek), name)
+        node = self._below("KSTREAM-PEEK-", applied(function, Peek), name, "same")
         return self._made(node, self._key, self._value)
 
     def foreach(self, function: Callable[[K, V], object], *, name: str | None = None) -> None:
@@ -256,13 +257,13 @@ class StreamRecords(Generic[K, V]):
         return result_type(function, *(self._key.of, self._value.of)[-count:])
 
     def _below(
-        self, prefix: str, make: Make, name: str | None = None, *, rekeyed: bool = False
+        self, prefix: str, make: Make, name: str | None = None, results: Results = "others"
     ) -> StreamNode:
         """Add an operator with a user function below this stream."""
         self._show()
         above = self._node
-        own = above.builder.processor(prefix, (above.name,), make, name=name)
-        return StreamNode(above.builder, own, above.rekeyed or rekeyed)
+        own = above.builder.processor(prefix, (above.name,), make, name=name, results=results)
+        return StreamNode(above.builder, own, above.rekeyed or results == "rekeyed")
 
     def _show(self) -> None:
         for use in self._node.uses:

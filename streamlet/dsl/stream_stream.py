@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -10,7 +11,7 @@ from streamlet.dsl.aggregations import accepting, copier
 from streamlet.dsl.builder import Builder, Make, StreamNode, same_app
 from streamlet.dsl.functions import takes
 from streamlet.dsl.inference import result_type
-from streamlet.dsl.join_sides import Keep, MatchRecords, Side
+from streamlet.dsl.join_sides import Keep, MatchItself, MatchRecords, Side
 from streamlet.dsl.join_windows import JoinWindows
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
@@ -23,8 +24,9 @@ from streamlet.serdes import Serde
 from streamlet.state.join_store import kept_rows
 from streamlet.state.unmatched_store import unmatched_rows
 from streamlet.state.window_rows import row_keys
-from streamlet.topology.nodes import StoreSpec, WindowSpec
+from streamlet.topology.nodes import ProcessorNode, StoreSpec, WindowSpec
 from streamlet.topology.operator import TaskContext
+from streamlet.topology.optimization import InnerJoin
 
 if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
@@ -94,8 +96,6 @@ def _copartitioned(
     stream, other = streams
     names = (None, None) if name is None else (f"{name}-left", f"{name}-right")
     left = copartitioned(call, stream, stream._key, stream._value, names[0])
-    if other._node.name == stream._node.name:
-        return left, left
     return left, copartitioned(call, other, other._key, other._value, names[1])
 
 
@@ -150,7 +150,21 @@ class _Join:
             )
             self._add_join(builder, names[side], kept, stores, side)
         builder.named_processor(merge, names, lambda _: PassOn())
+        if self.kind == "inner":
+            alone = self._alone(builder, merge, windowed[0], stores.records[0])
+            builder.graph.add_inner_join(InnerJoin(windowed, names, stores.records, alone))
         return StreamNode(builder, merge)
+
+    def _alone(self, builder: Builder, name: str, kept: str, store: str) -> ProcessorNode:
+        """The operator that joins a stream with itself, with one store."""
+        left, right = (self._matching(store, side, but_itself=side == 0) for side in (0, 1))
+        return builder.node(
+            name,
+            (kept,),
+            lambda context: MatchItself(left(context), right(context)),
+            reads=(store,),
+            skip_nulls="key value",
+        )
 
     def _add_stores(self, builder: Builder, stores: _Stores) -> None:
         """Add the store of each side's records, and that of those without a match."""
@@ -166,9 +180,9 @@ class _Join:
         """Add the operator of a side behind the one that stores its records."""
         other, unmatched = stores.records[1 - side], stores.unmatched
         if self.kind == "inner":
-            make = self._matching(other, side)
+            matching = self._matching(other, side)
             builder.named_processor(
-                name, (kept,), make, None, (other,), "key value", **self._together()
+                name, (kept,), matching, None, (other,), "key value", **self._together()
             )
         else:
             make = self._waiting(name, other, unmatched, side)
@@ -230,10 +244,12 @@ class _Join:
         windows = self.windows if side == 0 else self.windows.mirrored
         return Side(side == 0, windows.before_ms, windows.after_ms, self.joiner, self.takes)
 
-    def _matching(self, other: str, side: int) -> Make:
+    def _matching(
+        self, other: str, side: int, but_itself: bool = False
+    ) -> Callable[[TaskContext], MatchRecords]:
         """Makes the operator of an inner join for a side."""
         view, copy = self._side(side), copier(self.values[1 - side])
-        return lambda context: MatchRecords(view, context.store(other), copy)
+        return lambda context: MatchRecords(view, context.store(other), copy, but_itself)
 
     def _waiting(self, name: str, other: str, unmatched: str, side: int) -> Make:
         """Makes the operator of a left or outer join for a side."""

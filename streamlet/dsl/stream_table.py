@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from streamlet.dsl.aggregations import accepting, copier
-from streamlet.dsl.builder import Repartition, StreamNode, same_app
+from streamlet.dsl.builder import StreamNode, same_app
 from streamlet.dsl.functions import takes
 from streamlet.dsl.inference import result_type
 from streamlet.dsl.join_grace import JoinLater
 from streamlet.dsl.joins import StreamTableJoin
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
+from streamlet.dsl.repartitions import Repartition
 from streamlet.dsl.row_expiry import ttl_of
 from streamlet.dsl.table import KTable
 from streamlet.dsl.table_node import TableNode
@@ -210,5 +211,6 @@ def copartitioned(
         key=key.needed(call, "key", takes=call == "to_table()"),
         value=value.needed(call, "value", takes=call == "to_table()"),
         named=named and name is not None,
+        mergeable=True,
     )
     return StreamNode(node.builder, node.builder.repartition(node.name, how))

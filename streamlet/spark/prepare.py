@@ -105,7 +105,7 @@ def prepare(
     found = resolve(reference)
     topology, chosen = found.topology(), where.settings or found.settings
     _check_policy(found.policy)
-    _check_settings(chosen)
+    _check_settings(chosen, found.settings)
     _check_globals(topology)
     _check_functions(topology)
     _check_partitioners(topology)
@@ -222,8 +222,13 @@ def _check_policy(policy: ErrorPolicy) -> None:
         )
 
 
-def _check_settings(settings: Settings) -> None:
+def _check_settings(settings: Settings, program: Settings) -> None:
     problems = []
+    if settings.topology_optimization != program.topology_optimization:
+        problems.append(
+            "topology.optimization: each of Spark's processes makes the topology for itself, from "
+            "the program alone; give it to App(config=…)"
+        )
     guarantee = settings.processing_guarantee
     if guarantee != "at_least_once":
         problems.append(

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from streamlet.serdes import Serde
 from streamlet.serdes.serde import build
 from streamlet.serdes.windowed import Windowed, windowed_of
+from streamlet.state.progress_store import EVER
 from streamlet.state.rows import NO_TIME
 from streamlet.state.window_rows import time_bytes
 from streamlet.state.window_store import WindowStore
@@ -62,8 +63,11 @@ def kept_rows(value: Serde[Any]) -> Serde[list[Kept]]:
 class JoinStore(WindowStore):
     """A store of records, any number of which may have one key and time.
 
-    A list that was read must not be changed, nor the values in it.
+    A list that was read must not be changed, nor the values in it. ``shown_before`` is the earliest
+    time that was shown before records were last added, ms.
     """
+
+    shown_before: int = EVER
 
     def add(
         self, ckeys: Sequence[Any], times: Sequence[int], values: Sequence[Any]
@@ -72,6 +76,7 @@ class JoinStore(WindowStore):
 
         Those that have expired when all are there are left out.
         """
+        self.shown_before = self.shown_from
         latest = max(times, default=NO_TIME)
         self.advance(NO_TIME, latest)
         self.latest = max(self.latest, latest)
@@ -104,13 +109,18 @@ class JoinStore(WindowStore):
         return done, None
 
     def found(
-        self, ckeys: Sequence[Any], lows: Sequence[int], highs: Sequence[int]
+        self,
+        ckeys: Sequence[Any],
+        lows: Sequence[int],
+        highs: Sequence[int],
+        shown: int | None = None,
     ) -> list[list[Kept]]:
         """The records of each key from one time to another (both inclusive).
 
-        In the order of their times, then as they came.
+        In the order of their times, then as they came. None is before ``shown``, without which it
+        is the earliest time that has not expired.
         """
-        shown, bucket = self.shown_from, self.layout.bucket_ms
+        shown, bucket = self.shown_from if shown is None else shown, self.layout.bucket_ms
         firsts = [low if low > shown else shown for low in lows]
         if min(firsts, default=shown) // bucket * bucket <= self._complete_above:
             spans = map(range, [low - low % bucket for low in firsts], [h + 1 for h in highs])

@@ -56,7 +56,7 @@ def scaled(common: Common, app: str) -> ApplicationInfo:
 
     loaded = load_app(app)
     settings = loaded.load_settings(environ=os.environ, overrides=given)
-    return ApplicationInfo.of(loaded.name, settings, loaded.topology(), loaded.assignor)
+    return ApplicationInfo.of(loaded.name, settings, loaded.topology(settings), loaded.assignor)
 
 
 def settings_of(common: Common, app: str | None) -> Settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from typing import Annotated
 
@@ -37,12 +38,14 @@ def describe(
 ) -> None:
     """Print the topology of an application."""
     from streamlet.app import load_app
-    from streamlet.topology.describe import as_java, as_json, as_mermaid, as_text
+    from streamlet.topology.describe import as_java, as_json, as_mermaid, as_optimized_text
 
     if mermaid and form not in (Form.TEXT, Form.MERMAID):
         raise typer.BadParameter(f"--mermaid and --format {form.value} exclude each other")
-    topology = load_app(app).topology()
+    loaded = load_app(app)
+    given = [f"{key}={value}" for key, value in common.settings.items()]
+    topology = loaded.topology(loaded.load_settings(environ=os.environ, overrides=given))
     common.output.as_json |= form is Form.JSON
     forms = {Form.JAVA: as_java, Form.MERMAID: as_mermaid}
-    text = forms.get(Form.MERMAID if mermaid else form, as_text)(topology)
+    text = forms.get(Form.MERMAID if mermaid else form, as_optimized_text)(topology)
     common.output.answer(as_json(topology), people=text.rstrip("\n"))

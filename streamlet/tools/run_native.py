@@ -62,7 +62,7 @@ def run_native(
         app = load_app(orders["app"])
         settings = app.load_settings(environ=os.environ, overrides=orders["overrides"])
         check_supported(settings)
-        app.topology()  # one that cannot be is refused before anything is written
+        app.topology(settings)  # one that cannot be is refused before anything is written
         waiting = BrokerWait(settings, stopped=partial(_stopped, stop), limit_ms=limit_ms)
         _run(common, app, settings, orders, metrics, drain_on_sigterm, stop, waiting, server)
 
@@ -144,7 +144,7 @@ def _prepare(
     """Check and make what the instance needs on the broker; may be repeated."""
     from streamlet.local import check_topics, clear_left_over, prepare_instance
 
-    topology = app.topology()
+    topology = app.topology(settings)
     orders["counts"] = check_topics(topology, settings)
     clear_left_over(topology, settings, process_id, lock, max(orders["members"], 1))
     prepare_instance(topology, settings, process_id, lock)
@@ -212,7 +212,7 @@ def _run_here(
     clock = SystemClock()
     opened = partial(
         open_worker,
-        app.topology(),
+        app.topology(settings),
         settings,
         member,
         assignor=app.assignor,

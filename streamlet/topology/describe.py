@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamlet.config.optimizations import MERGE_REPARTITION_TOPICS
 from streamlet.topology.edges import edges_of
 from streamlet.topology.graph import Topology
 from streamlet.topology.nodes import GlobalTableSpec, ProcessorNode, SinkNode, SourceNode, StoreSpec
+from streamlet.topology.optimization import Optimization
 from streamlet.topology.subtopologies import Node, Subtopology, serde_name
 
 _BY_RECORD = "one for each record"
@@ -25,6 +27,16 @@ def as_text(topology: Topology) -> str:
     first = len(topology.subtopologies)
     tables = (_global_text(*numbered) for numbered in enumerate(topology.global_tables, first))
     return f"Topologies:\n {parts}{''.join(tables)}"
+
+
+def as_optimized_text(topology: Topology) -> str:
+    """The text, and a line for each topic or store that an optimisation left out."""
+    changes = (
+        f"  {_shown(topology, one.kept)} stands for {_replaced(topology, one)} ({one.rule})\n"
+        for one in topology.optimizations
+    )
+    lines = "".join(changes)
+    return as_text(topology) + (f"Optimized:\n{lines}" if lines else "")
 
 
 def as_java(topology: Topology) -> str:
@@ -54,6 +66,10 @@ def as_json(topology: Topology) -> dict[str, Any]:
         "repartitions": [
             {"topic": edge.topic, "exact": edge.exact, "reason": edge.reason}
             for edge in edges_of(topology)
+        ],
+        "optimizations": [
+            {"rule": one.rule, "kept": one.kept, "replaced": list(one.replaced)}
+            for one in topology.optimizations
         ],
     }
 
@@ -227,6 +243,11 @@ def _links(part: Subtopology) -> list[str]:
 
 def _nodes(part: Subtopology) -> list[Node]:
     return [*part.sources, *part.processors, *part.sinks]
+
+
+def _replaced(topology: Topology, one: Optimization) -> str:
+    prefix = f"{topology.application}-" if one.rule == MERGE_REPARTITION_TOPICS else ""
+    return ", ".join(name.removeprefix(prefix) for name in one.replaced)
 
 
 def _shown(topology: Topology, topic: str) -> str:

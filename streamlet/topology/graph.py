@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
+from streamlet.config.optimizations import MERGE_REPARTITION_TOPICS, SINGLE_STORE_SELF_JOIN
 from streamlet.errors import TopologyError
 from streamlet.topology import copartition
+from streamlet.topology.merging import with_merged_topics
 from streamlet.topology.names import (
     changelog_name,
     check_node_name,
@@ -26,18 +28,24 @@ from streamlet.topology.nodes import (
     SourceNode,
     StoreSpec,
 )
+from streamlet.topology.optimization import InnerJoin, MergeableRepartition, Optimization
 from streamlet.topology.reach import answers_before, global_before, joined_before, timed_before
+from streamlet.topology.self_joins import with_single_stores
 from streamlet.topology.subtopologies import Node, Subtopology, split
 from streamlet.types import TaskId
 
 
 @attrs.frozen(eq=False)
 class Topology:
-    """Everything an application does, cut into the parts that tasks are made of."""
+    """Everything an application does, cut into the parts that tasks are made of.
+
+    ``optimizations`` are the changes that ``topology.optimization`` made.
+    """
 
     application: str
     subtopologies: tuple[Subtopology, ...]
     global_tables: tuple[GlobalTableSpec, ...] = ()
+    optimizations: tuple[Optimization, ...] = ()
 
     def subtopology(self, number: int) -> Subtopology:
         """The subtopology with this number."""
@@ -107,7 +115,9 @@ class Graph:
         self._readers: dict[str, str] = {}
         self._origins: dict[str, bool] = {}
         self._globals: dict[str, GlobalTableSpec] = {}
-        self._frozen: Topology | None = None
+        self._mergeable: list[MergeableRepartition] = []
+        self._joins: list[InnerJoin] = []
+        self._frozen: dict[frozenset[str], Topology] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -170,7 +180,7 @@ class Graph:
         """Add a table that each process reads whole; no task does."""
         topic, name = table.topic, table.store.name
         check_topic_name(topic, "a topic that is read")
-        if self._frozen is not None:
+        if self._frozen:
             raise TopologyError(f"global_table({topic!r}) comes too late: the topology was built")
         if topic in self._readers:
             raise TopologyError(
@@ -246,25 +256,51 @@ class Graph:
             sinks = (one for one in self._nodes.values() if isinstance(one, SinkNode))
             waiting += [one.name for one in sinks if one.topic in ours]
 
-    def freeze(self) -> Topology:
+    def add_mergeable(self, repartition: MergeableRepartition) -> None:
+        """Declare a topic between two subtopologies that may be merged with others."""
+        self._mergeable.append(repartition)
+
+    def add_inner_join(self, join: InnerJoin) -> None:
+        """Declare a join that needs one store if its sides turn out to be one stream."""
+        self._joins.append(join)
+
+    def freeze(self, optimizations: Iterable[str] = ()) -> Topology:
         """The finished topology; nothing can be added afterwards.
+
+        Args:
+            optimizations: the value of ``topology.optimization``.
 
         Raises:
             TopologyError: there is nothing to run, or a topic is written with origins that its
                 records do not have.
         """
-        if self._frozen is None:
+        rules = frozenset(optimizations)
+        if rules not in self._frozen:
             if not self._nodes:
                 raise TopologyError(f"{self.application}: the topology reads no topic")
-            parts = split(self.application, self._nodes.values(), self._stores, self._repartitions)
+            nodes, changes = self._optimized(rules)
+            parts = split(self.application, nodes.values(), self._stores, self._repartitions)
             tables = tuple(self._globals.values())
-            self._frozen = Topology(self.application, parts, tables)
+            self._frozen[rules] = Topology(self.application, parts, tables, changes)
             for part in parts:
                 _check_origins(part)
-        return self._frozen
+        return self._frozen[rules]
+
+    def _optimized(
+        self, rules: frozenset[str]
+    ) -> tuple[Mapping[str, Node], tuple[Optimization, ...]]:
+        """The nodes by name, and the changes that the rules made to them."""
+        nodes, changes = dict(self._nodes), []
+        if MERGE_REPARTITION_TOPICS in rules:
+            nodes, merged = with_merged_topics(self.application, nodes, self._mergeable)
+            changes += merged
+        if SINGLE_STORE_SELF_JOIN in rules:
+            nodes, shared = with_single_stores(nodes, self._joins)
+            changes += shared
+        return nodes, tuple(changes)
 
     def _enter(self, node: Node, parents: Iterable[str] = ()) -> None:
-        if self._frozen is not None:
+        if self._frozen:
             raise TopologyError(
                 f"{node.name} comes too late: the topology of {self.application!r} was built before"
             )

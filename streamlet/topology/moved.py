@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from streamlet.config.optimizations import MERGE_REPARTITION_TOPICS
 from streamlet.errors import TopologyError
 from streamlet.topology.graph import Topology
 from streamlet.topology.names import internal_suffix, is_numbered, stem
@@ -19,7 +20,8 @@ def check_moved(topology: Topology, application: str, existing_topics: Iterable[
     """Compare the topology's unnamed internal topics with those that exist.
 
     Raises:
-        TopologyError: one moved; both names and what to do are in the message.
+        TopologyError: one moved, or another one replaces it; both names and what to do are in the
+            message.
     """
     existing = set(existing_topics)
     needed = {*topology.repartition_topics}
@@ -36,6 +38,7 @@ def check_moved(topology: Topology, application: str, existing_topics: Iterable[
         for old in left_over
         if internal_suffix(old) == internal_suffix(new) and stem(_name(old)) == stem(_name(new))
     ]
+    _check_replaced(topology, existing)
     if moves:
         raise TopologyError(
             f"the topology of {application!r} changed under its state: {'; '.join(moves)}. What "
@@ -43,6 +46,19 @@ def check_moved(topology: Topology, application: str, existing_topics: Iterable[
             "(store=, name=), or undo the change, or give streamlet reset "
             "module:attribute to start again"
         )
+
+
+def _check_replaced(topology: Topology, existing: set[str]) -> None:
+    """Refuse to leave records behind in topics that ``topology.optimization`` replaces."""
+    for change in topology.optimizations:
+        left = sorted(existing.intersection(change.replaced))
+        if left and change.rule == MERGE_REPARTITION_TOPICS:
+            raise TopologyError(
+                f"topology.optimization sends through {change.kept} what went through "
+                f"{', '.join(left)}: records that wait there would be lost, and stores of two "
+                "tasks would be in one. Run with the setting as it was, or stop all instances and "
+                "give streamlet reset module:attribute, with the setting, to start again"
+            )
 
 
 def _unnamed(topology: Topology) -> set[str]:

@@ -17,6 +17,9 @@ from streamlet.topology.operator import Operator, OperatorFactory
 #: When the results of an operator come, if not each with a record.
 Timed: TypeAlias = Literal["", "at commits", "by the clock", "with punctuators", "when calls end"]
 
+#: What an operator makes of its records.
+Results: TypeAlias = Literal["same", "rekeyed", "others"]
+
 
 @attrs.frozen(eq=False)
 class WindowSpec:
@@ -166,6 +169,7 @@ class ProcessorNode:
     ``spread_ms`` that holds for records whose timestamps are not further apart.
     One that works ``in_order`` only looks up rows by key; then it takes the records of all inputs
     one after the other (``OrderedOperator``), and its results have any key.
+    ``results`` are the "same" records or some of them, the records "rekeyed", or "others".
     """
 
     name: str
@@ -182,6 +186,7 @@ class ProcessorNode:
     by_key: bool = False
     spread_ms: int | None = None
     in_order: bool = False
+    results: Results = "others"
 
 
 #: One partition, several, none, or None for what the key decides.

@@ -12,14 +12,15 @@ from streamlet.testing import TopologyTestDriver
 Build = Callable[[sl.App], None]
 
 
-def replay(case: Mapping[str, Any], build: Build) -> dict[str, Any]:
+def replay(case: Mapping[str, Any], build: Build, optimization: str = "none") -> dict[str, Any]:
     """The case file that streamlet would have given; a run that fails has an ``error``."""
-    return {"topology": case["topology"], "runs": [replay_run(run, build) for run in case["runs"]]}
+    runs = [replay_run(run, build, optimization) for run in case["runs"]]
+    return {"topology": case["topology"], "runs": runs}
 
 
-def replay_run(run: Mapping[str, Any], build: Build) -> dict[str, Any]:
+def replay_run(run: Mapping[str, Any], build: Build, optimization: str = "none") -> dict[str, Any]:
     """One run: its steps, then the outputs after each step and the named stores at the end."""
-    app = sl.App("oracle")
+    app = sl.App("oracle", config={"topology.optimization": optimization})
     build(app)
     outputs: list[dict[str, Any]] = []
     result = {"seed": run["seed"], "steps": run["steps"], "outputs": outputs}

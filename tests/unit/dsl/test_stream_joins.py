@@ -166,13 +166,27 @@ def test_the_windows_are_shown_and_are_in_the_hash() -> None:
 def test_a_stream_with_a_new_key_is_joined_with_itself_through_one_topic() -> None:
     app = App("a")
     keyed = app.stream("in", key=str, value=str).select_key(lambda k, v: v[0], key=str)
-    keyed.join(keyed, pair, within=WITHIN, value=str, name="own").to("out")
-    assert app.topology().repartition_topics == ("a-own-left-repartition",)
+    keyed.join(keyed, pair, within=WITHIN, value=str).to("out")
+    assert app.topology().repartition_topics == ("a-KSTREAM-KEY-SELECT-0000000001-repartition",)
     with TopologyTestDriver(app) as driver:
         driver.pipe_input("in", "x", "a1", 100)
         driver.pipe_input("in", "y", "a2", 110)
         pairs = [value for _, value, _ in results(driver)]
     assert pairs == ["a1|a1", "a2|a1", "a1|a2", "a2|a2"]
+
+
+def test_joins_of_a_stream_with_a_new_key_share_its_topic_unless_they_have_names() -> None:
+    def topics(*names: str | None) -> tuple[str, ...]:
+        app = App("a")
+        left, right = sides(app)
+        keyed = left.select_key(lambda k, v: v[0], key=str)
+        for number, name in enumerate(names):
+            keyed.join(right, pair, within=WITHIN, value=str, name=name).to(f"out-{number}")
+        return app.topology().repartition_topics
+
+    shared = "a-KSTREAM-KEY-SELECT-0000000002-repartition"
+    assert topics(None, None) == (shared,)
+    assert topics(None, "own") == (shared, "a-own-left-repartition")
 
 
 @pytest.mark.parametrize("kind", ["join", "left_join"])

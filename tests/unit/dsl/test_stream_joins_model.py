@@ -44,8 +44,10 @@ def pair(left: Any, right: Any) -> str:
 class JoinTask:
     """One task with a join of the topics ``left`` and ``right``, or of ``left`` with itself."""
 
-    def __init__(self, kind: str, windows: JoinWindows, folder: Path, itself: bool) -> None:
-        app = App("a")
+    def __init__(
+        self, kind: str, windows: JoinWindows, folder: Path, itself: bool, optimization: str
+    ) -> None:
+        app = App("a", config={"topology.optimization": optimization})
         left = app.stream("left", key=str, value=str)
         right = left if itself else app.stream("right", key=str, value=str)
         join = getattr(left, kind)
@@ -171,10 +173,14 @@ histories = st.lists(
 #: Rows of one bucket whose numbers lead beyond the time of the latest record.
 MANY_AT_ONCE = [("left", [("a", "v", 0)] * 3, "restart"), ("right", [("a", "v", 0)], "")]
 
+#: A record that lets its own match expire, if it is in the same store.
+AT_THE_END = [("left", [("a", "v", 0), ("a", "v", 60)], "")]
 
-@pytest.mark.parametrize("kind", ["join", "left_join", "outer_join", "self"])
+
+@pytest.mark.parametrize("kind", ["join", "left_join", "outer_join", "self", "one store"])
 @settings(max_examples=60, deadline=None)
 @example(MANY_AT_ONCE, WINDOWS[0], 1, 3)
+@example(AT_THE_END, JoinWindows(60, -10, 0), 8, 10_000)
 @given(
     histories, st.sampled_from(WINDOWS), st.sampled_from([1, 2, 8]), st.sampled_from([3, 10_000])
 )
@@ -192,11 +198,14 @@ def test_any_batches_give_what_the_model_gives_record_by_record(
 
 
 def compare(kind: str, history: list[Any], windows: JoinWindows) -> None:
-    itself = kind == "self"
-    kind = "outer_join" if itself else kind
+    itself, optimization = kind in ("self", "one store"), "none"
+    if kind == "one store":
+        kind, optimization = "join", "single.store.self.join"
+    elif itself:
+        kind = "outer_join"
     model, time, number = Model(kind, windows), 3_072, 0  # where a bucket begins
     with tempfile.TemporaryDirectory() as folder:
-        task = JoinTask(kind, windows, Path(folder), itself)
+        task = JoinTask(kind, windows, Path(folder), itself, optimization)
         for topic, steps_of_batch, then in history:
             topic = "left" if itself else topic
             batch: list[Record] = []

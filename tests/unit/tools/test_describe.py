@@ -64,6 +64,22 @@ def test_java_names_the_extractor_of_topics() -> None:
     assert "Sink: KSTREAM-SINK-0000000001 (extractor class: streamlet)\n" in java
 
 
+def test_settings_of_the_command_line_optimize_what_is_shown() -> None:
+    Path(f"{MODULE}.py").write_text(
+        "from streamlet.app import App\n"
+        "app = App('words')\n"
+        "keyed = app.stream('in', key=str, value=str).select_key(lambda k, v: v, key=str)\n"
+        "keyed.group_by_key().count(store='n')\n"
+        "keyed.group_by_key().count(store='m')\n"
+    )
+    given = ("--set", "topology.optimization=merge.repartition.topics")
+    shown = "Optimized:\n  n-repartition stands for m-repartition (merge.repartition.topics)\n"
+    assert printed(*given).endswith(shown)
+    assert "Optimized" not in printed(*given, "--format", "java")
+    assert "m-repartition" not in printed(*given, "--format", "java")
+    assert "m-repartition" in printed()
+
+
 @pytest.mark.parametrize(
     "options", [("--format", "xml"), ("--mermaid", "--format", "java")], ids=["unknown", "two"]
 )
