@@ -37,7 +37,6 @@ LONG_FILES = {
     "streamlet/testing/coordinator_group.py": 410,
     "streamlet/testing/ports.py": 410,
     "streamlet/testing/simulation/member.py": 420,
-    "streamlet/testing/simulation/worker.py": 440,
     "tests/integration/chaos/disagreements.py": 420,
     "tests/integration/test_session.py": 550,
     "tests/unit/group/test_commits.py": 510,

@@ -40,17 +40,23 @@ class LastCommit:
             DeliveryError: something was not delivered.
             TaskMigratedError: the tasks are lost.
         """
-        deadline = self.clock.now_ms() + timeout_ms
-        tasks = self.holdings.tasks
-        while any(active.changed or not active.claimed for active in tasks.values()):
-            if self.clock.now_ms() > deadline:
+        deadline_ms = self.clock.now_ms() + timeout_ms
+        while not self.step(begin, deadline_ms):
+            self.board.wait(_WAIT_MS)
+            self.orders.take_answers()
+
+    def step(self, begin: Callable[[], None], deadline_ms: int) -> bool:
+        """Begin, or go on; True if nothing is left to say. Raises as ``run``."""
+        tasks = self.holdings.tasks.values()
+        if any(active.changed or not active.claimed for active in tasks):
+            if self.clock.now_ms() > deadline_ms:
                 raise TimedOutError("no answer to the last commit")
             if not self.commit.sent:
                 self._try(begin)
-            self.board.wait(_WAIT_MS)
-            self.orders.take_answers()
+            return False
         while not self._try(self.commit.finish):
             pass  # one task less each time
+        return True
 
     def _try(self, step: Callable[[], None]) -> bool:
         """Take a step; False if the stores of a task, which is then closed, did not let it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,6 +41,8 @@ def simulate(
     """
     if random == (scenario is not None):
         raise typer.BadParameter("give either a scenario or --random")
+    # What a simulated worker warns of is part of the play, and not of now.
+    logging.getLogger("streamlet.runtime").setLevel(logging.ERROR)
     if scenario is not None:
         held = _play(common, scenario, seed)
     else:

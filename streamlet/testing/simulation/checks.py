@@ -135,7 +135,7 @@ class Checks:
         others = [
             other.name
             for other in self._world.members
-            if other is not member and task in other.worker.running and self._world.accepts(other)
+            if other is not member and other.worker.runs(task) and self._world.accepts(other)
         ]
         if others:
             text = f"{member.name} runs {self._world.cluster.label(task)} beside {others}"
@@ -184,7 +184,7 @@ class Checks:
         gathering = any(member.protocol.gathering for member in world.members)
         for task in world.cluster.specs:
             holders = [m.name for m in world.members if task in m.tasks(*_OPEN)]
-            running = [m.name for m in world.members if task in m.worker.running]
+            running = [m.name for m in world.members if m.worker.runs(task)]
             if len(holders) > 1 or holders != running:
                 text = f"{world.cluster.label(task)} is with {holders} and runs in {running}"
                 self.note("U1", text, (task,), holders)
@@ -195,10 +195,10 @@ class Checks:
 
     def _nothing_leaks(self, member: SimMember) -> None:
         wanted = member.handover.copies.keys() - member.tasks(*OURS)
-        if extra := member.worker.following - wanted:
+        if extra := member.worker.copies.following - wanted:
             self.note("U13", f"{member.name} still follows copies", extra, (member.name,))
         held = {t for t, name in member.instance.locks.items() if name == member.name}
-        if extra := held - wanted - member.worker.periods.keys():
+        if extra := held - wanted - member.worker.held:
             self.note("U13", f"{member.name} still locks folders", extra, (member.name,))
 
 

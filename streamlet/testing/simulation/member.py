@@ -25,24 +25,25 @@ from streamlet.group.commands import (
     WakeAt,
 )
 from streamlet.group.events import (
+    Answered,
     AssignmentsReady,
-    CommitWanted,
     CoordinatorFound,
     Event,
     MetadataReady,
     MigrationOrdered,
     ProgressMade,
     RejoinWanted,
+    RequestFailed,
     StartMembership,
 )
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import OURS, ClaimStage, HandoverRules
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import Membership
+from streamlet.group.messages import JoinGroup
 from streamlet.group.session_events import (
     Assigned,
     CommitDone,
-    CommitOutcome,
     Failed,
     FetchDone,
     JoinBlocked,
@@ -122,23 +123,17 @@ class SimMember:
         self.handover = Handover(rules)
         self.identity = self._identity(number, static)
         self.plan_rules = rules_from(settings, learners=True)
-        self.protocol = TasksProtocol(
-            self.identity,
-            self.plan_rules,
-            lambda state: world.plan(self, state),
-            tasks=lambda: world.cluster.infos,
-            wall_ms=lambda: world.now_ms,
-            rejoin=lambda reason: self._next.append(RejoinWanted(reason)),
-            envelope=world.envelope,
-            flip_timeout_ms=settings.rebalance_timeout_ms,
-            latest=spec.version,
-        )
-        self.worker = SimWorker(self)
+        self.protocol = self._new_protocol(world)
+        self._board = RebalanceEvents(self.handover)
+        self.worker = SimWorker(self, self._board)
         #: Tasks given up for the join that was last described.
         self.surrendered: frozenset[TaskId] = frozenset()
         self._next: deque[Event] = deque()
         self._feeding = False
-        self._board = RebalanceEvents(self.handover)
+        #: How often our tasks were described to the group.
+        self.descriptions = 0
+        #: Number and time of the JoinGroup that is not answered yet.
+        self.join_sent: tuple[int, int] | None = None
         self._unread = False  # the board has something that the worker has not taken
         #: Tasks were lost and the worker has not come round since: nothing is committed for it.
         self.loss_unseen = False
@@ -161,6 +156,19 @@ class SimMember:
             tags={**settings.instance_tags, **spec.tags},
             learners=spec.learners and self.mode != "eager",
             mode=self.mode,
+        )
+
+    def _new_protocol(self, world: World) -> TasksProtocol:
+        return TasksProtocol(
+            self.identity,
+            self.plan_rules,
+            lambda state: world.plan(self, state),
+            tasks=lambda: world.cluster.infos,
+            wall_ms=lambda: world.now_ms,
+            rejoin=lambda reason: self._next.append(RejoinWanted(reason)),
+            envelope=world.envelope,
+            flip_timeout_ms=world.settings.rebalance_timeout_ms,
+            latest=self.instance.spec.version,
         )
 
     def __repr__(self) -> str:
@@ -226,7 +234,16 @@ class SimMember:
 
     def receive(self, event: Event) -> None:
         """Something came over the network, or time passed."""
-        self.when_awake(lambda: self.feed(event))()
+        self.when_awake(lambda: self._received(event))()
+
+    def _received(self, event: Event) -> None:
+        if isinstance(event, Answered | RequestFailed):
+            self._join_over(event.number)
+        self.feed(event)
+
+    def _join_over(self, number: int) -> None:
+        if self.join_sent is not None and self.join_sent[0] == number:
+            self.join_sent = None
 
     def when_awake(self, action: Callable[[], None]) -> Callable[[], None]:
         """Do something now, later if the process stands still, never if it is gone."""
@@ -241,9 +258,6 @@ class SimMember:
 
     def feed(self, event: Event) -> None:
         """Hand the machine an event and do what it says, until it wants nothing more."""
-        if isinstance(event, CommitWanted) and self.loss_unseen:
-            self._tell(CommitDone(event.token, CommitOutcome.LOST))
-            return
         self._next.append(event)
         if self._feeding:
             return
@@ -262,9 +276,11 @@ class SimMember:
                 found = CoordinatorFound("coordinator")
                 self.world.network.travel(lambda: self.receive(found))
             case Send():
+                if isinstance(command.request, JoinGroup):
+                    self.join_sent = (command.number, self.world.now_ms)
                 self.world.network.send(self, command)
-            case Abandon():
-                pass  # an answer that comes all the same is not awaited
+            case Abandon(number):
+                self._join_over(number)  # an answer that comes all the same is not awaited
             case NeedMetadata():
                 protocols = self.protocol.subscribe(command, self._describe())
                 event = MetadataReady(command.request, self.protocol.protocol_type, protocols)
@@ -275,15 +291,16 @@ class SimMember:
             case Deliver():
                 orders = self.protocol.decode(command.assignment)
                 self._deferral_ms = orders.deferral_deadline_ms
-                self._tell(Assigned(command.generation, command.member_id, orders))
+                orders = attrs.evolve(orders, turn_ms=0)  # a step is over sooner than all turns
+                self.tell(Assigned(command.generation, command.member_id, orders))
                 flip = orders.flip
                 if flip is not None and flip.protocol_type != self.protocol.protocol_type:
                     self._next.append(MigrationOrdered(flip.protocol_type, command.generation))
             case Lost():
                 self.loss_unseen = True
-                self._tell(command)
+                self.tell(command)
             case CommitDone() | FetchDone() | JoinBlocked() | JoinSoon():
-                self._tell(command)
+                self.tell(command)
             case WakeAt(at_ms):
                 self.wake_at(at_ms)
             case Failed() | Left():
@@ -316,6 +333,7 @@ class SimMember:
         for task in self.world.cluster.specs.keys() - dormant.keys():
             self._board.forget_dormant(task)
         self._board.add_dormant(dormant)
+        self.descriptions += 1
         return self._board.describe()
 
     def _dormant(self) -> dict[TaskId, int | None]:
@@ -329,9 +347,13 @@ class SimMember:
 
     # -- the worker's thread -------------------------------------------------------------------
 
-    def _tell(self, event: SessionEvent) -> None:
-        self._board.offer(event)
-        self._unread = True
+    def tell(self, event: SessionEvent) -> None:
+        """Leave an event for the worker."""
+        if isinstance(event, FetchDone) and event.token < 0:
+            self.worker.activation.answers.append(event)
+        else:
+            self._board.offer(event)
+            self._unread = True
         self.wake_worker()
 
     def wake_worker(self, at_ms: int | None = None) -> None:
@@ -351,54 +373,32 @@ class SimMember:
         """One round of the worker's loop."""
         self.loss_unseen = False
         self.feed(ProgressMade())
-        now = self.world.now_ms
         self._unread = False
-        with self._board.news() as (_, events, assigned):
-            pass
-        for event in events:
-            if not isinstance(event, JoinSoon):
-                self._on(event)
-        if assigned is not None:
-            order = assigned.assignment
-            self.handover.assigned(assigned.generation, assigned.member_id, order, now, now)
-        for event in events:  # a join comes after what was just assigned
-            if isinstance(event, JoinSoon):
-                self.handover.join_due(event.token, now, event.generation, flip=event.flip)
-        self.handover.tick(self.world.now_ms)
-        self._carry_out()
-        self.worker.commit_due()
-        self._carry_out()
+        self.worker.round()
+        if not self.live:
+            return
+        self.worker.check_invariants()
         self.handover.check_invariants()
         times = [self.handover.due_ms(), self.worker.due_ms()]
         due_ms = min((at for at in times if at is not None), default=None)
-        if due_ms is not None and self.live:
+        if due_ms is not None:
             self.wake_worker(max(due_ms, self.world.now_ms + 1))
 
-    def _carry_out(self) -> None:
-        while self.live and (decisions := self.handover.take()):
-            for decision in decisions:
-                self.worker.carry_out(decision)
+    def later(self, ms: int, action: Callable[[], None]) -> None:
+        """Have the worker do something after so long, and come round."""
 
-    def _on(self, event: SessionEvent) -> None:
-        match event:
-            case CommitDone():
-                self.worker.on_commit(event)
-            case FetchDone():
-                self.worker.on_fetch(event)
-            case JoinBlocked(token, granted):
-                self.handover.hold(token, granted, self.world.now_ms)
-            case Lost():
-                pass  # the rules know it already
-            case _:
-                raise AssertionError(event)
-        self._carry_out()
+        def run() -> None:
+            action()
+            self.wake_worker()
+
+        self.world.later(ms, self.when_awake(run))
 
     # -- what happens to a process -------------------------------------------------------------
 
     def die(self) -> None:
         """Stop existing; the disk stays."""
         self.alive_process = False
-        self.worker.lose_all()
+        self.worker.die()
 
     def pause(self) -> None:
         """Stand still, as under SIGSTOP."""

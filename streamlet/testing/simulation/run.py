@@ -172,7 +172,7 @@ class Simulation:
                     task = world.cluster.by_label[label].task
                     world.cluster.truncate(task)
                     for member in world.members:
-                        member.worker.report(task)
+                        member.worker.copies.report(task)
                         member.wake_worker()
             case ev.CoordinatorRestart():
                 world.fail_over()
@@ -255,10 +255,10 @@ class Simulation:
     def _lag(self, name: str, label: str, lag: int) -> None:
         spec = self.world.cluster.by_label[label]
         for member in self.world.named(name):
-            if spec.task in member.worker.following:
+            if spec.task in member.worker.copies.following:
                 end = self.world.cluster.logs[spec.task].end
                 member.instance.disk[spec.task] = max(end - lag, 0)
-                member.worker.report(spec.task)
+                member.worker.copies.report(spec.task)
                 member.wake_worker()
 
     # -- settling ------------------------------------------------------------------------------

@@ -25,10 +25,10 @@ from streamlet.group.messages import (
 )
 from streamlet.group.tasks import PROTOCOL, TYPES
 from streamlet.group.values import Assignment, Subscription
+from streamlet.runtime.active import ActiveTask
 from streamlet.testing.simulation.cluster import changelog_of, input_of
 from streamlet.testing.simulation.events import Held
 from streamlet.testing.simulation.member import GROUP, SimMember
-from streamlet.testing.simulation.periods import Period
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 if TYPE_CHECKING:
@@ -133,15 +133,12 @@ def _run(world: World, member: SimMember, held: Held) -> None:
     disk.update({by_label[label].task: offset for label, offset in held.dormant.items()})
     offsets: dict[TopicPartition, tuple[int, str]] = {}
     for label in held.active:
-        period = _running(world, member, by_label[label].task)
-        text = CommitMetadata(
-            period.epoch,
-            member.machine.member_id,
-            GENERATION,
-            {changelog_of(period.task): 1},
-            period.contained,
-        ).to_text()
-        offsets[input_of(period.task)] = (period.committed, text)
+        active = _running(world, member, by_label[label].task)
+        ends = {changelog_of(active.task): 1}
+        by = member.machine.member_id
+        offset = active.committed[input_of(active.task)]
+        text = CommitMetadata(active.epoch, by, GENERATION, ends, active.contained).to_text()
+        offsets[input_of(active.task)] = (offset, text)
     if offsets:
         request = OffsetCommit(
             GROUP, GENERATION, member.machine.member_id, member.config.instance_id, offsets
@@ -153,15 +150,10 @@ def _run(world: World, member: SimMember, held: Held) -> None:
     member.worker.follow_from_the_start()
 
 
-def _running(world: World, member: SimMember, task: TaskId) -> Period:
-    number = StateNumber(1, 1)
+def _running(world: World, member: SimMember, task: TaskId) -> ActiveTask:
     claim = member.handover.claims[task]
     claim.stage, claim.claimed = ClaimStage.RUNNING, True
-    by = member.machine.member_id
-    period = Period(task, True, 1, 1, True, by, number, 1, 1)
-    member.worker.periods[task] = period
     if world.cluster.is_stateful(task):
-        world.cluster.logs[task].records.append((number, 1))
-        member.instance.locks[task] = member.name
+        world.cluster.logs[task].records.append((StateNumber(1, 1), 1))
     world.checks.owner[task] = member.instance.spec.name
-    return period
+    return member.worker.adopt(task, member.machine.member_id)

@@ -22,7 +22,6 @@ from streamlet.testing.simulation import (
     simulate,
 )
 from streamlet.testing.simulation.cluster import input_of
-from streamlet.testing.simulation.periods import Period
 from streamlet.testing.simulation.run import Simulation
 from streamlet.types import NO_STATE
 
@@ -259,7 +258,7 @@ def test_a_state_that_does_not_fit_its_commit_is_seen() -> None:
     """S3: were the changelog read without looking at the numbers, this would be the outcome."""
     simulation = Simulation(parse_scenario(changed(steps=[])))
     (owner,) = simulation.world.of("S1")
-    log = simulation.world.cluster.logs[min(owner.worker.periods)]
+    log = simulation.world.cluster.logs[min(owner.worker.registry.tasks)]
     log.records.append((log.records[-1][0], 99))
     for step in parse_scenario(changed(steps=[{"restart": ["S1"]}])).steps:
         simulation.play(step)
@@ -270,9 +269,9 @@ def thrown_out_and_back() -> Simulation:
     """S1 lost its tasks and has joined again; its worker has not come round since."""
     simulation = Simulation(parse_scenario(GOOD))
     (old,), (new,) = simulation.world.of("S1"), simulation.world.of("S2")
-    task = min(old.worker.periods)
+    task = min(old.worker.registry.tasks)
     old.loss_unseen = True
-    new.worker.periods[task] = Period(task, running=True)
+    new.worker.adopt(task, new.machine.member_id)
     simulation.world.checks.started(new, task)
     return simulation
 
@@ -286,7 +285,7 @@ def test_a_commit_of_a_worker_that_has_not_seen_its_loss_is_seen_beside_the_new_
     """Were it sent, the coordinator would take it: the member's new id is good."""
     simulation = thrown_out_and_back()
     (old,) = simulation.world.of("S1")
-    task = min(old.worker.periods)
+    task = min(old.worker.registry.tasks)
     text = CommitMetadata(9, old.machine.member_id, 1, {}, NO_STATE).to_text()
     request = OffsetCommit("g", 1, old.machine.member_id, None, {input_of(task): (9, text)})
     simulation.world.checks.committed(old, request, OffsetCommitAnswer({input_of(task): 0}))
