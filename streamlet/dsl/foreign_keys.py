@@ -9,13 +9,14 @@
 A row of the left table subscribes to the row of the right one that its foreign key names, in the
 task that has it. It is answered at once, and when the right row changes. An answer bears a digest
 of the left row as it was when it subscribed: if that has changed meanwhile, another answer is on
-its way, and this one is dropped.
+its way, and this one is dropped. So is one of a former owner behind those of its successor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import compress
+from operator import and_
 from typing import Any
 
 import attrs
@@ -23,6 +24,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl import foreign_wire as wire
 from streamlet.dsl.aggregations import keyed, note_times
+from streamlet.dsl.answer_fence import AnswerFence
 from streamlet.dsl.columns import collect, has_null, nth, with_gaps
 from streamlet.dsl.table_joins import TableRows
 from streamlet.dsl.window_updates import taken
@@ -165,10 +167,12 @@ class AnswerSubscriptions:
     """Answers subscriptions with the right row, as it is now.
 
     Args:
+        context: of the task, which is the source of the answers.
         rows: of the right table.
         value: serde of its values.
     """
 
+    context: TaskContext
     rows: TableRows
     value: Serde[Any]
 
@@ -178,6 +182,7 @@ class AnswerSubscriptions:
         ckeys = with_gaps(batch.keys, self.rows.store.ckeys(present))
         known, error = self._rows(batch, ckeys)
         out = _Answers()
+        source = wire.source_of(self.context.task.partition, self.context.epoch)
         columns = batch.values, ckeys, batch.timestamps
         for index, ((instruction, digest, key, partition), ckey, time) in enumerate(
             zip(*columns, strict=True)
@@ -192,7 +197,8 @@ class AnswerSubscriptions:
                 continue
             if instruction == wire.UNSUBSCRIBE_AND_ANSWER:
                 sent = None
-            out.add(index, key, wire.answer(partition, digest, sent), max(time, row_time))
+            raw = wire.answer(partition, source, digest, sent)
+            out.add(index, key, raw, max(time, row_time))
         return out.batch(batch)
 
     def _rows(
@@ -219,11 +225,13 @@ class AnswerChange:
     """Tells all rows that have subscribed to a right row what it is now.
 
     Args:
+        context: of the task, which is the source of the answers.
         store: of subscriptions.
         foreign: serde of foreign keys.
         value: serde of the right table's values.
     """
 
+    context: TaskContext
     store: Any
     foreign: Serde[Any]
     value: Serde[Any]
@@ -231,6 +239,7 @@ class AnswerChange:
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` when a value cannot be encoded."""
         out = _Answers()
+        source = wire.source_of(self.context.task.partition, self.context.epoch)
         columns = self.foreign.encode_column(batch.keys), batch.values, batch.timestamps
         for index, (foreign, value, time) in enumerate(zip(*columns, strict=True)):
             start = wire.row_key(foreign or b"")
@@ -244,7 +253,8 @@ class AnswerChange:
                     except BaseException as failure:  # a serde of the user's
                         raise OperatorFailed(index, out.batch(batch)) from failure
                 digest, partition = wire.parts_of_row(row)
-                out.add(index, key[len(start) :], wire.answer(partition, digest, sent), time)
+                raw = wire.answer(partition, source, digest, sent)
+                out.add(index, key[len(start) :], raw, time)
                 if len(out.keys) >= PART:
                     yield out.batch(batch)
                     out = _Answers()
@@ -276,6 +286,7 @@ class JoinAnswers:
     takes: int
     foreign: ForeignKey
     left: bool
+    _fence: AnswerFence = attrs.field(factory=AnswerFence, init=False)
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the joiner or a view of the left table fails."""
@@ -286,8 +297,11 @@ class JoinAnswers:
         error = failure or error
         found, failure = collect(map(wire.answered, batch.values[: len(mine)]), len(mine))
         error = failure or error
-        kept = [digest == own for (digest, _), own in zip(found, mine, strict=False)]
-        sent = [raw for (_, raw), fresh in zip(found, kept, strict=True) if fresh]
+        kept = [digest == own for (_, digest, _), own in zip(found, mine, strict=False)]
+        passing = self._fence.passing([source for source, _, _ in found], batch.offsets)
+        if passing is not None:
+            kept = list(map(and_, kept, passing))
+        sent = [raw for (_, _, raw), fresh in zip(found, kept, strict=True) if fresh]
         done = len(kept)
         part = batch if all(kept) and done == len(batch) else batch.select(kept)
         rows = rows if len(part) == len(rows) else list(compress(rows, kept))

@@ -214,13 +214,15 @@ class _ForeignJoin:
         builder.named_processor(
             names.answer,
             (names.keep,),
-            lambda context: AnswerSubscriptions(rows_of(other, context), serdes.right),
+            lambda context: AnswerSubscriptions(context, rows_of(other, context), serdes.right),
             reads=other.stores,
             by_key=True,
         )
         change = for_newest(
             names.change,
-            lambda context: AnswerChange(context.store(names.store), serdes.foreign, serdes.right),
+            lambda context: AnswerChange(
+                context, context.store(names.store), serdes.foreign, serdes.right
+            ),
             other.history_ms is not None,
         )
         builder.named_processor(

@@ -5,7 +5,9 @@ once, however many rows it meets.
 
     subscription   version, instruction, [digest], primary key, partition     key: foreign key
     row            digest, partition        key: length of the foreign key, foreign key, primary key
-    answer         partition, version, [digest], [value]                      key: primary key
+    answer         partition, version, source, [digest], [value]              key: primary key
+
+Answers of version 1 have no source.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ _NO_DIGEST = 0x80
 _NO_VALUE = 0x40
 _DIGEST_BYTES = 16
 _INT_BYTES = 4
-_HEAD = bytes((_VERSION,))
+_ANSWER_VERSION = 2
+_ANSWER_HEAD = bytes((_ANSWER_VERSION,))
+_SOURCE_BYTES = 2 * _INT_BYTES
 _HEADS = [bytes((_VERSION, instruction)) for instruction in range(4)]
 _KEY_START = 2 + _DIGEST_BYTES
 
@@ -113,7 +117,7 @@ def subscribed(raw: bytes) -> RowSubscription:
         ValueError: another version wrote it.
     """
     if raw[0] != _VERSION:
-        _check_version(raw[0])
+        _check_version(raw[0], _VERSION)
         return raw[1], None, raw[2:-_INT_BYTES], raw[-_INT_BYTES:]
     return raw[1], raw[2:_KEY_START], raw[_KEY_START:-_INT_BYTES], raw[-_INT_BYTES:]
 
@@ -138,29 +142,43 @@ def parts_of_row(row: bytes) -> tuple[bytes, bytes]:
     return row[:_DIGEST_BYTES], row[_DIGEST_BYTES:]
 
 
-def answer(partition: bytes, digest: bytes | None, value: bytes | None) -> bytes:
+def source_of(partition: int, epoch: int) -> bytes:
+    """The task that answers, with the epoch of its owner; of one task a later owner's is higher."""
+    return partition_bytes(partition) + epoch.to_bytes(_INT_BYTES, "big")
+
+
+def task_of(source: bytes) -> bytes:
+    """The task of a source, as bytes that are those of all its owners."""
+    return source[:_INT_BYTES]
+
+
+def answer(partition: bytes, source: bytes, digest: bytes | None, value: bytes | None) -> bytes:
     """The bytes of an answer: the foreign row, or that there is none."""
     if digest is None or value is None:
         no_digest = _NO_DIGEST if digest is None else 0
-        head = bytes((_VERSION | no_digest | (_NO_VALUE if value is None else 0),))
-        return partition + head + (digest or b"") + (value or b"")
-    return partition + _HEAD + digest + value
+        head = bytes((_ANSWER_VERSION | no_digest | (_NO_VALUE if value is None else 0),))
+        return partition + head + source + (digest or b"") + (value or b"")
+    return partition + _ANSWER_HEAD + source + digest + value
 
 
-def answered(raw: bytes) -> tuple[bytes | None, bytes | None]:
-    """Digest and value of an answer.
+def answered(raw: bytes) -> tuple[bytes, bytes | None, bytes | None]:
+    """Source, digest and value of an answer; the source is empty where an older version wrote it.
 
     Raises:
-        ValueError: another version wrote it.
+        ValueError: a version that is not known wrote it.
     """
     head = raw[_INT_BYTES]
-    start = _INT_BYTES + 1
+    at = _INT_BYTES + 1
+    start = at + _SOURCE_BYTES
     end = start + _DIGEST_BYTES
-    if head == _VERSION:
-        return raw[start:end], raw[end:]
-    _check_version(head)
+    if head == _ANSWER_VERSION:
+        return raw[at:start], raw[start:end], raw[end:]
+    if head & ~(_NO_DIGEST | _NO_VALUE) == _VERSION:
+        start, end = at, at + _DIGEST_BYTES
+    else:
+        _check_version(head, _ANSWER_VERSION)
     end = start if head & _NO_DIGEST else end
-    return raw[start:end] or None, None if head & _NO_VALUE else raw[end:]
+    return raw[at:start], raw[start:end] or None, None if head & _NO_VALUE else raw[end:]
 
 
 def partitions_of_answers(raws: list[bytes]) -> list[int]:
@@ -171,7 +189,7 @@ def partitions_of_answers(raws: list[bytes]) -> list[int]:
     return [int.from_bytes(raw[:_INT_BYTES], "big") for raw in raws]
 
 
-def _check_version(head: int) -> None:
+def _check_version(head: int, known: int) -> None:
     version = head & ~(_NO_DIGEST | _NO_VALUE)
-    if version != _VERSION:
-        raise ValueError(f"a foreign-key join of version {version} wrote this, not {_VERSION}")
+    if version != known:
+        raise ValueError(f"a foreign-key join of version {version} wrote this, not {known}")

@@ -471,7 +471,7 @@ class Activation:
         active.ends = {tp: target.ends[tp] for tp in active.changelogs}
         edges = self.edges.of_task(active.subtopology, active.notes, target.topic_ids or {})
         parts = (opened.task, active.subtopology, state, active.committed)
-        active.processor = self._new_task(*parts, edges=edges, in_parts=True)
+        active.process_with(self._new_task(*parts, edges=edges, in_parts=True))
         coming.move_to(TaskStage.READY)
         del self._coming[opened.task]
         return active

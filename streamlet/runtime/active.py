@@ -78,9 +78,16 @@ class ActiveTask:
     freshness: dict[TopicPartition, Freshness] = attrs.field(factory=dict)
     unsent: Unsent | None = None
 
+    def process_with(self, processor: Task) -> None:
+        """Give it what processes its records."""
+        self.processor = processor
+        processor.epoch = self.epoch
+
     def begin_again(self) -> None:
         """Begin a new active period in place: the last commit of the task is still ours."""
         self.epoch += 1
+        if self.processor is not None:
+            self.processor.epoch = self.epoch
         self.number = 0
         self.written = {}
         self.claimed = False

@@ -54,6 +54,8 @@ class Task:
         pause: blocks for some ms, where a retry cannot be left for a later ``resume``.
     """
 
+    epoch = 0  #: of the present active period; 0 where there are none
+
     def __init__(
         self,
         task: TaskId,

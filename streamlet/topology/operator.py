@@ -49,10 +49,12 @@ class TaskContext(Protocol):
     ``now_ms`` is the time of the task's clock at the present step, ms; it never goes back.
     ``stream_time`` is the highest timestamp among its records so far, ms; -1 before the first.
     ``has_headers`` is False where those of records are neither read nor written.
+    ``epoch`` is that of the task's present active period: a later owner has a higher one.
     """
 
     task: TaskId
     application: str
+    epoch: int
     now_ms: int
     stream_time: int
     has_headers: bool

@@ -31,6 +31,7 @@ class _Owned:
     state: Any = None
     task: Any = None
     commits: int = 0
+    epoch: int = 0
 
 
 class ForeignCluster:
@@ -45,6 +46,7 @@ class ForeignCluster:
         self.topology = app.topology()
         self.counts = self.topology.partition_counts(counts)
         self.logs: dict[TopicPartition, list[Record]] = defaultdict(list)
+        self._late: list[list[Output]] = []
         self.tasks = [
             _Owned(
                 TaskId(part.id, number),
@@ -79,6 +81,10 @@ class ForeignCluster:
                 return True
         return False
 
+    def task_of(self, number: int) -> TaskId:
+        """The id of the task of this number."""
+        return self.tasks[number % len(self.tasks)].id
+
     def commit(self, number: int) -> None:
         """Commit the positions and the stores of a task."""
         owned = self.tasks[number % len(self.tasks)]
@@ -99,6 +105,25 @@ class ForeignCluster:
         owned = self.tasks[number % len(self.tasks)]
         owned.state.close()
         self._open(owned)
+
+    def replace(self, number: int, steps: int, most: int) -> None:
+        """Give a task a new owner, as ``crash`` does; the old one was frozen amid some steps.
+
+        ``wake`` sends what it made of them.
+        """
+        before, self._send = self._send, self._late.append  # type: ignore[method-assign]
+        try:
+            for _ in range(steps):
+                self.step(number, most)
+        finally:
+            self._send = before  # type: ignore[method-assign]
+        self.crash(number)
+
+    def wake(self) -> None:
+        """Send what all former owners had made before they were frozen."""
+        late, self._late[:] = list(self._late), []
+        for outputs in late:
+            self._send(outputs)
 
     def settle(self) -> None:
         """Read everything that there is, and what comes of it."""
@@ -122,6 +147,8 @@ class ForeignCluster:
         owned.task = Task(
             owned.id, owned.part, owned.state, owned.positions, partition_counts=self.counts
         )
+        owned.epoch += 1
+        owned.task.epoch = owned.epoch
 
     def _send(self, outputs: list[Output]) -> None:
         for out in outputs:

@@ -11,6 +11,7 @@ import pytest
 from streamlet.app import App
 from streamlet.dsl import foreign_keys
 from streamlet.dsl import foreign_wire as wire
+from streamlet.dsl.answer_fence import AnswerFence
 from streamlet.dsl.table import KTable
 from streamlet.errors import SerdeError, TopologyError
 from streamlet.reset.plan import internal_names
@@ -341,8 +342,21 @@ def test_subscriptions_and_answers_are_read_as_they_were_written(
     assert wire.subscribed(raw) == (wire.SUBSCRIBE, digest, value or b"", here)
     with pytest.raises(ValueError, match="of version 2 wrote this, not 1"):
         wire.subscribed(bytes((2,)) + raw[1:])
-    raw = wire.answer(here, digest, value)
-    assert wire.answered(raw) == (digest, value)
-    assert wire.partitions_of_answers([raw, wire.answer(b"\0\0\0\7", None, None)]) == [70_000, 7]
-    with pytest.raises(ValueError, match="of version 2 wrote this, not 1"):
-        wire.answered(raw[:4] + bytes((2,)) + raw[5:])
+    source = wire.source_of(3, 9)
+    raw = wire.answer(here, source, digest, value)
+    assert wire.answered(raw) == (source, digest, value)
+    other = wire.answer(b"\0\0\0\7", source, None, None)
+    assert wire.partitions_of_answers([raw, other]) == [70_000, 7]
+    older = raw[:4] + bytes((raw[4] - 1,)) + raw[5 + len(source) :]
+    assert wire.answered(older) == (b"", digest, value)
+    with pytest.raises(ValueError, match="of version 3 wrote this, not 2"):
+        wire.answered(raw[:4] + bytes((3,)) + raw[5:])
+
+
+def test_answers_of_a_former_owner_pass_before_the_first_of_its_successor_only() -> None:
+    fence, old, new = AnswerFence(), wire.source_of(1, 5), wire.source_of(1, 6)
+    other = wire.source_of(0, 1)
+    assert fence.passing([old, b"", other], [3, 4, 5]) == [True] * 3
+    assert fence.passing([old, other], [6, 7]) is None
+    assert fence.passing([other, new, old, b"", new], [8, 9, 10, 11, 12]) == [1, 1, 0, 1, 1]
+    assert fence.passing([old], [7]) == [True], "records of other keys may come in another order"

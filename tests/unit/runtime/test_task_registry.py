@@ -40,3 +40,13 @@ def test_tasks_that_stop_together_are_taken_from_the_client_in_one_call() -> Non
     assert source.unassigned == [[TopicPartition("in", partition) for partition in range(3)]]
     assert [active.stage for active in tasks] == [*3 * [TaskStage.STOPPED], TaskStage.RUNNING]
     assert list(holdings.by_partition) == [TopicPartition("in", 3)]
+
+
+def test_operators_know_the_epoch_of_each_active_period() -> None:
+    active = running(0)
+    active.epoch = 4
+    processor = cast(Any, SimpleNamespace(epoch=0))
+    active.process_with(processor)
+    assert processor.epoch == 4
+    active.begin_again()
+    assert processor.epoch == active.epoch == 5
