@@ -57,6 +57,7 @@ class NodeFlags(TypedDict, total=False):
     by_key: bool
     spread_ms: int | None
     in_order: bool
+    grace_ms: int | None
     results: Results
 
 

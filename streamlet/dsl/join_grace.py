@@ -8,6 +8,9 @@ wait. One that is left out moves stream time, too, but sends nothing.
 
 A batch is joined in rounds: what is due in a round is found first, from the times alone, and then
 joined by columns. So a record that is due in the round that it came in is never in the store.
+
+Where records of both inputs are taken together, those of the stream are joined behind all changes
+of the table. These are none that a record before them must not see (``merged_batch.until_change``).
 """
 
 from __future__ import annotations
@@ -78,9 +81,26 @@ class JoinLater:
     check: Callable[[Any], None]
     copy: Function | None
     dropped: Callable[[int], None]
+    #: Batches that came to be joined behind all others; empty outside: see ``gather``.
+    _gathered: list[list[Batch]] = attrs.field(factory=list, init=False)
+
+    def gather(self) -> None:
+        """Keep batches until all changes of the table were taken that come with them."""
+        self._gathered.append([])
+
+    def gathered(self) -> list[Batch]:
+        """The batches that were kept."""
+        return self._gathered.pop()
+
+    def results(self) -> list[Batch]:
+        """An empty list: results are sent when the records come again."""
+        return []
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` when the joiner fails, or a serde refuses a record."""
+        if self._gathered:
+            self._gathered[-1].append(batch)
+            return
         given, raws, error = self._readable(batch)
         start = 0
         while start < len(given):

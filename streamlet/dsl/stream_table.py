@@ -167,7 +167,8 @@ def _add_later(
             lambda count: context.dropped(name, count),
         )
 
-    builder.named_processor(name, (left.name,), make, spec.name, join.rows.stores)
+    how_taken: dict[str, Any] = {"by_key": True, "in_order": True, "grace_ms": grace_ms}
+    builder.named_processor(name, (left.name,), make, spec.name, join.rows.stores, **how_taken)
     return name
 
 

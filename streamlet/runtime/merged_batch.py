@@ -89,6 +89,39 @@ def _within(order: list[int], times: Sequence[list[int]], spread_ms: int) -> lis
     return order
 
 
+@attrs.frozen
+class WaitingBounds:
+    """The times between which a change concerns no record that another one sends before it.
+
+    ``observed`` is the latest time of a record that may wait, and ``grace_ms`` how far behind that
+    one is that waits no longer. ``latest``: a later change makes rows expire that one waits for;
+    None: none does. ``waits`` and ``changes`` tell which inputs have such records.
+    """
+
+    observed: int
+    grace_ms: int
+    latest: int | None
+    waits: list[bool]
+    changes: list[bool]
+
+
+def until_change(order: list[int], times: Sequence[list[int]], at: WaitingBounds) -> list[int]:
+    """The first records of an order, up to a change that a record before it must not see.
+
+    Records that wait are joined behind all changes of their merged batch. One that is sent has a
+    time that is not later than the latest one before its sender, less the grace.
+    """
+    high, sends = at.observed, False
+    for count, (one, time) in enumerate(zip(order, _in_order(times, order), strict=True)):
+        if sends and at.changes[one]:
+            too_late = at.latest is not None and time > at.latest
+            if too_late or time <= high - at.grace_ms:
+                return order[:count]
+        if at.waits[one]:
+            high, sends = max(high, time), True
+    return order
+
+
 def _in_order(columns: Sequence[list[T]], order: list[int]) -> Iterator[T]:
     """The entries of each input's column in the order of their records."""
     rests = [iter(column) for column in columns]

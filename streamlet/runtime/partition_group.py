@@ -13,13 +13,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import attrs
 
 from streamlet.batch import Batch
-from streamlet.runtime.merged_batch import MergedBatch, merge_order, merged
+from streamlet.runtime.merged_batch import (
+    MergedBatch,
+    WaitingBounds,
+    merge_order,
+    merged,
+    until_change,
+)
 from streamlet.topology.subtopologies import Subtopology
-from streamlet.topology.together import Together, together_of
+from streamlet.topology.together import Together, WaitingRecords, together_of
 from streamlet.types import TopicPartition
 
 #: Setting with which nothing waits for an empty partition.
@@ -79,7 +86,8 @@ class PartitionGroup:
         positions: the task's input partitions, each with the offset it starts from.
         idle_ms: how long to wait for more of a partition that is empty and read to its end;
             -1: for nothing, not even what is known to be there.
-        together: the bound on records that are taken together; None: there are only runs.
+        together: the bounds on records that are taken together; None: there are only runs.
+        store: gives the task's store of a name.
     """
 
     def __init__(
@@ -87,9 +95,10 @@ class PartitionGroup:
         positions: dict[TopicPartition, int],
         idle_ms: int,
         together: Together | None = None,
+        store: Callable[[str], Any] | None = None,
     ) -> None:
         self._inputs = {tp: _Input(tp, offset) for tp, offset in sorted(positions.items())}
-        self._idle_ms, self._together = idle_ms, together
+        self._idle_ms, self._together, self._store = idle_ms, together, store
         self._most = FIRST_RECORDS
 
     def add(self, batch: Batch, received: int) -> None:
@@ -146,8 +155,28 @@ class PartitionGroup:
         """The records that come next, of all partitions together."""
         times = [one.waiting[0].timestamps[one.begun : one.begun + self._most] for one in filled]
         order = merge_order(times, together.spread_ms)
+        for waiting in together.waiting:
+            order = until_change(order, times, self._bounds(filled, waiting, together))
         taken = [one.first(order.count(at)) for at, one in enumerate(filled)]
         return merged(taken, order)
+
+    def _bounds(
+        self, filled: list[_Input], waiting: WaitingRecords, together: Together
+    ) -> WaitingBounds:
+        """The bounds that records which wait now set to changes of what they wait for."""
+        assert self._store is not None
+        kept = self._store(waiting.store)
+        first, latest = kept.first_time, None
+        if first is not None and together.spread_ms is not None:
+            latest = first + together.spread_ms
+        topics = [one.partition.topic for one in filled]
+        return WaitingBounds(
+            kept.progress.observed,
+            waiting.grace_ms,
+            latest,
+            [topic in waiting.topics for topic in topics],
+            [topic in waiting.changes for topic in topics],
+        )
 
     def _may_go(self, now_ms: int, known_end: KnownEnd) -> bool:
         empty = [one for one in self._inputs.values() if not one.waiting]
@@ -169,12 +198,15 @@ class PartitionGroup:
 
 
 def group_of(
-    positions: Mapping[TopicPartition, int], idle_ms: int, part: Subtopology
+    positions: Mapping[TopicPartition, int],
+    idle_ms: int,
+    part: Subtopology,
+    store: Callable[[str], Any],
 ) -> PartitionGroup | None:
     """The buffers of a task that begins at these positions; None: it has one input."""
     if len(positions) == 1:
         return None
-    return PartitionGroup(dict(positions), idle_ms, together_of(part))
+    return PartitionGroup(dict(positions), idle_ms, together_of(part), store)
 
 
 def _behind(timestamps: Sequence[int], start: int, limit: int) -> int:

@@ -95,7 +95,7 @@ class Task:
         )
         self._decoder = RecordDecoder(self._failures, self.dropped)
         self._received = dict(positions)
-        self._inputs = group_of(positions, idle_ms, subtopology)
+        self._inputs = group_of(positions, idle_ms, subtopology, self.store)
         #: What came and was not begun, nor put into the group: batches, and offsets to skip to.
         self._later: deque[PartitionBatch | Undecoded | tuple[TopicPartition, int]] = deque()
         self._in_parts = in_parts

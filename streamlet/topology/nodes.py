@@ -168,7 +168,8 @@ class ProcessorNode:
     One that works ``by_key`` reads and writes rows of the key of its record alone. With
     ``spread_ms`` that holds for records whose timestamps are not further apart.
     One that works ``in_order`` only looks up rows by key; then it takes the records of all inputs
-    one after the other (``OrderedOperator``), and its results have any key.
+    one after the other (``OrderedOperator``), and its results have any key. With ``grace_ms`` it
+    keeps them in its first store, and looks rows up when the latest of them is so far ahead.
     ``results`` are the "same" records or some of them, the records "rekeyed", or "others".
     """
 
@@ -186,6 +187,7 @@ class ProcessorNode:
     by_key: bool = False
     spread_ms: int | None = None
     in_order: bool = False
+    grace_ms: int | None = None
     results: Results = "others"
 
 

@@ -15,13 +15,32 @@ from streamlet.topology.subtopologies import Subtopology
 
 
 @attrs.frozen
+class WaitingRecords:
+    """Records that a node keeps until their grace is over, and meets with rows of a table then.
+
+    Args:
+        store: where they are.
+        topics: whose records they are.
+        changes: topics whose records change these rows.
+        grace_ms: how far behind the latest of them a record is that waits no longer.
+    """
+
+    store: str
+    topics: frozenset[str]
+    changes: frozenset[str]
+    grace_ms: int
+
+
+@attrs.frozen
 class Together:
-    """The bound on records that are taken together.
+    """The bounds on records that are taken together.
 
     ``spread_ms`` is how far their timestamps may be apart; None: they may be of any time.
+    ``waiting``: none may change rows that one before it sent records to.
     """
 
     spread_ms: int | None = None
+    waiting: tuple[WaitingRecords, ...] = ()
 
 
 def together_of(part: Subtopology) -> Together | None:
@@ -37,7 +56,8 @@ def together_of(part: Subtopology) -> Together | None:
     if any(store.ttl_ms is not None for store in part.stores):
         return None  # rows expire by the time of records of other keys
     spreads = [node.spread_ms for node in part.processors if node.spread_ms is not None]
-    return Together(min(spreads, default=None))
+    waiting = tuple(_waiting(part, node) for node in part.processors if node.grace_ms is not None)
+    return Together(min(spreads, default=None), waiting)
 
 
 def _same_keys(part: Subtopology) -> bool:
@@ -70,6 +90,26 @@ def _may_come_late(part: Subtopology) -> bool:
     elsewhere = {sink.topic for sink in part.sinks if any(sink.name in one for one in above)}
     kept = [node for node in below if isinstance(node, ProcessorNode) and not _keeps_nothing(node)]
     return not (kept or topics & elsewhere) and all(len(one & ordered) <= 1 for one in above)
+
+
+def _waiting(part: Subtopology, node: ProcessorNode) -> WaitingRecords:
+    """The records that a node keeps until their grace is over."""
+    assert node.grace_ms is not None
+    writers = {
+        one.name for one in part.processors if set(one.stores).difference(one.reads) & {*node.reads}
+    }
+    return WaitingRecords(
+        node.stores[0],
+        _topics_above(part, {node.name}),
+        _topics_above(part, writers),
+        node.grace_ms,
+    )
+
+
+def _topics_above(part: Subtopology, names: set[str]) -> frozenset[str]:
+    """The topics whose records come to one of these nodes."""
+    sources = (source for source in part.sources if _down(part, source.name) & names)
+    return frozenset(topic for source in sources for topic in source.topics)
 
 
 def _down(part: Subtopology, name: str, ends: frozenset[str] = frozenset()) -> frozenset[str]:
