@@ -142,6 +142,7 @@ class CountingTask:
 
     positions: dict[TopicPartition, int]
     flushed: int = 0
+    epoch: int = 0
     counters: TaskCounters = attrs.field(factory=TaskCounters)
     under_way: bool = False
     retrying: bool = False
@@ -236,6 +237,6 @@ def active_task(opened: OpenTask, committed: int, contained: StateNumber) -> Act
     active = ActiveTask(opened, part, (input_of(opened.task),), contained=contained)
     active.committed = {input_of(opened.task): committed}
     counting: Any = CountingTask(dict(active.committed))
-    active.processor = counting
+    active.process_with(counting)
     active.looked_ms = stores.member.world.now_ms
     return active
