@@ -134,6 +134,8 @@ class TaskManager:
         self.awaited = False
         #: The rules want us to leave for good.
         self.leaving: str | None = None
+        #: The copies that the rules asked for last.
+        self._asked: frozenset[TaskId] = frozenset()
         #: Generation of the last assignment applied, for the log.
         self.generation = -1
 
@@ -393,6 +395,7 @@ class TaskManager:
         for decision in decisions:
             if not isinstance(decision, Close):
                 self._perform_one(decision, frozenset())
+        self._set_copies(frozenset())
 
     # Decisions.
 
@@ -418,8 +421,10 @@ class TaskManager:
                     self._holdings.resume(active)
             case Close(task=task):
                 self._close(task)
+                self._set_copies(activating)  # it may have been kept to be promoted
             case SetCopies(learner=learner, standby=standby):
-                self._set_copies(learner | standby, activating)
+                self._asked = learner | standby
+                self._set_copies(activating)
             case BlockJoin(tasks=tasks):
                 self._hold_wanted = decision
                 now = self._clock.now_ms()
@@ -465,11 +470,11 @@ class TaskManager:
         if active.subtopology.stateful and not active.opened.damaged:
             self._board.add_dormant({active.task: 0})
 
-    def _set_copies(self, wanted: frozenset[TaskId], activating: frozenset[TaskId]) -> None:
-        """A copy that is about to be promoted is not closed before."""
+    def _set_copies(self, activating: frozenset[TaskId]) -> None:
+        """Keep the copies that were asked for, and those about to be promoted until they are."""
         if self._copies is not None:
             needed = (activating | self._activation.tasks) & self._copies.wanted
-            self._copies.set(wanted | needed)
+            self._copies.set(self._asked | needed)
 
     def _poll_marks(self, tasks: tuple[TaskId, ...]) -> None:
         inputs = [tp for task in tasks for tp in self._inputs(task)]

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import attrs
+import pytest
 
 from streamlet.clock import ManualClock
 from streamlet.group.handover import Handover
@@ -22,7 +23,7 @@ from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.testing.ports import MemoryLog, MemorySource
 from streamlet.types import TaskId
 
-T = TaskId(0, 1)
+T, U = TaskId(0, 1), TaskId(0, 2)
 
 
 @attrs.define
@@ -37,19 +38,38 @@ class OneCommit:
     def forget_queued(self) -> None:
         self.forgot = True
 
+    def abort(self) -> None:
+        pass
+
 
 @attrs.define
 class Wanted:
     """Tasks to bring up."""
 
-    tasks: list[TaskId] = attrs.field(factory=list)
+    tasks: frozenset[TaskId] = frozenset()
     edges: object = attrs.field(factory=lambda: SimpleNamespace(agreement=Agreement()))
 
     def want(self, task: TaskId, positions: object) -> None:
-        self.tasks.append(task)
+        self.tasks |= {task}
 
     def cancel(self, task: TaskId) -> None:
-        self.tasks = [one for one in self.tasks if one != task]
+        self.tasks -= {task}
+
+
+@attrs.define
+class Copies:
+    """Copies of which only is known which are kept."""
+
+    wanted: frozenset[TaskId] = frozenset()
+
+    def set(self, tasks: frozenset[TaskId]) -> None:
+        self.wanted = tasks
+
+    def prefer(self, tasks: frozenset[TaskId]) -> None:
+        pass
+
+    def take(self) -> list[object]:
+        return []
 
 
 @attrs.define
@@ -59,6 +79,7 @@ class Scene:
     board: RebalanceEvents = attrs.field(factory=lambda: RebalanceEvents(Handover(HandoverRules())))
     commit: OneCommit = attrs.field(factory=OneCommit)
     wanted: Wanted = attrs.field(factory=Wanted)
+    copies: Copies = attrs.field(factory=Copies)
     clock: ManualClock = attrs.field(factory=ManualClock)
     orders: TaskManager = attrs.field(init=False)
 
@@ -73,7 +94,7 @@ class Scene:
                 source, cache_bytes=1, most_buffered=1, forget=lambda active: None
             ),
             activation=cast(Any, self.wanted),
-            copies=None,
+            copies=cast(Any, self.copies),
             commit=cast(Any, self.commit),
             clock=clock,
             settled=lambda settled: None,
@@ -98,7 +119,7 @@ class Scene:
         with self.board.rules() as rules:
             rules.running(T, 0)
             rules.take()
-        self.wanted.tasks.remove(T)
+        self.wanted.tasks -= {T}
 
     @property
     def stage(self) -> ClaimStage:
@@ -123,7 +144,7 @@ def test_a_commit_accepted_before_a_loss_is_no_claim_of_the_task_given_back() ->
     scene.assign(3, "b")
     scene.orders.take()
     assert scene.commit.forgot
-    assert (scene.stage, scene.wanted.tasks) == (ClaimStage.OPENING, [T])
+    assert (scene.stage, scene.wanted.tasks) == (ClaimStage.OPENING, {T})
     assert not scene.claimed
 
     scene.come_up()
@@ -170,3 +191,27 @@ def test_an_order_that_is_replaced_asks_for_no_further_commits() -> None:
     scene.assign(3, "a")
     scene.orders.take()
     assert (scene.orders.waiting, scene.orders.precopy.due(0)) == (False, False)
+
+
+@pytest.mark.parametrize("how", ["taken back", "lost", "given up"])
+def test_a_copy_is_kept_until_it_is_promoted_or_its_task_goes_elsewhere(how: str) -> None:
+    """The next order may take the task back before its committed positions are known.
+
+    Nothing else would close the copy then, and no other worker could lock its folder.
+    """
+    scene = Scene()
+    plans = (Assignment(frozenset({T}), learner=frozenset({U})), Assignment(frozenset({T, U})))
+    for generation, plan in enumerate(plans, 2):
+        scene.board.offer(Assigned(generation, "a", plan))
+        scene.orders.take()
+        assert scene.copies.wanted == {U}
+    assert scene.wanted.tasks == {U}
+    match how:
+        case "taken back":
+            scene.assign(4, "a")
+        case "lost":
+            scene.board.offer(Lost("expired"))
+        case _:
+            scene.orders.lose_all()
+    scene.orders.take()
+    assert (scene.wanted.tasks, scene.copies.wanted) == (set(), set())
