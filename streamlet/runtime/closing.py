@@ -18,6 +18,17 @@ from streamlet.runtime.opening import OpenTask
 
 log = logging.getLogger(__name__)
 
+#: How long after a task was given up its stores are closed, if no worker here waits for them, ms.
+CLOSE_LATER_MS = 1_000
+
+
+def close_later_ms(mode: str, siblings: bool) -> int:
+    """The time to put it off, ms; ``siblings``: other workers share the folder.
+
+    In mode ``eager`` stores that were given up are opened again by us, after each join.
+    """
+    return 0 if siblings or mode == "eager" else CLOSE_LATER_MS
+
 
 class Closer:
     """Closes what it is given, one after the other.

@@ -31,7 +31,7 @@ from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.cleanup import Cleanup
-from streamlet.runtime.closing import Closer
+from streamlet.runtime.closing import Closer, close_later_ms
 from streamlet.runtime.commit_port import CommitPort, Settled
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.global_tables import GlobalTables
@@ -68,9 +68,6 @@ COLLECT_MS = 1_000
 #: How much of a round goes to restoring while other tasks run, ms, and while none does.
 RESTORE_STEP_MS = 5
 RESTORE_ALONE_MS = 100
-
-#: How long after a task was given up its stores are closed, if no worker here waits for them, ms.
-CLOSE_LATER_MS = 1_000
 
 #: How long a worker waits for the marks there are before it joins: as one that is to leave.
 MARKS_MS = 5_000
@@ -144,7 +141,7 @@ class StreamThread:
         self._watchdog = Watchdog(clock, settings.max_poll_interval_ms)
         self._clock, self._observer = clock, observer
         self._link, self._reporter, self._globals = link, reporter, global_tables
-        self._closer = Closer(clock, _close_later_ms(settings, siblings))
+        self._closer = Closer(clock, close_later_ms(settings.stream_rebalancing_mode, siblings))
         self.holdings = TaskRegistry(
             source,
             cache_bytes=settings.cache_max_bytes,
@@ -354,18 +351,24 @@ class StreamThread:
             if not self._commit.sent and not self._postponed.waits:
                 self._try(self._begin_commit)
         elif due and self._orders.unit is None:
-            precopy.committing(now)
-            self._next_commit_ms = now + self._settings.commit_interval_ms
-            self._try(self._begin_commit)
-            if not self._orders.busy or now >= self._collect_by_ms:
-                gc.collect(1)
-                self._collect_by_ms = now + COLLECT_MS
-            self._purge.run(now)
-            self._look_at_topics(now)
+            gated = self._group.gated
+            if not gated:  # else it stays due, and a claim goes out as soon as it may
+                precopy.committing(now)
+                self._next_commit_ms = now + self._settings.commit_interval_ms
+                self._try(self._begin_commit)
+            if not gated or now >= self._collect_by_ms:
+                self._clean_up(now)
         # A hold is asked for when those are done: stopped tasks would wait for them.
         first = self._orders.unit is None and not precopy.over
         if self._orders.waiting and not first and not self._commit.under_way:
             self._try(self._orders.go_on)
+
+    def _clean_up(self, now: int) -> None:
+        if not self._orders.busy or now >= self._collect_by_ms:
+            gc.collect(1)
+            self._collect_by_ms = now + COLLECT_MS
+        self._purge.run(now)
+        self._look_at_topics(now)
 
     def _begin_commit(self) -> None:
         self._commit.begin(
@@ -512,8 +515,3 @@ class StreamThread:
         if self._link is not None:
             self._link.close()
         self._group.close()
-
-
-def _close_later_ms(settings: Settings, siblings: bool) -> int:
-    """In mode ``eager`` stores that were given up are opened again by us, after each join."""
-    return 0 if siblings or settings.stream_rebalancing_mode == "eager" else CLOSE_LATER_MS

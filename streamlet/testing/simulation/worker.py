@@ -111,6 +111,8 @@ class SimWorker:
         tasks = self.registry.tasks.values()
         if any(active.stage is TaskStage.STOPPED for active in tasks):
             return now + RETRY_MS
+        if self._group.gated:
+            return now + RETRY_MS
         idle = self._next_commit_ms > self._world.input_until_ms
         if not tasks or (idle and all(active.claimed for active in tasks)):
             return None
@@ -144,7 +146,7 @@ class SimWorker:
         running = frozenset(t for t, a in tasks.items() if a.stage is TaskStage.RUNNING)
         for task in sorted(running - self._known):
             self._world.checks.started(self._member, task)
-            self._next_commit_ms = 0  # its claim
+            self._next_commit_ms = -HOLD_OFF_MS  # its claim, which waits for nothing
         self._known = running
 
     @property
@@ -158,7 +160,7 @@ class SimWorker:
         if commit.under_way:
             if not commit.sent and now >= self._retry_at_ms:
                 self._try(self._begin)
-        elif due and manager.unit is None:
+        elif due and manager.unit is None and not self._group.gated:
             precopy.committing(now)
             self._next_commit_ms = now + self._interval_ms
             self._try(self._begin)

@@ -6,16 +6,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
+import attrs
 import pytest
 
 from streamlet.clock import ManualClock, SystemClock
 from streamlet.errors import BrokerError, OutOfRangeError, TaskMigratedError, TimedOutError
 from streamlet.group.handover_values import BlockJoin, CommitLast
-from streamlet.runtime.closing import Closer
+from streamlet.runtime.closing import CLOSE_LATER_MS, Closer
 from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.postponed import PostponedCommit
 from streamlet.runtime.prefetcher import Prefetcher
-from streamlet.runtime.stream_thread import CLOSE_LATER_MS, HOLD_OFF_MS, StreamThread
+from streamlet.runtime.stream_thread import COLLECT_MS, HOLD_OFF_MS, StreamThread
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import Group, wait_for
 from tests.unit.runtime.test_closing import LONG_MS, SOON_S, Stores
@@ -77,6 +78,36 @@ def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
     assert (commits.under_way, holds.asked) == (False, []), "the commit before is done"
     worker._commit_step()
     assert (commits.begun, holds.asked) == (1, [7])
+
+
+@attrs.define
+class Gate:
+    """A group in which a join is under way, or not."""
+
+    gated: bool = True
+
+
+def test_a_commit_that_is_due_while_a_join_is_under_way_begins_right_behind_it(
+    worker: StreamThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a claim would wait for the next commit, and whoever takes the task over with it."""
+    commits, gate, looked = Commits(0), Gate(), list[int]()
+    clock = ManualClock(10_000)
+    for name, value in (("_commit", commits), ("_group", gate), ("_clock", clock)):
+        monkeypatch.setattr(worker, name, value)
+    monkeypatch.setattr(worker, "_look_at_topics", looked.append)
+    worker._next_commit_ms = clock.now_ms()
+    for _ in range(3):
+        worker._commit_step()
+    assert (commits.begun, len(looked)) == (0, 1), "what else is due once a second is done"
+    clock.advance(COLLECT_MS)
+    worker._commit_step()
+    assert (commits.begun, len(looked)) == (0, 2)
+    gate.gated = False
+    worker._commit_step()
+    assert commits.begun == 1
+    worker._commit_step()
+    assert commits.begun == 1, "the next is due an interval later"
 
 
 def test_a_last_commit_waits_for_no_other(
