@@ -294,8 +294,9 @@ class JoinLater:
         """Put records into the store; the failure of the one that it does not take."""
         store, new = self.store, []
         failed: OperatorFailed | None = None
+        head = next(iter(store.first(1)), None) if stay else None
         for at in stay:
-            place = self._free_place(given.timestamps[at], raws[at] or b"")
+            place = self._free_place(given.timestamps[at], raws[at] or b"", head)
             headers = None if given.headers is None else given.headers[at]
             try:
                 store.cache[place] = given.values[at], None, headers, 0
@@ -311,18 +312,25 @@ class JoinLater:
         store.added(new, None)
         return failed
 
-    def _free_place(self, time: int, raw: bytes) -> Place:
-        """The place of a record behind those with its key and time, which go out together."""
+    def _free_place(self, time: int, raw: bytes, head: Place | None) -> Place:
+        """The place of a record behind those with its key and time, which go out together.
+
+        Their numbers follow one another. They do not begin with 0 only where a joiner failed amid
+        them: what is left of them is at the ``head`` of the store.
+        """
+        first = 0
+        if head is not None and head == (time, raw + head[1][-_NUMBER_BYTES:]):
+            first = _number_of(head[1])
         taken, ahead = -1, 0
-        while self._is_taken(time, raw, ahead):
+        while self._is_taken(time, raw, first + ahead):
             taken, ahead = ahead, 2 * ahead + 1
         while ahead - taken > 1:
             middle = (taken + ahead) // 2
-            if self._is_taken(time, raw, middle):
+            if self._is_taken(time, raw, first + middle):
                 taken = middle
             else:
                 ahead = middle
-        return time, _numbered(raw, ahead)
+        return time, _numbered(raw, first + ahead)
 
     def _is_taken(self, time: int, raw: bytes, number: int) -> bool:
         return self.store.load((time, _numbered(raw, number))) is not None

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import streamlet as sl
@@ -144,6 +144,9 @@ class Model:
         return None if value is None or value.startswith("n") else value
 
 
+#: The joiner fails amid records of one key and time that wait, and one of these comes behind it.
+FAILS_AMID = [("a", value, 0) for value in ("x", "x", "!", None, "x", "x")]
+
 RECORDS = st.tuples(
     st.sampled_from(["a", "a", "b", "ab", None]),
     st.sampled_from(["x", "y", "x", "!", "n", None]),
@@ -158,6 +161,7 @@ BATCHES = st.tuples(
 
 @pytest.mark.parametrize("kind", ["join", "left_join"])
 @settings(max_examples=40, deadline=None)
+@example(3, [("left", [*FAILS_AMID, ("a", "x", 5), ("a", "x", 0)], "")], 5, 2, False)
 @given(
     st.sampled_from([None, 0, 3, 40]),
     st.lists(BATCHES, max_size=8),
