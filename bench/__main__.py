@@ -137,7 +137,9 @@ def _windows(options: argparse.Namespace) -> dict[str, Any]:
     """The workload of windows with those of ``emit="on_commit"`` and of windows that close."""
     load = {name: getattr(options, name) for name in ("records", "keys", "runs", "peers")}
     result = windows.run(**load)
-    on_commit = streams.run("on-commit", workers=1, **load)
+    on_commit = streams.run(
+        "on-commit", workers=1, **{**load, "records": options.on_commit_records}
+    )
     closed = closing.run(windows=options.windows, runs=options.runs)
     longest = max(closed[shape]["call_ms"] for shape in closing.SHAPES)
     result["on_commit"] = on_commit
@@ -155,7 +157,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--records",
         type=_count,
-        help=f"records, keys of restore; 1,000,000, of async {calls.RECORDS:,} if not given",
+        help="records, keys of restore; 1,000,000, of on-commit "
+        f"{streams.ON_COMMIT_RECORDS:,}, of async {calls.RECORDS:,} if not given",
     )
     parser.add_argument(
         "--keys",
@@ -196,8 +199,7 @@ def _parse() -> argparse.Namespace:
     _add_choices(parser)
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     options = parser.parse_args()
-    if options.records is None:
-        options.records = calls.RECORDS if options.workload == "async" else 1_000_000
+    _fill_records(options)
     if options.keys is None:
         large = options.workload in ("handover", "restore-share", "scale-down")
         options.keys = handover.KEYS if large else 10_000
@@ -220,6 +222,14 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         default=list(joins.MEASURED),
         help=f"what join measures, by commas: {', '.join(joins.MEASURED)}",
     )
+
+
+def _fill_records(options: argparse.Namespace) -> None:
+    """Set the number of records where none is given, by workload."""
+    options.on_commit_records = options.records or streams.ON_COMMIT_RECORDS
+    if options.records is None:
+        own = {"async": calls.RECORDS, "on-commit": streams.ON_COMMIT_RECORDS}
+        options.records = own.get(options.workload, 1_000_000)
 
 
 def _add_latency(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,9 @@ from bench.load import load
 from bench.processes import measure
 from bench.rounds import Outcome, Variant
 
+#: What is sent with commits is measured over several of them, which are a second apart.
+ON_COMMIT_RECORDS = 3_000_000
+
 
 @attrs.frozen
 class Bench:

@@ -3,7 +3,8 @@
 A window has twenty records for each key: one of each, and others that follow Zipf's law, in a mixed
 order. One record in ``LATE`` comes late for the present window: its time is anywhere in those that
 are open. The *preload* comes first, one record of each key in each of the windows that are to be
-open when the measurement begins.
+open when the measurement begins. What it left to be committed is, by the first records after it,
+which are not measured either: one in ``WARM``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ _SEED = 7
 _PER_KEY = 20
 #: One record in so many is late.
 LATE = 20
+#: One record in so many, the first ones, is not measured.
+WARM = 4
 #: The end of the preload; a multiple of any window's size is added to a window's number.
 _FIRST_WINDOW = 1_000
 
@@ -32,7 +35,7 @@ class WindowLoad:
     """Records in windows.
 
     Args:
-        records: that are measured.
+        records: behind the preload.
         keys: different ones; each is in each window.
         open_windows: how many windows of each key are open at a time.
     """
@@ -55,6 +58,11 @@ class WindowLoad:
     def preload(self) -> int:
         """The number of records before those that are measured."""
         return self.open_windows * self.keys
+
+    @property
+    def unmeasured(self) -> int:
+        """The number of records before the measurement begins."""
+        return self.preload + self.records // WARM
 
     def all(self) -> Iterator[tuple[int, int]]:
         """Words, as numbers, with their times."""

@@ -51,7 +51,7 @@ class WindowBench:
             "state": state,
             "size": self.load.size_ms,
             "grace": self.load.grace_ms,
-            "preload": self.load.preload,
+            "preload": self.load.unmeasured,
         }
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         try:
