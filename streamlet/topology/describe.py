@@ -10,6 +10,7 @@ from typing import Any
 from streamlet.config.optimizations import MERGE_REPARTITION_TOPICS
 from streamlet.topology.edges import edges_of
 from streamlet.topology.graph import Topology
+from streamlet.topology.java_order import PrintedOrder, hash_set_order, printed_order
 from streamlet.topology.nodes import GlobalTableSpec, ProcessorNode, SinkNode, SourceNode, StoreSpec
 from streamlet.topology.optimization import Optimization
 from streamlet.topology.subtopologies import Node, Subtopology, serde_name
@@ -21,7 +22,7 @@ def as_text(topology: Topology) -> str:
     """The text that ``Topology.describe()`` of Kafka Streams prints for the same topology.
 
     Within a subtopology a node comes before all it leads to: nodes are sorted by the number of ways
-    down from them, then by name.
+    down from them, then by name. Names within one line come in the order of Java's hash tables.
     """
     parts = "".join(f"  {_part_text(topology, part)}\n" for part in topology.subtopologies)
     first = len(topology.subtopologies)
@@ -93,13 +94,9 @@ def as_mermaid(topology: Topology) -> str:
 
 
 def _part_text(topology: Topology, part: Subtopology) -> str:
-    ways = _ways_down(part)
-
-    def order(name: str) -> tuple[int, str]:
-        return (-ways[name], name)
-
-    nodes = sorted(_nodes(part), key=lambda node: order(node.name))
-    text = "".join(f"    {_node_text(topology, part, node, order)}\n" for node in nodes)
+    nodes = {node.name: node for node in _in_order(part)}
+    order = printed_order({name: _parents(node) for name, node in nodes.items()})
+    text = "".join(f"    {_node_text(topology, nodes[name], order)}\n" for name in order.nodes)
     return f"Sub-topology: {part.id}\n{text}"
 
 
@@ -113,27 +110,24 @@ def _global_text(number: int, table: GlobalTableSpec) -> str:
     )
 
 
-def _node_text(topology: Topology, part: Subtopology, node: Node, order: Any) -> str:
-    after = ", ".join(sorted(set(part.below(node.name)), key=order)) or "none"
+def _node_text(topology: Topology, node: Node, order: PrintedOrder) -> str:
+    after = ", ".join(order.children[node.name]) or "none"
     if isinstance(node, SourceNode):
-        topics = ", ".join(_shown(topology, topic) for topic in node.topics)
-        read = f"[{topics}]" if node.pattern is None else node.pattern.pattern
+        topics = [_shown(topology, topic) for topic in node.topics]
+        listed = f"[{', '.join(hash_set_order(topics, copied=True))}]"
+        read = listed if node.pattern is None else node.pattern.pattern
         return f"Source: {node.name} (topics: {read})\n      --> {after}"
-    before = ", ".join(sorted(set(node.parents), key=order)) or "none"
+    before = ", ".join(order.parents[node.name]) or "none"
     if isinstance(node, ProcessorNode):
-        stores = ", ".join(sorted(node.stores))
+        stores = ", ".join(hash_set_order(node.stores, copied=True))
         head = f"Processor: {node.name} (stores: [{stores}])"
         return f"{head}\n      --> {after}\n      <-- {before}"
     topic = _BY_RECORD if node.by_record else _shown(topology, node.topic)
     return f"Sink: {node.name} (topic: {topic})\n      <-- {before}"
 
 
-def _ways_down(part: Subtopology) -> dict[str, int]:
-    """One for the node itself and one for each way that leads down from it."""
-    ways: dict[str, int] = {}
-    for node in reversed(_in_order(part)):
-        ways[node.name] = 1 + sum(ways[child] for child in part.below(node.name))
-    return ways
+def _parents(node: Node) -> tuple[str, ...]:
+    return () if isinstance(node, SourceNode) else tuple(node.parents)
 
 
 def _in_order(part: Subtopology) -> list[Node]:

@@ -65,4 +65,4 @@ def table(app: sl.App, topic: str = "in") -> sl.KTable[str, str]:
 
 def out(result: sl.KStream[Any, Any] | sl.KTable[Any, Any], topic: str = "out") -> None:
     stream = result.to_stream() if isinstance(result, sl.KTable) else result
-    stream.to(topic)
+    stream.to(topic, name=topic)

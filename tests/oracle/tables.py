@@ -51,3 +51,29 @@ MISSING: Mapping[str, Need] = {}
 
 #: Topology -> why its runs are not equal yet.
 DIFFERENT: Mapping[str, str] = {}
+
+_FILTER = "a filter of its own drops null keys; in Java that is part of the selector"
+_BUCKET = "two stores of one bucket of Java's hash table were connected in the other order"
+_TWIN = "written for streamlet with other nodes or names, or in another order"
+
+#: Topology -> why ``describe --format java`` prints another text.
+OTHER_DESCRIPTION: Mapping[str, str] = {
+    "aggregate-timestamps": _TWIN,
+    "chain-table-join-group-count": _FILTER,
+    "process-values-headers": _TWIN,
+    "processor-named-children": _TWIN,
+    "stream-stream-left": _BUCKET,
+    "stream-stream-left-asymmetric-grace": _BUCKET,
+    "stream-stream-left-grace": _BUCKET,
+    "stream-table-left": _TWIN,
+    "stream-table-versioned-grace": _TWIN,
+    "stream-table-versioned-grace-left": _TWIN,
+    "table-filter-group-by": _FILTER,
+    "table-filter-no-store": "the source table has a store, which Java leaves out",
+    "table-group-by-aggregate": _FILTER,
+    "table-group-by-count": _FILTER,
+    "table-group-by-null-key": _FILTER,
+    "table-group-by-reduce": _FILTER,
+    "table-versioned-group-by": _FILTER,
+    "to-topic-by-record": _TWIN,
+}

@@ -25,7 +25,7 @@ Topologies:
     Source: KSTREAM-SOURCE-0000000000 (topics: [in])
       --> KSTREAM-KEY-SELECT-0000000001
     Processor: KSTREAM-KEY-SELECT-0000000001 (stores: [])
-      --> counts-repartition-filter, KSTREAM-SINK-0000000004
+      --> KSTREAM-SINK-0000000004, counts-repartition-filter
       <-- KSTREAM-SOURCE-0000000000
     Processor: counts-repartition-filter (stores: [])
       --> counts-repartition-sink
