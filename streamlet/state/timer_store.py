@@ -118,6 +118,10 @@ class TimerStore(BufferStore):
     # The way for all stores.
 
     def range(self, low: Any | None = None, high: Any | None = None) -> Iterator[tuple[Any, Any]]:
-        """Timers from one time to another (ms, both inclusive): bytes of the key and name, time."""
+        """Timer keys and times of the timers from one time to another (ms, both inclusive).
+
+        The timer key of a row that expires (``ttl=``) is the bytes of the record key alone; those
+        of functions hold a name, too (``key_and_name``).
+        """
         for (time, key), _ in self._rows(low or 0, high):
-            yield key_and_name(key), time
+            yield key, time

@@ -48,6 +48,7 @@ SESSION_GAP_MS = 100
 MET_MS = 50
 FINALS_GRACE_MS = 500
 ONCE_MS = 300
+RECENT_MS = 300
 SILENT_MS = 400
 
 
@@ -102,7 +103,7 @@ def joined(name: str) -> App:
 
 
 def assorted(name: str, by_foreign_keys: bool = True) -> App:
-    """Joins of streams, a join by foreign keys, a deduplication, and timers of each key.
+    """Joins of streams and by foreign keys, a deduplication, rows that expire, timers of each key.
 
     Even numbers are joined with odd ones. Behind repartition topics two streams of all numbers
     meet, with a grace that no record misses. The join by foreign keys has each key's last number
@@ -126,6 +127,9 @@ def assorted(name: str, by_foreign_keys: bool = True) -> App:
     met = left.join(right, lambda one, two: f"{one} {two}", within=within, value=str, store="met")
     met.to(f"{name}-met")
     events.deduplicate(ONCE_MS, store="seen").map_values(str, value=str).to(f"{name}-once")
+    kept = Materialized("recent", ttl=RECENT_MS)
+    recent = events.group_by_key().aggregate(str, _last_numbers, store=kept, value=str)
+    recent.to_stream().to(f"{name}-recent")
     silent = events.process(_remember, on_timer=_forget, key=str, value=str, name="remember")
     silent.to(f"{name}-silent")
     if by_foreign_keys:
@@ -140,6 +144,10 @@ def assorted(name: str, by_foreign_keys: bool = True) -> App:
         )
         found.to_stream().to(f"{name}-found")
     return app
+
+
+def _last_numbers(key: str, number: int, before: str) -> str:
+    return f"{before} {number}"[-40:]
 
 
 def _remember(record: Record[str, int], state: State[str]) -> None:

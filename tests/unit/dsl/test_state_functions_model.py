@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import streamlet as sl
 from streamlet.state import buffer_store
+from streamlet.state.timer_store import key_and_name
 from tests.unit.dsl.fed_tasks import Fed, FedTask, played
 
 #: Key, what to do, and time.
@@ -129,9 +130,8 @@ def test_state_functions_do_what_the_model_does(front: int, steps: list[Any]) ->
         task.commit()
         kept = {key: state for key, state in model.states.items() if state}
         assert dict(task.state.stores["s-state"].range()) == kept
-        timers = {
-            (key.decode(), name): time
-            for (key, name), time in task.state.stores["s-timers"].range()
-        }
+        kept_timers = task.state.stores["s-timers"].range()
+        named = ((*key_and_name(timer), time) for timer, time in kept_timers)
+        timers = {(key.decode(), name): time for key, name, time in named}
         assert timers == model.timers
         task.state.close()
