@@ -20,21 +20,31 @@ class OutputQueue:
 
     def __init__(self) -> None:
         self._ready: list[Output] = []
+        #: The newest of each topic among them, which takes what comes next for it.
+        self._newest: dict[str, Output] = {}
         #: Those of the merged batch under way, as they came; None: there is none.
         self._gathered: list[Output] | None = None
 
     def emit(self, output: Output) -> None:
-        """Queue an output, joined with the one before where that changes no order."""
+        """Queue an output, joined with the one before it to the same topic if they are alike.
+
+        Records of different topics have no order among each other: a task that takes its records
+        one by one, and writes to several topics, still gives few outputs.
+        """
         if self._gathered is not None:
             self._gathered.append(output)
-        elif self._ready and self._ready[-1].same_shape(output):
-            self._ready[-1].extend(output)
+            return
+        newest = self._newest.get(output.topic)
+        if newest is not None and newest.same_shape(output):
+            newest.extend(output)
         else:
             self._ready.append(output)
+            self._newest[output.topic] = output
 
     def take(self) -> list[Output]:
         """Take what is ready."""
         ready, self._ready = self._ready, []
+        self._newest.clear()
         return ready
 
     def gather(self) -> None:
@@ -51,7 +61,8 @@ class OutputQueue:
         by_topic: dict[str, list[Output]] = {}
         for output in gathered:
             by_topic.setdefault(output.topic, []).append(output)
-        for some in by_topic.values():
+        for topic, some in by_topic.items():
+            self._newest.pop(topic, None)  # what comes next is behind these
             self._ready += some if len(some) == 1 else _in_order(some, places)
         return sum(len(output.keys) for output in gathered)
 
