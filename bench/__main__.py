@@ -97,8 +97,13 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
                 ways=options.crashes,
             )
         case "latency":
-            length = {"seconds": options.seconds, "warm_s": options.warm}
-            return latency.run(rates=options.rates, apps=options.apps, **length)
+            return latency.run(
+                seconds=options.seconds,
+                rates=options.rates,
+                apps=options.apps,
+                warm_s=options.warm,
+                linger_ms=options.linger,
+            )
         case "spark":
             from bench import spark  # needs the extra
 
@@ -257,6 +262,13 @@ def _add_latency(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=latency.WARM_S,
         help=f"seconds of load before latency is measured, {latency.WARM_S:.0f} if not given",
+    )
+    parser.add_argument(
+        "--linger",
+        type=int,
+        default=0,
+        help="linger.ms of the producer that is the load of latency, 0 if not given; "
+        "clients have 5 by default",
     )
 
 

@@ -5,7 +5,8 @@ own time; each output has the header of its record, which says when that was sen
 are of the ms until the broker has the output, those of ``input`` of the ms until it has the record.
 The broker counts whole ms, so a figure may be 1 ms too low. The first seconds are left out: until
 then its JVM compiles what it runs, with up to a processor of its own. ``busy`` is the share of the
-machine's processors that was used in the time measured, 0 to 1.
+machine's processors that was used in the time measured, 0 to 1. A record may wait in the load's own
+producer (``linger_ms``); that counts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import attrs
 import psutil
 
 from bench.broker import Topics, read_all, serving
@@ -46,14 +48,20 @@ _PARTS = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 
 
 def run(
-    *, seconds: int, rates: Sequence[int], apps: Sequence[str], warm_s: float = WARM_S
+    *,
+    seconds: int,
+    rates: Sequence[int],
+    apps: Sequence[str],
+    warm_s: float = WARM_S,
+    linger_ms: int = 0,
 ) -> dict[str, Any]:
     """Measure each application at each rate; the result as it is printed."""
     result: dict[str, Any] = {"workload": "latency", "seconds": seconds, "warm_s": warm_s}
+    result["linger_ms"] = linger_ms
     with serving() as bootstrap:
         for rate in rates:
             for app in apps:
-                found = _measured(bootstrap, app, rate, seconds, warm_s)
+                found = _measured(bootstrap, app, Load(rate, seconds, warm_s, linger_ms))
                 tell(f"{rate:>7,} records/s  {app:<12} {found}")
                 result.setdefault(str(rate), {})[app] = found
     result["right"] = all(
@@ -62,19 +70,33 @@ def run(
     return result
 
 
-def _measured(bootstrap: str, app: str, rate: int, seconds: int, warm_s: float) -> dict[str, Any]:
+@attrs.frozen
+class Load:
+    """The load of one measurement.
+
+    ``rate`` is in records per second; ``warm_s`` seconds of it come before the ``seconds`` that are
+    measured.
+    """
+
+    rate: int
+    seconds: int
+    warm_s: float
+    linger_ms: int
+
+
+def _measured(bootstrap: str, app: str, load: Load) -> dict[str, Any]:
     name = f"bench-latency-{uuid.uuid4().hex[:8]}"
     source, topics = f"{name}-in", Topics(bootstrap)
     for topic in (source, name):
         topics.create(topic, {"message.timestamp.type": "LogAppendTime"})
     try:
         with _running(bootstrap, app, source, name):
-            sent, busy = _load(bootstrap, source, rate, seconds, warm_s)
+            sent, busy = _send(bootstrap, source, load)
             wait_until(lambda: topics.count(name) >= sent, f"{sent} outputs")
         arrived = _delays(bootstrap, name)
         return {
-            **_percentiles(arrived, warm_s),
-            "input": _percentiles(_delays(bootstrap, source), warm_s),
+            **_percentiles(arrived, load.warm_s),
+            "input": _percentiles(_delays(bootstrap, source), load.warm_s),
             "busy": busy,
             "sent": sent,
             "records": len(arrived),
@@ -83,20 +105,21 @@ def _measured(bootstrap: str, app: str, rate: int, seconds: int, warm_s: float) 
         topics.delete(lambda topic: topic.startswith(name))
 
 
-def _load(bootstrap: str, topic: str, rate: int, seconds: int, warm_s: float) -> tuple[int, float]:
+def _send(bootstrap: str, topic: str, load: Load) -> tuple[int, float]:
     """Send the load; the records sent, and the share of the processors used meanwhile."""
     command = [sys.executable, "-m", "bench.latency_load", "--bootstrap", bootstrap]
-    command += ["--topic", topic, "--keys", str(KEYS), "--rate", str(rate)]
-    command += ["--seconds", str(math.ceil(warm_s) + seconds)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as load:
+    command += ["--topic", topic, "--keys", str(KEYS), "--rate", str(load.rate)]
+    command += ["--seconds", str(math.ceil(load.warm_s) + load.seconds)]
+    command += ["--linger", str(load.linger_ms)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
-            load.wait(warm_s)
+            process.wait(load.warm_s)
         except subprocess.TimeoutExpired:
             psutil.cpu_percent()
-        said, _ = load.communicate()
+        said, _ = process.communicate()
     busy = psutil.cpu_percent() / 100
-    if load.returncode:
-        raise MeasurementError(f"the load ended with status {load.returncode}")
+    if process.returncode:
+        raise MeasurementError(f"the load ended with status {process.returncode}")
     return int(json.loads(said)["sent"]), round(busy, 2)
 
 

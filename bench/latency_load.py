@@ -1,8 +1,8 @@
 """The load of the latency benchmark, a process of its own.
 
-``python -m bench.latency_load --bootstrap … --topic … --keys … --rate … --seconds …`` sends JSON
-records of 1 kB at the rate, a few each millisecond, and then says ``{"sent": n}``. The header ``t``
-of a record is when it was sent: microseconds since the epoch.
+``python -m bench.latency_load --bootstrap … --topic … --keys … --rate … --seconds … --linger …``
+sends JSON records of 1 kB at the rate, a few each millisecond, and then says ``{"sent": n}``. The
+header ``t`` of a record is when it was sent: microseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BEAT_S = 0.001
 
 def main() -> None:
     options = _parse()
-    producer = fast_producer(options.bootstrap, linger_ms=0)
+    producer = fast_producer(options.bootstrap, linger_ms=options.linger)
     keys = [key(number) for number in range(options.keys)]
     value = b'{"word": "%s", "pad": "%s"}' % (keys[0], b"x" * (RECORD_BYTES - 42))
     total, sent, began = options.rate * options.seconds, 0, time.monotonic()
@@ -41,7 +41,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     for name in ("bootstrap", "topic"):
         parser.add_argument(f"--{name}", required=True)
-    for name in ("keys", "rate", "seconds"):
+    for name in ("keys", "rate", "seconds", "linger"):
         parser.add_argument(f"--{name}", required=True, type=int)
     return parser.parse_args()
 

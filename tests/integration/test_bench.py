@@ -73,8 +73,9 @@ def test_two_workers_share_the_input(bootstrap_servers: str) -> None:
 
 def test_latency_is_measured_from_sending_to_the_output(bootstrap_servers: str) -> None:
     short = ("--warm", "1", "--seconds", "2", "--rates", "500")
-    found = bench(bootstrap_servers, "latency", *short, "--apps", "repartition")
+    found = bench(bootstrap_servers, "latency", *short, "--apps", "repartition", "--linger", "5")
     assert found["right"] is True
+    assert found["linger_ms"] == 5
     measured = found["500"]["repartition"]
     assert measured["sent"] == measured["records"] == 500 * 3
     assert 0 < measured["busy"] <= 1
