@@ -17,8 +17,8 @@ The time of a row, and of the result that is sent on, is the highest of the reco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import accumulate, compress, islice
-from operator import lt
+from itertools import chain, compress, count, islice
+from operator import gt
 from typing import Any, Protocol
 
 import attrs
@@ -74,7 +74,7 @@ class Count:
         batch, ckeys, error = keyed(self.store, batch)
         out = counted(self.store, ckeys)
         olds = [count - 1 or None for count in out] if self.use.olds else None
-        times = row_times(self.store, ckeys, (count > 1 for count in out), batch.timestamps)
+        times = row_times(self.store, ckeys, lambda at: out[at] > 1, batch.timestamps)
         return finished(batch.with_values(out, olds, times), error)
 
 
@@ -150,7 +150,7 @@ def stored(
     if len(out) < len(batch):
         part, ckeys = batch.slice(0, len(out)), ckeys[: len(out)]
         del olds[len(out) :]
-    times = row_times(store, ckeys, (old is not None for old in olds), part.timestamps)
+    times = row_times(store, ckeys, lambda at: olds[at] is not None, part.timestamps)
     return finished(part.with_values(out, olds if use.olds else None, times), error)
 
 
@@ -209,44 +209,50 @@ def aggregated(
 
 
 def row_times(
-    store: HotStore, ckeys: list[Any], existed: Iterable[bool], times: list[int]
+    store: HotStore, ckeys: list[Any], existed: Callable[[int], bool], times: list[int]
 ) -> list[int]:
-    """Mark rows that were aggregated, each with the highest time of its records; these times."""
-    if rising(times, store.latest):
+    """Mark rows that were aggregated, each with the highest time of its records; these times.
+
+    A row begins with its record where it had not ``existed`` before the record at an index. Rows
+    are looked up only for records that are behind another one: any other is the youngest of its
+    row.
+    """
+    late = behind(times, store.latest)
+    if not late:
         note_times(store, ckeys, times)
         return times
-    out = highest_times(store, ckeys, existed, times)
-    store.latest = max(store.latest, max(times))
-    return out
-
-
-def rising(times: list[int], latest: int) -> bool:
-    """True if no time is before the one in front of it, nor before ``latest``."""
-    return not times or (times[0] >= latest and times == sorted(times))
-
-
-def highest_times(
-    store: HotStore, ckeys: list[Any], existed: Iterable[bool], times: list[int]
-) -> list[int]:
-    """Mark rows with the highest time of their records so far; these times.
-
-    A row that had not ``existed`` begins with its record. Rows are looked up only for records that
-    are behind another one: any other is the youngest of its row.
-    """
-    ahead = islice(accumulate(times, max, initial=store.latest), 1, None)
-    behind = list(map(lt, times, ahead))
     out = times.copy()
     rows, rest, begin = iter(ckeys), iter(times), 0
-    late = zip(compress(range(len(times)), behind), compress(existed, behind), strict=True)
-    for at, old in late:
+    for at in late:
         store.mark(islice(rows, at - begin), islice(rest, at - begin))
         ckey, time = next(rows), next(rest)
-        if old:
+        if existed(at):
             out[at] = time = max(time, store.time_of(ckey))
         store.mark((ckey,), (time,))
         begin = at + 1
     store.mark(rows, rest)
+    store.latest = max(store.latest, max(times))
     return out
+
+
+def behind(times: list[int], latest: int) -> list[int]:
+    """Indices of the times that are below one in front of them, or below ``latest``.
+
+    Times rise for the most part, so only what follows a drop is compared one by one.
+    """
+    found: list[int] = []
+    at = 0
+    drops = compress(count(1), map(gt, times, islice(times, 1, None)))
+    for start in chain((0,), drops):
+        if start < at:
+            continue
+        if start:
+            latest = max(latest, times[start - 1])
+        at = start
+        while at < len(times) and times[at] < latest:
+            found.append(at)
+            at += 1
+    return found
 
 
 def note_times(store: HotStore, ckeys: Iterable[Any], times: list[int]) -> None:

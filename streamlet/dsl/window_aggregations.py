@@ -7,8 +7,8 @@ this aggregation, the highest time it has been given; the store keeps it with it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import accumulate, compress, islice, repeat
+from collections.abc import Callable, Sequence
+from itertools import accumulate, compress, islice
 from operator import gt
 from typing import Any
 
@@ -16,7 +16,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import aggregated, keyed, row_times
-from streamlet.dsl.columns import not_null, spread
+from streamlet.dsl.columns import spread
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_folds import BoundFolding
 from streamlet.dsl.window_updates import LateWindows, taken
@@ -168,10 +168,16 @@ class TimeWindowed:
         part, starts = entries.batch, entries.starts
         if len(out) < len(pairs):
             part, pairs, starts = part.slice(0, len(out)), pairs[: len(out)], starts[: len(out)]
-        existed = map(gt, out, repeat(1)) if self.folding.of.counts else not_null(olds)
+        existed = self._existed(out, olds)
         times = row_times(self.store, pairs, existed, part.timestamps)
         keys = list(map(windowed_of, zip(part.keys, starts, self.windows.ends(starts))))  # noqa: B905 - alike
         return part.with_keys(keys).with_values(out, olds if self.use.olds else None, times)
+
+    def _existed(self, out: list[Any], olds: list[Any]) -> Callable[[int], bool]:
+        """Tells whether the window of an entry was there before its record."""
+        if self.folding.of.counts:
+            return lambda at: out[at] > 1
+        return lambda at: olds[at] is not None
 
     def _advance(self, batch: Batch, entries: WindowEntries, seen: int, stored: int) -> None:
         """Raise stream time to that of the records seen, and count the late ones among them."""

@@ -122,9 +122,8 @@ class CachedStore:
 
         Who writes a time above ``latest`` raises that as well.
         """
-        last = dict(zip(ckeys, times, strict=True))
         # Copies lie together; the given objects would keep pages of their poll from being freed.
-        self.dirty.update(zip(last, map(add, last.values(), repeat(0)), strict=True))
+        self.dirty.update(zip(ckeys, map(add, times, repeat(0)), strict=True))
 
     def time_of(self, ckey: Any) -> int:
         """The time of a row that is in the cache, ms; -1 if it has none."""
