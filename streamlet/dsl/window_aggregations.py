@@ -25,6 +25,9 @@ from streamlet.serdes.windowed import windowed_of
 from streamlet.state.window_store import WindowStore
 from streamlet.topology.operator import TaskContext
 
+#: Of a row that is not in the cache.
+_UNKNOWN = object()
+
 
 @attrs.frozen
 class WindowEntries:
@@ -72,7 +75,6 @@ class TimeWindowed:
         given, ckeys, error = keyed(self.store, batch)
         entries = self._entries(given, ckeys)
         pairs = list(zip(entries.starts, entries.ckeys, strict=True))
-        self.store.load_many(pairs)
         out, olds, failure = self._folded(entries.batch, pairs)
         failed = len(given)
         if failure is not None:
@@ -148,16 +150,25 @@ class TimeWindowed:
         if folding.of.counts:
             counts = self._counted(pairs)
             return counts, [count - 1 or None for count in counts] if self.use.olds else [], None
+        self.store.load_many(pairs)
         step = folding.of.first, folding.of.step, folding.check, folding.copy, folding.sent
         return aggregated(self.store, batch, pairs, *step)
 
     def _counted(self, pairs: list[Any]) -> list[int]:
-        """Count a record for each row, all of which are in the cache if they exist."""
+        """Count a record for each row.
+
+        From the first one on that is not in the cache all rows are loaded together. Each look-up
+        in a large cache waits for memory, so there is none before that is known to be needed.
+        """
         cache, get = self.store.cache, self.store.cache.get
         out: list[int] = []
         append = out.append
         for pair in pairs:
-            cache[pair] = count = (get(pair) or 0) + 1
+            count = get(pair, _UNKNOWN)
+            if count is _UNKNOWN:
+                self.store.load_many(pairs[len(out) :])
+                count = get(pair)
+            cache[pair] = count = (count or 0) + 1
             append(count)
         return out
 
