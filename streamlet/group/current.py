@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from streamlet.assignor.values import Role, Violation
-from streamlet.control.values import MemberProgress, TaskProgress
+from streamlet.control.values import Mark, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.group.advice import InstanceSample
-from streamlet.group.snapshot import GroupSnapshot, MemberSnapshot, by_name
+from streamlet.group.snapshot import GroupSnapshot, InstanceSnapshot, MemberSnapshot, by_name
 from streamlet.group.values import Subscription
 from streamlet.types import TaskId
 
@@ -66,6 +66,17 @@ class CurrentGroup:
 
     group: GroupSnapshot
     control: ControlView = attrs.field(factory=ControlView)
+
+    @property
+    def instances(self) -> tuple[InstanceSnapshot, ...]:
+        """The instances that the members belong to, by name."""
+        return self.group.instances
+
+    @property
+    def marks(self) -> dict[str, Mark]:
+        """The marks of instances that are there, by process id."""
+        there = {one.key for one in self.instances}
+        return {key: mark for key, mark in self.control.marks.items() if key in there}
 
     def word(self, member: MemberSnapshot) -> MemberProgress | None:
         """The report of a member on its present assignment; None if there is none yet."""
@@ -185,21 +196,15 @@ class CurrentGroup:
 
 def loads(present: CurrentGroup) -> list[InstanceSample]:
     """The instances as advice needs them."""
-    together: dict[str, list[MemberSnapshot]] = {}
-    for member in present.group.members:
-        together.setdefault(member.reported.instance or member.described.member_id, []).append(
-            member
-        )
     return [
         InstanceSample(
-            members[0].reported.name or members[0].described.client_id,
-            members[0].reported.capacity,
-            len(members),
-            _busy(present.control.progress_of(m.described.member_id) for m in members),
-            leaving=process_id in present.control.marks
-            or any(member.reported.leaving is not None for member in members),
+            one.name,
+            one.reported.capacity,
+            len(one.members),
+            _busy(present.control.progress_of(m.described.member_id) for m in one.members),
+            leaving=one.key in present.control.marks or one.leaving,
         )
-        for process_id, members in together.items()
+        for one in present.instances
     ]
 
 

@@ -22,11 +22,16 @@ from streamlet.errors import BrokerError, NoSuchGroupError, NotFoundError, Timed
 from streamlet.group.advice import Observation, advise
 from streamlet.group.codes import name_of
 from streamlet.group.current import CurrentGroup, loads
-from streamlet.group.describe import GroupDescription
-from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetchAnswer, Request
-from streamlet.group.snapshot import GroupSnapshot, last_round, read, tasks
+from streamlet.group.messages import (
+    Answer,
+    Committed,
+    GroupDescription,
+    OffsetFetch,
+    OffsetFetchAnswer,
+    Request,
+)
+from streamlet.group.snapshot import GroupSnapshot, last_round, read, tasks, unassigned_for_good
 from streamlet.group.status import document
-from streamlet.group.unassigned import unassigned_for_good
 from streamlet.kafka.ports import TopicInfo
 from streamlet.types import TopicPartition
 
@@ -34,6 +39,8 @@ _REQUEST_MS = 10_000
 #: How long a group that rebalances is waited for: to be read at all, and to be checked.
 _SETTLE_MS = 2_000
 _SETTLE_CHECK_MS = 15_000
+#: How often it is looked at meanwhile.
+POLL_S = 0.1
 _PARTITIONS_AT_ONCE = 5_000
 #: How long a violation that members' reports show must last: reports are a moment late.
 _CONFIRM_S = 1.5
@@ -70,6 +77,34 @@ def describe(group: GroupReader, application: str) -> GroupSnapshot:
             f"{described.protocol_type!r}, and no application of streamlet"
         )
     return live
+
+
+def settled(
+    group: GroupReader,
+    application: str,
+    wait_ms: int,
+    *,
+    clock: Clock,
+    wait: Callable[[float], object],
+    poll_s: float = POLL_S,
+) -> GroupSnapshot:
+    """An application's group once it is stable or empty; as it is when that takes too long.
+
+    Raises as ``describe``.
+
+    Args:
+        group: the connection to the coordinator.
+        application: the application's id.
+        wait_ms: how long to wait for it.
+        clock: the time.
+        wait: waits for so many seconds; true to wait no longer.
+        poll_s: how often to look.
+    """
+    deadline = clock.now_ms() + wait_ms
+    while True:
+        found = describe(group, application)
+        if found.stable or not found.members or clock.now_ms() >= deadline or wait(poll_s):
+            return found
 
 
 class OffsetReader(Protocol):
@@ -125,7 +160,7 @@ class GroupInspector:
     custom: bool = False  # an application's own assignor makes the plans
     stopped: threading.Event = attrs.field(factory=threading.Event)
     clock: Clock = attrs.field(factory=SystemClock)
-    poll_s: float = 0.1
+    poll_s: float = POLL_S
     confirm_s: float = _CONFIRM_S
 
     def now(self) -> dict[str, Any]:
@@ -151,14 +186,13 @@ class GroupInspector:
     def _settled(self) -> GroupSnapshot:
         """The group once it is stable or empty; as it is when that takes too long."""
         wait_ms = _SETTLE_CHECK_MS if self.check else _SETTLE_MS
-        deadline = self.clock.now_ms() + wait_ms
-        while True:
-            live = describe(self.group, self.application)
-            if live.stable or not live.members:
-                return live
-            if self.clock.now_ms() >= deadline or self.stopped.wait(self.poll_s):
-                break
-        if self.check:
+        live = settled(
+            *(self.group, self.application, wait_ms),
+            clock=self.clock,
+            wait=self.stopped.wait,
+            poll_s=self.poll_s,
+        )
+        if self.check and live.members and not live.stable:
             raise TimedOutError(
                 f"{self.application} is still in {live.described.state} after {wait_ms} ms; "
                 "it can be checked when it is Stable"

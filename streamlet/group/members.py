@@ -21,14 +21,13 @@ from streamlet.control.view import ControlView
 from streamlet.errors import NotFoundError
 from streamlet.group.codes import name_of
 from streamlet.group.current import named
-from streamlet.group.inspector import GroupReader, describe
+from streamlet.group.inspector import GroupReader, describe, settled
 from streamlet.group.snapshot import GroupSnapshot, MemberSnapshot
 from streamlet.group.status import member_state
 
 _REQUEST_MS = 30_000
 #: How long a rebalance is waited for where members' own words are wanted.
 _SETTLE_MS = 3_000
-_POLL_S = 0.1
 
 
 class GroupEditor(GroupReader, Protocol):
@@ -143,12 +142,9 @@ class MemberAdmin:
 
     def settled(self, wait_ms: int = _SETTLE_MS) -> GroupSnapshot:
         """The group, once its members' words can be read; as it is when that takes too long."""
-        deadline = self._clock.now_ms() + wait_ms
-        while True:
-            group = describe(self._group, self._application)
-            if group.stable or not group.members or self._clock.now_ms() >= deadline:
-                return group
-            self._pause(_POLL_S)
+        return settled(
+            *(self._group, self._application, wait_ms), clock=self._clock, wait=self._pause
+        )
 
     def _removed(self, instance_ids: Iterable[str], reason: str) -> dict[str, int]:
         wanted = list(dict.fromkeys(instance_ids))

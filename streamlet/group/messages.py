@@ -2,7 +2,9 @@
 
 ``membership`` makes requests and takes answers, ``session`` puts them on the wire through
 kafka-python, the fake coordinator answers them in memory. ``error`` is Kafka's code, 0 for none.
-Times are ms.
+Times are ms. At the end are the descriptions that brokers give of groups, for ``status`` and for
+removing members. They name no generation and no leader: those a member knows, and says in what it
+publishes.
 """
 
 from __future__ import annotations
@@ -164,3 +166,41 @@ Answer: TypeAlias = (
     | OffsetCommitAnswer
     | OffsetFetchAnswer
 )
+
+
+@attrs.frozen
+class GroupListing:
+    """A group as a broker lists it; ``state`` as Kafka spells it, e.g. ``Stable``."""
+
+    group: str
+    protocol_type: str
+    state: str
+
+
+@attrs.frozen
+class MemberDescription:
+    """A member with the bytes it joined with and the bytes it was assigned."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@attrs.frozen
+class GroupDescription:
+    """A group as its coordinator sees it.
+
+    ``state`` is Empty, PreparingRebalance, CompletingRebalance, Stable, or Dead for a group that
+    does not exist. Metadata and assignments are only there while it is Stable. ``error`` is
+    Kafka's code, 0 for none.
+    """
+
+    group: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[MemberDescription, ...]
+    error: int = 0

@@ -8,7 +8,7 @@ import attrs
 
 from streamlet.assignor.values import Role
 from streamlet.control.values import Endpoint
-from streamlet.group.snapshot import GroupSnapshot, MemberSnapshot
+from streamlet.group.snapshot import GroupSnapshot, InstanceSnapshot, MemberSnapshot
 from streamlet.group.status import member_state
 from streamlet.types import TaskId
 
@@ -73,29 +73,25 @@ def instances(
     ``here`` is the process id of the one in this process; ``endpoints`` are the control topic's.
     """
     known = {(one.instance, one.member): f"{one.host}:{one.port}" for one in endpoints}
-    together: dict[str, list[MemberSnapshot]] = {}
-    for member in group.members:
-        together.setdefault(member.reported.instance or member.described.member_id, []).append(
-            member
-        )
-    return tuple(_instance(group, members, here, known) for members in together.values())
+    return tuple(_instance(group, one, here, known) for one in group.instances)
 
 
 def _instance(
     group: GroupSnapshot,
-    members: list[MemberSnapshot],
+    instance: InstanceSnapshot,
     here: str | None,
     endpoints: Mapping[tuple[str, str], str],
 ) -> InstanceMetadata:
-    said = members[0].reported
+    said = instance.reported
     return InstanceMetadata(
-        name=said.name or members[0].described.client_id,
+        name=instance.name,
         process_id=said.instance,
         capacity=said.capacity,
         tags=dict(sorted(said.tags.items())),
-        leaving=any(m.reported.leaving is not None or m.assigned.leave for m in members),
+        leaving=instance.leaving or any(m.assigned.leave for m in instance.members),
         members=tuple(
-            _member(group, one, endpoints.get((said.instance, one.name))) for one in members
+            _member(group, one, endpoints.get((said.instance, one.name)))
+            for one in instance.members
         ),
         local=here is not None and said.instance == here,
     )

@@ -7,7 +7,7 @@ the leader of the last rebalance knew and answered, so its own checks can be run
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from typing import TypeVar
 
 import attrs
@@ -20,9 +20,10 @@ from streamlet.assignor.values import (
     Role,
     Rules,
     TaskInfo,
+    Violation,
 )
-from streamlet.group.describe import GroupDescription, MemberDescription
 from streamlet.group.envelope import open_assignment, open_subscription
+from streamlet.group.messages import GroupDescription, MemberDescription
 from streamlet.group.values import (
     Assignment,
     Subscription,
@@ -76,11 +77,47 @@ class MemberSnapshot:
 
 
 @attrs.frozen
+class InstanceSnapshot:
+    """One ``streamlet run`` of a group.
+
+    ``key`` is its process id, or the member id of a member that cannot be read.
+    """
+
+    key: str
+    name: str
+    members: tuple[MemberSnapshot, ...] = attrs.field(eq=False)
+
+    @property
+    def reported(self) -> Subscription:
+        """The subscription of its first member; what it says of the instance, all of them say."""
+        return self.members[0].reported
+
+    @property
+    def leaving(self) -> bool:
+        """True if a member rejoined as one that is to leave."""
+        return any(member.reported.leaving is not None for member in self.members)
+
+
+@attrs.frozen
 class GroupSnapshot:
     """A group and its members, sorted by name."""
 
     described: GroupDescription
     members: tuple[MemberSnapshot, ...]
+
+    @property
+    def instances(self) -> tuple[InstanceSnapshot, ...]:
+        """The instances that the members belong to, by name."""
+        together: dict[str, list[MemberSnapshot]] = {}
+        for member in self.members:
+            key = member.reported.instance or member.described.member_id
+            together.setdefault(key, []).append(member)
+        return tuple(
+            InstanceSnapshot(
+                key, members[0].reported.name or members[0].described.client_id, tuple(members)
+            )
+            for key, members in together.items()
+        )
 
     @property
     def ours(self) -> bool:
@@ -276,3 +313,52 @@ def _member_plan(assigned: Assignment) -> MemberPlan:
         leave=assigned.leave,
         awaited=assigned.awaited,
     )
+
+
+@attrs.frozen
+class Unassigned:
+    """A task without a member.
+
+    ``until_ms`` is the wall-clock time until which it waits for a member to return or to join
+    (``scheduled.rebalance.max.delay.ms``, ``initial.assignment.delay.ms``). None: it waits for
+    nothing that comes by itself.
+    """
+
+    task: TaskId
+    until_ms: int | None
+
+    def as_dict(self) -> dict[str, object]:
+        """In plain values, for the status document."""
+        return {"task": str(self.task), "until_ms": self.until_ms}
+
+
+def unassigned(group: GroupSnapshot) -> list[Unassigned]:
+    """The tasks that no member was given in the last rebalance, in order."""
+    if not group.stable or not group.members:
+        return []
+    taken = given(group)
+    able = [state for state in member_states(group) if state.leaving is None]
+    until_ms = deferral_deadline_ms(group)
+    return [
+        Unassigned(info.task, until_ms if any(_runs(state, info.task) for state in able) else None)
+        for info in tasks(group)
+        if info.task not in taken
+    ]
+
+
+def unassigned_for_good(group: GroupSnapshot, found: Sequence[Violation]) -> list[Violation]:
+    """U1: the tasks without a member that no deadline ends, unless ``found`` names them.
+
+    A plan may leave out what no member can run; for a running application it is a fault.
+    """
+    named = {task for violation in found if violation.rule == "U1" for task in violation.tasks}
+    left = [one.task for one in unassigned(group) if one.until_ms is None]
+    return [
+        Violation("U1", f"no member that stays can run {task}", (task,))
+        for task in left
+        if task not in named
+    ]
+
+
+def _runs(state: MemberState, task: TaskId) -> bool:
+    return state.runs is None or task.subtopology in state.runs

@@ -15,8 +15,13 @@ from streamlet.control.values import MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.group.current import CurrentGroup, OpenHandover, instance_name, named
 from streamlet.group.envelope import STREAM
-from streamlet.group.snapshot import GroupSnapshot, MemberSnapshot, tasks
-from streamlet.group.unassigned import unassigned
+from streamlet.group.snapshot import (
+    GroupSnapshot,
+    InstanceSnapshot,
+    MemberSnapshot,
+    tasks,
+    unassigned,
+)
 from streamlet.group.values import staying
 from streamlet.types import TaskId, TopicPartition
 
@@ -111,40 +116,32 @@ def mode(group: GroupSnapshot) -> str | None:
     return "upgrading" if any(member.subscription for member in group.members) else None
 
 
-def _names(group: GroupSnapshot) -> dict[str, str]:
-    return {member.described.member_id: member.name for member in group.members}
-
-
 def _instances(present: CurrentGroup) -> list[dict[str, Any]]:
     group = present.group
-    together: dict[str, list[MemberSnapshot]] = {}
-    for member in group.members:
-        key = member.reported.instance or member.described.member_id
-        together.setdefault(key, []).append(member)
     stateful = {info.task for info in tasks(group) if info.stateful}
     learned = {task for m in group.members for task in m.assigned.learner}
     return [
         {
-            "name": members[0].reported.name or members[0].described.client_id,
-            "process_id": members[0].reported.instance,
-            "capacity": members[0].reported.capacity,
-            "tags": dict(sorted(members[0].reported.tags.items())),
-            "leaving": _leaving(present, members),
-            "members": [_member(present, member, stateful, learned) for member in members],
+            "name": one.name,
+            "process_id": one.reported.instance,
+            "capacity": one.reported.capacity,
+            "tags": dict(sorted(one.reported.tags.items())),
+            "leaving": _leaving(present, one),
+            "members": [_member(present, member, stateful, learned) for member in one.members],
         }
-        for members in together.values()
+        for one in present.instances
     ]
 
 
-def _leaving(present: CurrentGroup, members: Sequence[MemberSnapshot]) -> dict[str, Any] | None:
+def _leaving(present: CurrentGroup, instance: InstanceSnapshot) -> dict[str, Any] | None:
     """Since when and until when; a mark is seen before its members have rejoined with it.
 
     ``waits_for``: the instances that replace it and are not there, by name, or by process id if
     they reported nothing lately.
     """
     control = present.control
-    asked = [member.reported.leaving for member in members if member.reported.leaving is not None]
-    mark = control.marks.get(members[0].reported.instance)
+    asked = [one.reported.leaving for one in instance.members if one.reported.leaving is not None]
+    mark = control.marks.get(instance.key)
     first = min(asked, key=lambda one: one.since_ms) if asked else mark
     if first is None:
         return None

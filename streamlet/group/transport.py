@@ -25,8 +25,7 @@ from weakref import WeakSet
 from streamlet.clock import Clock, SystemClock
 from streamlet.group.codes import name_of
 from streamlet.group.commands import Connection
-from streamlet.group.describe import GroupDescription, GroupListing
-from streamlet.group.messages import Answer, Request
+from streamlet.group.messages import Answer, GroupDescription, GroupListing, Request
 from streamlet.group.security import client_settings
 from streamlet.group.sockets import DataFirstSocket
 from streamlet.group.transport_codec import (

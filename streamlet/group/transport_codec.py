@@ -15,10 +15,10 @@ from typing import Any, assert_never
 
 import attrs
 
-from streamlet.group.describe import GroupDescription, MemberDescription
 from streamlet.group.messages import (
     Answer,
     Committed,
+    GroupDescription,
     Heartbeat,
     HeartbeatAnswer,
     JoinedMember,
@@ -26,6 +26,7 @@ from streamlet.group.messages import (
     JoinGroupAnswer,
     LeaveGroup,
     LeaveGroupAnswer,
+    MemberDescription,
     OffsetCommit,
     OffsetCommitAnswer,
     OffsetFetch,

@@ -20,18 +20,18 @@ from streamlet.config import Settings
 from streamlet.control.agreement import settings_of
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Mark, MemberKey
-from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError
 from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.current import CurrentGroup
 from streamlet.group.custom_assignor import CustomAssignor
-from streamlet.group.inspector import describe, fetch_positions
+from streamlet.group.inspector import fetch_positions, settled
 from streamlet.group.leader import Assignor
 from streamlet.group.snapshot import GroupSnapshot
 from streamlet.group.tasks import rules_from
 from streamlet.group.transport import Transport
 from streamlet.kafka.ports import Admin
 from streamlet.local import open_clients, open_control
-from streamlet.scaling.present import InstanceInfo, instances, owners, present
+from streamlet.scaling.present import owners, present
 from streamlet.scaling.sizes import (
     RECORD_BYTES,
     changelog_partitions,
@@ -47,7 +47,6 @@ log = logging.getLogger(__name__)
 _REQUEST_MS = 10_000
 #: How long a group that rebalances is waited for.
 _SETTLE_MS = 30_000
-_POLL_S = 0.1
 
 
 @attrs.frozen
@@ -73,16 +72,6 @@ class ApplicationInfo:
 
 
 @attrs.frozen
-class Situation:
-    """A running application at one moment. ``marks``: of instances that run, by process id."""
-
-    group: GroupSnapshot
-    all_instances: tuple[InstanceInfo, ...]
-    marks: Mapping[str, Mark]
-    view: ControlView
-
-
-@attrs.frozen
 class ApplicationInspector:
     """One application, looked at from outside; for one thread. ``stopped`` ends every wait."""
 
@@ -93,7 +82,7 @@ class ApplicationInspector:
     stopped: threading.Event
     clock: Clock = attrs.field(factory=SystemClock)
 
-    def situation(self) -> Situation:
+    def current(self) -> CurrentGroup:
         """The application as it is now, once its group is stable.
 
         Raises:
@@ -108,50 +97,42 @@ class ApplicationInspector:
                 "application runs a streamlet without it, or we need the rights to DESCRIBE, READ "
                 "and WRITE it"
             )
-        view = self.control.read()
-        all_instances = instances(group)
-        there = {one.key for one in all_instances}
-        return Situation(
-            group, all_instances, {k: m for k, m in view.marks.items() if k in there}, view
-        )
+        return CurrentGroup(group, self.control.read())
 
     def _stable(self) -> GroupSnapshot:
         name = self.application.name
-        deadline = self.clock.now_ms() + _SETTLE_MS
-        while True:
-            group = describe(self.transport, name)
-            if group.stable:
-                return group
-            if not group.members:
-                raise NotFoundError(f"{name} is not running: its group has no members")
-            if self.clock.now_ms() >= deadline or self.stopped.wait(_POLL_S):
-                raise TimedOutError(
-                    f"{name} is still in {group.described.state} after {_SETTLE_MS // 1000} s; "
-                    "nothing was marked"
-                )
+        found = settled(self.transport, name, _SETTLE_MS, clock=self.clock, wait=self.stopped.wait)
+        if found.stable:
+            return found
+        if not found.members:
+            raise NotFoundError(f"{name} is not running: its group has no members")
+        raise TimedOutError(
+            f"{name} is still in {found.described.state} after {_SETTLE_MS // 1000} s; "
+            "nothing was marked"
+        )
 
-    def state(self, situation: Situation, marks: Mapping[str, Mark]) -> GroupState:
+    def state(self, current: CurrentGroup, marks: Mapping[str, Mark]) -> GroupState:
         """The assignor's input if exactly these were marked."""
         leaving = {key: Leaving(m.since_ms, m.deadline_ms) for key, m in marks.items()}
-        now_ms, progress = self.clock.wall_ms(), situation.view.progress
-        return present(situation.group, self._rules(situation), now_ms, leaving, progress)
+        now_ms, progress = self.clock.wall_ms(), current.control.progress
+        return present(current.group, self._rules(current), now_ms, leaving, progress)
 
-    def _rules(self, situation: Situation) -> Rules:
+    def _rules(self, current: CurrentGroup) -> Rules:
         """The rules of the group's leader; the command's own where the leader reports none."""
-        leader = situation.group.leader
+        leader = current.group.leader
         if leader is None:
             return self.application.rules
         key = MemberKey(leader.reported.instance, leader.reported.member)
-        found = settings_of(situation.view, key)
+        found = settings_of(current.control, key)
         return self.application.rules if found is None else rules_from(found, learners=True)
 
-    def sizes(self, situation: Situation) -> dict[TaskId, int]:
+    def sizes(self, current: CurrentGroup) -> dict[TaskId, int]:
         """Bytes of each stateful task's changelogs on the brokers' disks.
 
         Where the brokers do not tell (``DESCRIBE`` on the cluster is needed), 100 bytes for each
         offset between the first and the end.
         """
-        state = self.state(situation, {})
+        state = self.state(current, {})
         stateful = [info.task for info in state.tasks if info.stateful]
         partitions = changelog_partitions(self._changelogs(state), stateful)
         everything = sorted({tp for found in partitions.values() for tp in found})

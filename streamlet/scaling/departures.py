@@ -13,8 +13,7 @@ from collections.abc import Iterator
 import attrs
 
 from streamlet.control.view import ControlView
-from streamlet.group.snapshot import GroupSnapshot
-from streamlet.scaling.present import InstanceInfo, instances
+from streamlet.group.snapshot import GroupSnapshot, InstanceSnapshot
 
 #: How long an instance that has gone with tasks is given to be back: a start takes some seconds,
 #: and removes the mark before the instance joins.
@@ -26,7 +25,7 @@ _RUNNING = frozenset({"active", "pending"})
 class Departures:
     """Follows instances on their way out, look after look."""
 
-    leaving: tuple[InstanceInfo, ...]
+    leaving: tuple[InstanceSnapshot, ...]
     #: Process ids of those that still may leave, of those that stay after all, and of those that
     #: ended before they had handed over their tasks.
     _open: set[str] = attrs.field(factory=set)
@@ -46,7 +45,7 @@ class Departures:
         """
         before = self._stay | self._cut_short
         self._empty |= set(_empty(view))
-        there = {one.key for one in instances(group)}
+        there = {one.key for one in group.instances}
         gone = {one.key for one in departed(self.leaving, group, view)}
         self._gone_ms = {key: self._gone_ms.get(key, now_ms) for key in gone - self._empty}
         if fresh:
@@ -59,12 +58,12 @@ class Departures:
         return [self._line(one) for one in self.failed if one.key not in before]
 
     @property
-    def under_way(self) -> list[InstanceInfo]:
+    def under_way(self) -> list[InstanceSnapshot]:
         """Those of which it is not known yet how it ends; none before the first look."""
         return [one for one in self.leaving if one.key in self._open]
 
     @property
-    def failed(self) -> list[InstanceInfo]:
+    def failed(self) -> list[InstanceSnapshot]:
         """Those that did not leave as they were asked to."""
         return [one for one in self.leaving if one.key in self._stay | self._cut_short]
 
@@ -75,7 +74,7 @@ class Departures:
         parts = [self._line(one) for one in failed]
         return "; ".join([*parts, *([f"{', '.join(left)} left"] if left else [])])
 
-    def _line(self, one: InstanceInfo) -> str:
+    def _line(self, one: InstanceSnapshot) -> str:
         if one.key in self._stay:
             return (
                 f"{one.name} stays: its mark was removed, because the scale-down was cancelled or "
@@ -85,14 +84,14 @@ class Departures:
 
 
 def departed(
-    leaving: tuple[InstanceInfo, ...], group: GroupSnapshot, view: ControlView
-) -> list[InstanceInfo]:
+    leaving: tuple[InstanceSnapshot, ...], group: GroupSnapshot, view: ControlView
+) -> list[InstanceSnapshot]:
     """Those that the group does not know any more, and that took back what they reported.
 
     For one that died the leader takes it back, so one whose worker is only started again has not
     left. Where no other instance is there to do so, the group alone counts.
     """
-    there = {one.key for one in instances(group)}
+    there = {one.key for one in group.instances}
     others = there - {one.key for one in leaving}
     reporting = {member.instance for member in view.progress} if others else set()
     return [one for one in leaving if one.key not in there | reporting]

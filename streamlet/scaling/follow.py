@@ -19,12 +19,11 @@ from streamlet.errors import (
     WithdrawnError,
 )
 from streamlet.group.inspector import describe
-from streamlet.group.snapshot import GroupSnapshot
+from streamlet.group.snapshot import GroupSnapshot, InstanceSnapshot
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.departures import Departures
 from streamlet.scaling.outages import OutageReport
 from streamlet.scaling.plan import ScaleDownPlan
-from streamlet.scaling.present import InstanceInfo
 from streamlet.scaling.progress import Progress, progress
 
 _LOOK_MS = 500
@@ -100,7 +99,7 @@ class ApplicationFollower:
             if self.cluster.stopped.wait(_LOOK_MS / 1000):
                 return False
 
-    def until_calm(self, stay_after_all: Sequence[InstanceInfo]) -> bool:
+    def until_calm(self, stay_after_all: Sequence[InstanceSnapshot]) -> bool:
         """Wait until these are treated as staying and no member learns; whether it is so.
 
         A group without members is calm.
@@ -164,7 +163,7 @@ class ApplicationFollower:
                 "no broker answers, so it is unknown whether all have left; the marks hold"
             )
 
-    def _check_time(self, under_way: Sequence[InstanceInfo]) -> None:
+    def _check_time(self, under_way: Sequence[InstanceSnapshot]) -> None:
         now_ms = self.cluster.clock.wall_ms()
         marks = self.cluster.control.view.marks
         deadlines = [marks[one.key].deadline_ms for one in under_way if one.key in marks]

@@ -16,8 +16,9 @@ import attrs
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, MemberPlan, MemberState, Role, Rules
 from streamlet.group.leader import Assignor
+from streamlet.group.snapshot import InstanceSnapshot
 from streamlet.scaling.leavers import Burden
-from streamlet.scaling.present import InstanceInfo, owners
+from streamlet.scaling.present import owners
 from streamlet.types import TaskId
 
 #: What a worker with nothing else to do restores, bytes of changelog per second:
@@ -57,8 +58,8 @@ class TaskMove:
 class ScaleDownPlan:
     """The instances that leave and stay, and the moves; ``stateless``: moves without state."""
 
-    leaving: tuple[InstanceInfo, ...]
-    staying: tuple[InstanceInfo, ...]
+    leaving: tuple[InstanceSnapshot, ...]
+    staying: tuple[InstanceSnapshot, ...]
     moves: tuple[TaskMove, ...]
     stateless: int
     estimate_s: float
@@ -85,7 +86,7 @@ def burdens(state: GroupState, sizes: Mapping[TaskId, int]) -> dict[str, Burden]
 
 def make_plan(
     state: GroupState,
-    all_instances: Sequence[InstanceInfo],
+    all_instances: Sequence[InstanceSnapshot],
     sizes: Mapping[TaskId, int],
     *,
     share: float = 1.0,
@@ -134,12 +135,9 @@ def estimate_s(moves: Sequence[TaskMove], share: float) -> float:
     return AROUND_S + max(copied[to] / rate + handed[to] * HANDOVER_S for to in handed)
 
 
-def _names(all_instances: Sequence[InstanceInfo]) -> dict[str, str]:
-    return {
-        member_id: name
-        for instance in all_instances
-        for member_id, name in zip(instance.member_ids, instance.members, strict=True)
-    }
+def _names(all_instances: Sequence[InstanceSnapshot]) -> dict[str, str]:
+    members = (member for instance in all_instances for member in instance.members)
+    return {member.described.member_id: member.name for member in members}
 
 
 def _unbounded(rules: Rules) -> Rules:

@@ -16,33 +16,6 @@ from streamlet.group.snapshot import GroupSnapshot, MemberSnapshot, member_state
 from streamlet.types import TaskId
 
 
-@attrs.frozen
-class InstanceInfo:
-    """One ``streamlet run`` of the group. ``key`` is its process id, ``name`` what people say."""
-
-    key: str
-    name: str
-    members: tuple[str, ...]  # names, h1-0
-    member_ids: tuple[str, ...]
-
-
-def instances(group: GroupSnapshot) -> tuple[InstanceInfo, ...]:
-    """The instances of a stable group, by name."""
-    together: dict[str, list[MemberSnapshot]] = {}
-    for member in group.members:
-        key = member.reported.instance or member.described.member_id
-        together.setdefault(key, []).append(member)
-    return tuple(
-        InstanceInfo(
-            key,
-            members[0].reported.name or members[0].described.client_id,
-            tuple(member.name for member in members),
-            tuple(member.described.member_id for member in members),
-        )
-        for key, members in together.items()
-    )
-
-
 def present(
     group: GroupSnapshot,
     rules: Rules,

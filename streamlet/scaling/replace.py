@@ -8,8 +8,9 @@ from typing import Any
 import attrs
 
 from streamlet.errors import ConfigError, RefusedError, TimedOutError
+from streamlet.group.current import CurrentGroup
 from streamlet.group.inspector import GroupInspector
-from streamlet.scaling.cluster import ApplicationInspector, Situation
+from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.follow import ApplicationFollower
 from streamlet.scaling.leavers import in_order
 from streamlet.scaling.outages import OutagePatience
@@ -62,7 +63,7 @@ class Replacement:
         patience = OutagePatience(note, cluster.clock, cluster.stopped)
         waited_for: list[str] = []
         while missing := self._to_come(
-            patience.until_done(cluster.situation, deadline - cluster.clock.now_ms())
+            patience.until_done(cluster.current, deadline - cluster.clock.now_ms())
         ):
             if missing != waited_for:
                 note(f"waiting for {', '.join(missing)} to join")
@@ -73,12 +74,12 @@ class Replacement:
                     "streamlet run --name, then give this command again"
                 )
 
-    def _to_come(self, situation: Situation) -> list[str]:
-        find(situation.all_instances, self.old)
-        missing = lacking(self.new, situation.all_instances)
+    def _to_come(self, current: CurrentGroup) -> list[str]:
+        find(current.instances, self.old)
+        missing = lacking(self.new, current.instances)
         if not missing:
-            new = find(situation.all_instances, self.new)
-            going = [one.name for one in new if one.key in situation.marks]
+            new = find(current.instances, self.new)
+            going = [one.name for one in new if one.key in current.marks]
             if going:
                 raise RefusedError(f"{', '.join(going)} is to leave itself; nothing was marked")
         return missing

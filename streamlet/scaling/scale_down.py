@@ -18,9 +18,10 @@ from streamlet.errors import (
     ConfigError,
     RefusedError,
 )
-from streamlet.scaling.cluster import ApplicationInspector, Situation
+from streamlet.group.current import CurrentGroup
+from streamlet.group.snapshot import InstanceSnapshot
+from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.plan import ScaleDownPlan, burdens, make_plan
-from streamlet.scaling.present import InstanceInfo
 from streamlet.scaling.selection import by_percent, check_percent, check_some_stay, find
 from streamlet.scaling.turn import our_turn
 from streamlet.types import TaskId
@@ -104,10 +105,10 @@ class ScaleDown:
             BrokerError: the broker does not answer, or refuses.
         """
         self.wanted.check()
-        situation = self.cluster.situation()
-        find(situation.all_instances, self.wanted.names)
-        self._sizes = self.cluster.sizes(situation)
-        return self._plan(situation)
+        current = self.cluster.current()
+        find(current.instances, self.wanted.names)
+        self._sizes = self.cluster.sizes(current)
+        return self._plan(current)
 
     def mark(self, plan: ScaleDownPlan) -> ScaleDownPlan:
         """Mark those that are to leave; the plan as it is now.
@@ -127,27 +128,27 @@ class ScaleDown:
         if cluster.stopped.is_set():
             raise RefusedError("stopped before an instance was marked")
         with our_turn(cluster.control, cluster.clock, "scale-down", cluster.stopped):
-            situation = cluster.situation()
-            now = self._plan(situation)
-            fresh = {one.key for one in now.leaving} - situation.marks.keys()
+            current = cluster.current()
+            now = self._plan(current)
+            fresh = {one.key for one in now.leaving} - current.marks.keys()
             if fresh and {one.key for one in now.leaving} != {one.key for one in plan.leaving}:
                 raise RefusedError(
                     "the group has changed: "
                     f"{', '.join(one.name for one in now.leaving)} would leave now. "
                     "Nothing was marked; look at the plan again"
                 )
-            self._mark(situation, now.leaving)
+            self._mark(current, now.leaving)
             return now
 
-    def _mark(self, situation: Situation, leaving: Sequence[InstanceInfo]) -> None:
+    def _mark(self, current: CurrentGroup, leaving: Sequence[InstanceSnapshot]) -> None:
         """Write marks; in our turn. Of marks that are there only what was asked for changes."""
-        wanted, all_instances = self.wanted, situation.all_instances
+        wanted, all_instances = self.wanted, current.instances
         now_ms = self.cluster.clock.wall_ms()
         named = find(all_instances, wanted.names)
         successors = tuple(one.key for one in find(all_instances, wanted.successors))
         marks = []
         for one in leaving:
-            before = situation.marks.get(one.key)
+            before = current.marks.get(one.key)
             mark = before or Mark(one.key, now_ms, name=one.name)
             if one in named:
                 mark = attrs.evolve(mark, successors=successors)
@@ -160,36 +161,36 @@ class ScaleDown:
         self.cluster.control.write(*marks)
         self.cluster.control.flush()
 
-    def _plan(self, situation: Situation) -> ScaleDownPlan:
-        leaving = self._chosen(situation)
-        check_some_stay(situation.all_instances, leaving, asked_twice=self.wanted.asked_twice)
-        return plan_for(self.cluster, situation, leaving, self._sizes)
+    def _plan(self, current: CurrentGroup) -> ScaleDownPlan:
+        leaving = self._chosen(current)
+        check_some_stay(current.instances, leaving, asked_twice=self.wanted.asked_twice)
+        return plan_for(self.cluster, current, leaving, self._sizes)
 
-    def _chosen(self, situation: Situation) -> Collection[str]:
+    def _chosen(self, current: CurrentGroup) -> Collection[str]:
         if self.wanted.percent is None:
-            named = find(situation.all_instances, self.wanted.names)
-            return {*situation.marks, *(one.key for one in named)}
-        state = self.cluster.state(situation, {})
+            named = find(current.instances, self.wanted.names)
+            return {*current.marks, *(one.key for one in named)}
+        state = self.cluster.state(current, {})
         return by_percent(
-            situation.all_instances,
+            current.instances,
             burdens(state, self._sizes),
             self.wanted.percent,
-            situation.marks.keys(),
+            current.marks.keys(),
         )
 
 
 def plan_for(
     cluster: ApplicationInspector,
-    situation: Situation,
+    current: CurrentGroup,
     leaving: Collection[str],
     sizes: Mapping[TaskId, int],
 ) -> ScaleDownPlan:
     """The plan for these instances (process ids) to leave."""
     now_ms = cluster.clock.wall_ms()
-    marks = {key: situation.marks.get(key, Mark(key, now_ms)) for key in leaving}
+    marks = {key: current.marks.get(key, Mark(key, now_ms)) for key in leaving}
     return make_plan(
-        cluster.state(situation, marks),
-        situation.all_instances,
+        cluster.state(current, marks),
+        current.instances,
         sizes,
         share=cluster.application.settings.restore_max_share,
         assignor=cluster.application.assignor,
@@ -198,7 +199,7 @@ def plan_for(
 
 def cancel(
     cluster: ApplicationInspector, names: Sequence[str]
-) -> tuple[ScaleDownResult, tuple[InstanceInfo, ...]]:
+) -> tuple[ScaleDownResult, tuple[InstanceSnapshot, ...]]:
     """Take marks back: of these instances, or of all.
 
     Returns:
@@ -210,17 +211,17 @@ def cancel(
         DeliveryError: the topic did not take it.
     """
     # Before anything is written: a broker may make a topic for whatever name is written to.
-    find(cluster.situation().all_instances, names)
+    find(cluster.current().instances, names)
     with our_turn(cluster.control, cluster.clock, "cancelling a scale-down", cluster.stopped):
-        situation = cluster.situation()
-        meant = find(situation.all_instances, names) if names else situation.all_instances
-        back = tuple(one for one in meant if one.key in situation.marks)
-        cluster.control.remove(*(place_of(situation.marks[one.key]) for one in back))
+        current = cluster.current()
+        meant = find(current.instances, names) if names else current.instances
+        back = tuple(one for one in meant if one.key in current.marks)
+        cluster.control.remove(*(place_of(current.marks[one.key]) for one in back))
         cluster.control.flush()
-    left = situation.marks.keys() - {one.key for one in back}
+    left = current.marks.keys() - {one.key for one in back}
     result = ScaleDownResult(
-        tuple(one.name for one in situation.all_instances if one.key in left),
-        tuple(one.name for one in situation.all_instances if one.key not in left),
+        tuple(one.name for one in current.instances if one.key in left),
+        tuple(one.name for one in current.instances if one.key not in left),
         (),
         0.0,
         not back,

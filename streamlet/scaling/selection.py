@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from streamlet.errors import ConfigError, NotFoundError, RefusedError
+from streamlet.group.snapshot import InstanceSnapshot
 from streamlet.scaling.leavers import Burden, choose_leavers, in_order
-from streamlet.scaling.present import InstanceInfo
 
 
 def check_percent(percent: float) -> float:
@@ -26,14 +26,16 @@ def check_percent(percent: float) -> float:
     return percent
 
 
-def find(all_instances: Sequence[InstanceInfo], names: Iterable[str]) -> tuple[InstanceInfo, ...]:
+def find(
+    all_instances: Sequence[InstanceSnapshot], names: Iterable[str]
+) -> tuple[InstanceSnapshot, ...]:
     """The instances of these names, each once; a process id serves as a name.
 
     Raises:
         NotFoundError: a name that no instance bears.
         RefusedError: a name that several bear.
     """
-    found: dict[str, InstanceInfo] = {}
+    found: dict[str, InstanceSnapshot] = {}
     unknown: list[str] = []
     for name in dict.fromkeys(names):
         alike = [one for one in all_instances if name in (one.name, one.key)]
@@ -56,7 +58,7 @@ def find(all_instances: Sequence[InstanceInfo], names: Iterable[str]) -> tuple[I
 
 
 def by_percent(
-    all_instances: Sequence[InstanceInfo],
+    all_instances: Sequence[InstanceSnapshot],
     burdens: Mapping[str, Burden],
     percent: float,
     marked: Collection[str],
@@ -85,7 +87,7 @@ def by_percent(
 
 
 def check_some_stay(
-    all_instances: Sequence[InstanceInfo], leaving: Collection[str], *, asked_twice: bool
+    all_instances: Sequence[InstanceSnapshot], leaving: Collection[str], *, asked_twice: bool
 ) -> None:
     """Check that some instance would stay.
 
@@ -99,6 +101,6 @@ def check_some_stay(
         )
 
 
-def _sort_name(one: InstanceInfo) -> str:
+def _sort_name(one: InstanceSnapshot) -> str:
     """By name first; the process id tells those of one name apart."""
     return f"{one.name}\0{one.key}"

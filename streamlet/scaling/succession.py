@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from streamlet.errors import TimedOutError
-from streamlet.group.snapshot import GroupSnapshot
+from streamlet.group.snapshot import GroupSnapshot, InstanceSnapshot
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.leavers import in_order
-from streamlet.scaling.present import InstanceInfo, instances
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest
 
 
@@ -61,7 +60,7 @@ class Succession:
         Raises:
             SuccessorLostError: a new instance has been gone for longer than it is waited for.
         """
-        all_instances = instances(group)
+        all_instances = group.instances
         missing = lacking(self.new, all_instances)
         if missing != self._missing:
             self._changed(missing, _of(all_instances, self.old))
@@ -73,7 +72,7 @@ class Succession:
             self._mark_again(_of(all_instances, self.old))
         self._keys = keys
 
-    def _changed(self, missing: list[str], old: Sequence[InstanceInfo]) -> None:
+    def _changed(self, missing: list[str], old: Sequence[InstanceSnapshot]) -> None:
         if missing:
             stay = ", ".join(one.name for one in old) or "none"
             self.note(f"{are(missing)} gone; {stay} keeps what it has until all are back")
@@ -83,14 +82,14 @@ class Succession:
             self._since_ms = self.cluster.clock.now_ms()
         self._missing = missing
 
-    def _check_time(self, missing: list[str], all_instances: Sequence[InstanceInfo]) -> None:
+    def _check_time(self, missing: list[str], all_instances: Sequence[InstanceSnapshot]) -> None:
         now_ms = self.cluster.clock.now_ms()
         late = self.until_ms is not None and now_ms > self.until_ms
         if late or now_ms - self._since_ms > self.patience_ms:
             there = frozenset(one.key for one in all_instances)
             raise SuccessorLostError(f"{are(missing)} gone and did not come back in time", there)
 
-    def _mark_again(self, old: Sequence[InstanceInfo]) -> None:
+    def _mark_again(self, old: Sequence[InstanceSnapshot]) -> None:
         """A new instance is back with another state folder: name it in the marks."""
         keys = tuple(one.key for one in old)
         if keys:
@@ -98,7 +97,7 @@ class Succession:
             command.mark(command.plan())
 
 
-def lacking(names: Sequence[str], all_instances: Sequence[InstanceInfo]) -> list[str]:
+def lacking(names: Sequence[str], all_instances: Sequence[InstanceSnapshot]) -> list[str]:
     """Those of the names that none of the instances bears."""
     there = {name for one in all_instances for name in (one.name, one.key)}
     return in_order({*names} - there)
@@ -109,5 +108,5 @@ def are(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
-def _of(all_instances: Sequence[InstanceInfo], names: Sequence[str]) -> list[InstanceInfo]:
+def _of(all_instances: Sequence[InstanceSnapshot], names: Sequence[str]) -> list[InstanceSnapshot]:
     return [one for one in all_instances if one.name in names or one.key in names]

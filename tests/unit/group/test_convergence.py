@@ -22,9 +22,9 @@ from streamlet.group.events import (
     UnblockJoinWanted,
 )
 from streamlet.group.session_events import CommitDone, CommitOutcome, JoinBlocked, Lost
-from streamlet.group.task_changes import TaskChanges
 from streamlet.group.tasks import Identity, TasksProtocol
 from streamlet.types import TaskId, TopicPartition
+from tests.unit.group.task_changes import TaskChanges
 
 
 class Worker:

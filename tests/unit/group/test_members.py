@@ -13,9 +13,8 @@ from streamlet.clock import ManualClock
 from streamlet.control.values import MemberProgress
 from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NotFoundError
-from streamlet.group.describe import GroupDescription, MemberDescription
 from streamlet.group.members import ListedMember, MemberAdmin, Removal, left_over, meaning
-from streamlet.group.messages import Answer, Request
+from streamlet.group.messages import Answer, GroupDescription, MemberDescription, Request
 from streamlet.group.metadata import instances
 from streamlet.group.snapshot import read
 from streamlet.group.values import Assignment, Subscription

@@ -23,10 +23,10 @@ from streamlet.group.commands import NeedMetadata, RunAssignor
 from streamlet.group.envelope import open_subscription
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.messages import JoinedMember
-from streamlet.group.task_changes import TaskChanges
 from streamlet.group.tasks import PROTOCOL, Identity, ReceivedAssignment, TasksProtocol, rules_from
 from streamlet.group.values import Assignment, AssignmentError, Subscription
 from streamlet.types import TaskId
+from tests.unit.group.task_changes import TaskChanges
 
 T00, T01, T02, T10 = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2), TaskId(1, 0)
 TASKS = tuple(TaskInfo(task, stateful=True) for task in (T00, T01, T02, T10))

@@ -27,10 +27,12 @@ from streamlet.errors import (
     TimedOutError,
 )
 from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.describe import GroupDescription, GroupListing, MemberDescription
 from streamlet.group.messages import (
     Answer,
     Committed,
+    GroupDescription,
+    GroupListing,
+    MemberDescription,
     OffsetCommit,
     OffsetCommitAnswer,
     OffsetFetch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamlet.assignor.values import Copy
-from streamlet.group.describe import GroupDescription, MemberDescription
+from streamlet.group.messages import GroupDescription, MemberDescription
 from streamlet.group.snapshot import GroupSnapshot, read
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription

@@ -13,8 +13,15 @@ from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Entry, Mark, MemberKey, MemberProgress, TaskProgress
-from streamlet.group.describe import GroupDescription, MemberDescription
-from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetchAnswer, Request
+from streamlet.group.messages import (
+    Answer,
+    Committed,
+    GroupDescription,
+    MemberDescription,
+    OffsetFetch,
+    OffsetFetchAnswer,
+    Request,
+)
 from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource

@@ -18,7 +18,7 @@ from streamlet.scaling.plan import (
     burdens,
     make_plan,
 )
-from streamlet.scaling.present import instances, owners, present
+from streamlet.scaling.present import owners, present
 from streamlet.scaling.scale_down import ScaleDownResult
 from streamlet.types import TaskId
 from tests.unit.assignor.cluster import Cluster, Model
@@ -35,7 +35,7 @@ def plan(
 ) -> ScaleDownPlan:
     marks = {f"process-{name}": Leaving(NOW_MS) for name in leaving}
     state = present(live, rules or Rules(), NOW_MS, marks)
-    return make_plan(state, instances(live), sizes or {}, share=0.5)
+    return make_plan(state, live.instances, sizes or {}, share=0.5)
 
 
 def test_the_tasks_of_those_that_leave_move_and_no_others() -> None:

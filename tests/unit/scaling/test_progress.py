@@ -7,7 +7,7 @@ from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.group.snapshot import GroupSnapshot
 from streamlet.scaling.plan import ScaleDownPlan, make_plan
-from streamlet.scaling.present import instances, present
+from streamlet.scaling.present import present
 from streamlet.scaling.progress import MoveProgress, Progress, progress
 from streamlet.types import TaskId
 from tests.unit.scaling.group import group, ids, member
@@ -17,7 +17,7 @@ BEFORE = group(member("h1", "0_0"), member("h2", "0_1"), member("h3", "0_2 0_3")
 
 def planned() -> ScaleDownPlan:
     state = present(BEFORE, Rules(), 0, {"process-h3": Leaving(0)})
-    return make_plan(state, instances(BEFORE), {})
+    return make_plan(state, BEFORE.instances, {})
 
 
 def said(name: str, *tasks: TaskProgress) -> MemberProgress:
@@ -97,6 +97,6 @@ def test_one_has_left_when_neither_group_nor_topic_knows_it() -> None:
 
 def test_where_nobody_is_left_the_group_alone_counts() -> None:
     state = present(BEFORE, Rules(), 0, {f"process-h{n}": Leaving(0) for n in (1, 2, 3)})
-    plan = make_plan(state, instances(BEFORE), {})
+    plan = make_plan(state, BEFORE.instances, {})
     found = progress(plan, group(state="Empty"), view(said("h1"), said("h3")))
     assert found.left == ("h1", "h2", "h3")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from streamlet.errors import ConfigError, NotFoundError, RefusedError
+from streamlet.group.snapshot import InstanceSnapshot
 from streamlet.scaling.leavers import Burden
-from streamlet.scaling.present import InstanceInfo
 from streamlet.scaling.replace import Replacement
 from streamlet.scaling.scale_down import ScaleDownRequest
 from streamlet.scaling.selection import by_percent, check_some_stay, find
 from streamlet.types import TaskId
 
 
-def instance(name: str, key: str = "") -> InstanceInfo:
-    return InstanceInfo(key or f"process-{name}", name, (f"{name}-0",), (f"id-{name}-0",))
+def instance(name: str, key: str = "") -> InstanceSnapshot:
+    return InstanceSnapshot(key or f"process-{name}", name, ())
 
 
 THREE = (instance("h1"), instance("h2"), instance("h3"))

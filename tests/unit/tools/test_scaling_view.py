@@ -12,8 +12,8 @@ from rich.console import Console, RenderableType
 from typer.testing import CliRunner
 
 from streamlet.errors import ConfigError, RefusedError
+from streamlet.group.snapshot import InstanceSnapshot
 from streamlet.scaling.plan import ScaleDownPlan, TaskMove
-from streamlet.scaling.present import InstanceInfo
 from streamlet.scaling.progress import MoveProgress, Progress
 from streamlet.scaling.replace import ReplaceResult
 from streamlet.scaling.scale_down import ScaleDownResult
@@ -34,8 +34,8 @@ from streamlet.tools.scaling_view import (
 from streamlet.types import TaskId
 
 
-def instance(name: str) -> InstanceInfo:
-    return InstanceInfo(f"process-{name}", name, (f"{name}-0",), (f"id-{name}-0",))
+def instance(name: str) -> InstanceSnapshot:
+    return InstanceSnapshot(f"process-{name}", name, ())
 
 
 PLAN = ScaleDownPlan(

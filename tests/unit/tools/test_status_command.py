@@ -18,9 +18,16 @@ from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Mark, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError
-from streamlet.group.describe import GroupDescription, MemberDescription
 from streamlet.group.inspector import GroupInspector
-from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetchAnswer, Request
+from streamlet.group.messages import (
+    Answer,
+    Committed,
+    GroupDescription,
+    MemberDescription,
+    OffsetFetch,
+    OffsetFetchAnswer,
+    Request,
+)
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
 from streamlet.kafka.ports import TopicInfo

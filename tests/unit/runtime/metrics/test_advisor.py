@@ -9,9 +9,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from streamlet.errors import UnreachableError
-from streamlet.group.describe import GroupDescription, MemberDescription
 from streamlet.group.inspector import GroupInspector
-from streamlet.group.messages import Answer, OffsetFetch, OffsetFetchAnswer, Request
+from streamlet.group.messages import (
+    Answer,
+    GroupDescription,
+    MemberDescription,
+    OffsetFetch,
+    OffsetFetchAnswer,
+    Request,
+)
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
 from streamlet.runtime.metrics.advisor import Advisor
