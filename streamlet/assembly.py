@@ -18,6 +18,7 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.agreement import planning_settings
 from streamlet.control.values import Endpoint
+from streamlet.group.commands import SessionEvent
 from streamlet.group.custom_assignor import CustomAssignor
 from streamlet.group.envelope import Envelope
 from streamlet.group.handover import Handover
@@ -25,7 +26,7 @@ from streamlet.group.handover_values import HandoverRules
 from streamlet.group.inspector import GroupInspector
 from streamlet.group.leader import Assignor
 from streamlet.group.member_config import MembershipConfig
-from streamlet.group.session import GroupSession, SessionEvent
+from streamlet.group.session import GroupSession
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from streamlet.errors import FatalGroupError, FencedError
 from streamlet.group.codes import Remedy, RequestKind, Verdict, judge, name_of
-from streamlet.group.commands import Abandon, RunAssignor
-from streamlet.group.events import Failure
-from streamlet.group.in_flight import InFlightRequest
+from streamlet.group.commands import (
+    Abandon,
+    CommitDone,
+    CommitOutcome,
+    FetchDone,
+    FetchOutcome,
+    RunAssignor,
+)
+from streamlet.group.coordinator_connection import InFlightRequest
+from streamlet.group.events import FailureKind
 from streamlet.group.member import MOST_REDUCED, Member
 from streamlet.group.messages import (
     Heartbeat,
@@ -22,7 +29,6 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
-from streamlet.group.session_events import CommitDone, CommitOutcome, FetchDone, FetchOutcome
 from streamlet.group.states import MembershipState
 
 _HINTS = {
@@ -258,9 +264,9 @@ def on_find_failed(member: Member, error: int | None) -> None:
     member.lose_link(f"{RequestKind.FIND}: {problem}")
 
 
-def on_failure(member: Member, flight: InFlightRequest, kind: Failure) -> None:
+def on_failure(member: Member, flight: InFlightRequest, kind: FailureKind) -> None:
     """A request got no answer: the coordinator is looked up again before anything else."""
-    if kind is Failure.TIMEOUT:
+    if kind is FailureKind.TIMEOUT:
         member.out.append(Abandon(flight.number, flight.connection))
     request = flight.request
     member.lose_link(f"{type(request).__name__}: {kind}")

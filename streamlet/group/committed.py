@@ -8,9 +8,9 @@ from streamlet.clock import Clock
 from streamlet.errors import BrokerError, TimedOutError
 from streamlet.group.codes import Remedy, RequestKind, judge
 from streamlet.group.commands import Connection
+from streamlet.group.events import FailureKind
 from streamlet.group.messages import Committed, OffsetFetch, OffsetFetchAnswer
-from streamlet.group.session_ports import GroupTransport
-from streamlet.group.transport_errors import FailureKind, TransportError
+from streamlet.group.session_ports import GroupTransport, TransportError
 from streamlet.types import TopicPartition
 
 _ATTEMPT_MS = 5_000

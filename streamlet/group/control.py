@@ -21,78 +21,54 @@ from streamlet.clock import Clock
 from streamlet.errors import FatalGroupError, StreamletError
 from streamlet.group.commands import (
     Abandon,
+    Assigned,
     Command,
+    CommitDone,
     Connection,
-    Deliver,
+    Failed,
+    FetchDone,
     FindCoordinator,
+    JoinBlocked,
+    JoinSoon,
+    Left,
+    Lost,
     NeedMetadata,
     RunAssignor,
     Send,
+    SessionEvent,
     WakeAt,
 )
 from streamlet.group.events import (
     Answered,
     AssignmentsReady,
     AssignorFailed,
-    CommitWanted,
     CoordinatorFound,
     CoordinatorNotFound,
     Event,
-    Failure,
+    FailureKind,
     MetadataReady,
     MigrationOrdered,
     ProgressMade,
-    RejoinWanted,
     RequestFailed,
     StartMembership,
     Tick,
 )
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import Membership, MembershipState
-from streamlet.group.messages import Answer, JoinGroup
-from streamlet.group.session_events import (
-    Assigned,
-    CommitDone,
-    CommitOutcome,
-    Failed,
-    FetchDone,
-    JoinBlocked,
-    JoinSoon,
-    Left,
-    Lost,
-    SessionEvent,
+from streamlet.group.messages import Answer
+from streamlet.group.session_ports import (
+    CoordinatorRefused,
+    GroupProtocol,
+    GroupTransport,
+    TransportError,
 )
-from streamlet.group.session_ports import GroupProtocol, GroupTransport
-from streamlet.group.transport_errors import CoordinatorRefused, FailureKind, TransportError
 from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
 
 
-@attrs.frozen
-class WorkersCommit:
-    """A commit, and how many losses of its tasks the worker had seen when it asked for it."""
-
-    wanted: CommitWanted
-    losses_seen: int
-
-
-@attrs.frozen
-class WorkersRejoin:
-    """A wish to rejoin, and how often we had been described when it arose.
-
-    A description that is newer than the wish tells of it already. Another join would void the
-    assignment of that one before the worker has seen it, and a member that stopped a task for us
-    would wait for two more rounds.
-    """
-
-    reason: str
-    descriptions: int
-
-
-#: An event for the machine, a commit or a wish to look at first, an error that ends everything, or
-#: None: close.
-Item: TypeAlias = Event | WorkersCommit | WorkersRejoin | StreamletError | None
+#: An event for the machine, an error that ends everything, or None: close.
+Item: TypeAlias = Event | StreamletError | None
 
 
 @attrs.frozen
@@ -140,12 +116,10 @@ class Control:
         #: ``GroupSession.progress``.
         self.losses = self.losses_seen = 0
         self.progressed = False
-        self._descriptions = 0
         self._machine = Membership(config)
         self._next: deque[Event] = deque()
         self._sent: dict[int, Future[Answer]] = {}
         self._wake_at_ms: int | None = None
-        self._join_sent: tuple[int, int] | None = None  # number and time of the open JoinGroup
         #: When to give up looking for a coordinator; None once one was found.
         self._give_up_ms: int | None = None
         self._cause: StreamletError = TransportError(FailureKind.TIMEOUT, "no broker answers")
@@ -187,16 +161,9 @@ class Control:
         except queue.Empty:
             return Tick()
 
-    def _take(self, item: Event | WorkersCommit | WorkersRejoin | StreamletError) -> None:
+    def _take(self, item: Event | StreamletError) -> None:
         if isinstance(item, StreamletError):
             raise item
-        if isinstance(item, WorkersCommit):
-            if item.losses_seen != self.losses:
-                self._on_event(CommitDone(item.wanted.token, CommitOutcome.LOST))
-                return
-            item = item.wanted
-        if isinstance(item, WorkersRejoin):
-            item = RejoinWanted(item.reason, described=item.descriptions < self._descriptions)
         if isinstance(item, (Answered, RequestFailed)):
             self._sent.pop(item.number, None)
         elif isinstance(item, CoordinatorFound):
@@ -222,15 +189,13 @@ class Control:
 
     def _publish(self) -> None:
         machine = self._machine
-        if self._join_sent is not None and self._join_sent[0] not in self._sent:
-            self._join_sent = None
         view = MembershipView(
             machine.state,
             machine.member_id,
             machine.generation,
             machine.last_heartbeat_ms,
             machine.last_problem,
-            None if self._join_sent is None else self._join_sent[1],
+            machine.join_sent_ms,
             machine.linked,
         )
         if view != self.view:
@@ -253,12 +218,11 @@ class Control:
                 self._abandon(number, connection)
             case NeedMetadata():
                 protocols = self._protocol.subscribe(command, self._describe())
-                self._descriptions += 1
                 ready = MetadataReady(command.request, self._protocol.protocol_type, protocols)
                 self._next.append(ready)
             case RunAssignor():
                 self._assign(command)
-            case Deliver():
+            case Assigned():
                 self._deliver(command)
             case Lost():
                 self._publish()  # who learns of the loss must not read the old generation
@@ -281,8 +245,6 @@ class Control:
         number = command.number
         future = self._transport.send(command.request, command.connection, command.timeout_ms)
         self._sent[number] = future
-        if isinstance(command.request, JoinGroup):
-            self._join_sent = (number, self._clock.now_ms())
         future.add_done_callback(lambda done: self._answered(number, done))
 
     def _abandon(self, number: int, connection: Connection) -> None:
@@ -301,18 +263,11 @@ class Control:
         else:
             self._next.append(AssignmentsReady(command.generation, assignments))
 
-    def _deliver(self, command: Deliver) -> None:
+    def _deliver(self, command: Assigned[bytes]) -> None:
         assignment = self._protocol.decode(command.assignment)
         self._publish()
-        self._on_event(
-            Assigned(
-                command.generation,
-                command.member_id,
-                assignment,
-                command.leader,
-                command.restarted,
-            )
-        )
+        told = (command.generation, command.member_id, assignment)
+        self._on_event(Assigned(*told, command.leader, command.restarted))
         flip = assignment.flip
         if flip is not None and flip.protocol_type != self._protocol.protocol_type:
             self._next.append(MigrationOrdered(flip.protocol_type, command.generation))
@@ -346,11 +301,10 @@ class Control:
         try:
             self.put(Answered(number, done.result()))
         except CoordinatorRefused:
-            self.put(RequestFailed(number, Failure.DISCONNECTED))  # a look-up will tell the code
+            # A look-up will tell the code.
+            self.put(RequestFailed(number, FailureKind.DISCONNECTED))
         except TransportError as error:
-            late = error.kind is FailureKind.TIMEOUT
-            failed = RequestFailed(number, Failure.TIMEOUT if late else Failure.DISCONNECTED)
-            self.put(failed if error.passing else error)
+            self.put(RequestFailed(number, error.kind) if error.passing else error)
         except Exception as error:
             self.put(_broken(error))
 

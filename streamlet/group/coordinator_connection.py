@@ -1,20 +1,103 @@
-"""The connection to the coordinator: a small machine beside the membership one.
+"""The connection to the coordinator: a small machine beside the membership one. No I/O, no clock.
 
 ::
 
     LOST ── due, needed ──▶ FINDING ── CoordinatorFound ──▶ FOUND
       ▲                        │                              │
       └── not found, too slow ─┘◀──── not the coordinator, connection lost, no answer
+
+Beside it: the requests in flight on it, and how long to wait before the next try.
 """
 
 from __future__ import annotations
 
 import enum
+import zlib
 
 import attrs
 
-from streamlet.group.commands import FindCoordinator
-from streamlet.group.in_flight import Backoff
+from streamlet.group.commands import Connection, FindCoordinator, Send
+from streamlet.group.messages import Request
+
+
+@attrs.frozen
+class InFlightRequest:
+    """A request without an answer yet. ``token`` is that of the commit or fetch it carries out."""
+
+    number: int
+    request: Request
+    connection: Connection
+    sent_ms: int
+    deadline_ms: int
+    token: int = -1
+
+
+@attrs.define
+class InFlightRequests:
+    """All requests in flight by number; numbers are never used twice."""
+
+    #: Keys grow with time, so iteration is in the order of sending.
+    _open: dict[int, InFlightRequest] = attrs.field(factory=dict)
+    _last: int = 0
+
+    def add(
+        self,
+        request: Request,
+        connection: Connection,
+        timeout_ms: int,
+        now_ms: int,
+        token: int = -1,
+    ) -> Send:
+        """Number a request and give the command that sends it."""
+        self._last += 1
+        flight = InFlightRequest(
+            self._last, request, connection, now_ms, now_ms + timeout_ms, token
+        )
+        self._open[flight.number] = flight
+        return Send(flight.number, request, connection, timeout_ms)
+
+    def complete(self, number: int) -> InFlightRequest | None:
+        """Take a request out; None if it was given up meanwhile."""
+        return self._open.pop(number, None)
+
+    def of(self, *kinds: type[Request]) -> list[InFlightRequest]:
+        """Those of some kinds of request, oldest first."""
+        return [flight for flight in self._open.values() if isinstance(flight.request, kinds)]
+
+    def overdue(self, now_ms: int) -> list[InFlightRequest]:
+        """Those whose time is up, oldest first."""
+        return [flight for flight in self._open.values() if flight.deadline_ms <= now_ms]
+
+    def deadlines(self) -> list[int]:
+        """The deadlines of those in flight, in ms."""
+        return [flight.deadline_ms for flight in self._open.values()]
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+
+@attrs.define
+class Backoff:
+    """Doubling waits up to a bound, spread by ±20 % so that members do not move in step.
+
+    The spread is a checksum of member and attempt, not chance: a run can be repeated.
+    """
+
+    first_ms: int
+    max_ms: int
+    jitter: int = 0
+    attempts: int = 0
+
+    def next_ms(self) -> int:
+        """The wait before the next attempt, in ms."""
+        self.attempts += 1
+        plain = min(self.first_ms << min(self.attempts - 1, 20), self.max_ms)
+        spread = zlib.crc32(f"{self.jitter}:{self.attempts}".encode()) % 401 - 200
+        return max(1, plain + plain * spread // 1000)
+
+    def reset(self) -> None:
+        """Start again with the first wait, after a success."""
+        self.attempts = 0
 
 
 class ConnectionState(enum.StrEnum):

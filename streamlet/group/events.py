@@ -16,11 +16,15 @@ from streamlet.group.messages import Answer
 from streamlet.types import TopicPartition
 
 
-class Failure(enum.StrEnum):
-    """The reasons why a request has no answer."""
+class FailureKind(enum.StrEnum):
+    """The reasons why there is no answer. The last four do not pass by themselves."""
 
     TIMEOUT = "timeout"
     DISCONNECTED = "disconnected"
+    AUTHENTICATION = "authentication"
+    UNSUPPORTED = "unsupported"  # the broker is too old
+    CLOSED = "closed"  # by ourselves
+    INTERNAL = "internal"  # neither network nor broker: a fault of ours
 
 
 @attrs.frozen
@@ -55,7 +59,7 @@ class RequestFailed:
     """Request ``number`` got no answer; it may have arrived all the same."""
 
     number: int
-    kind: Failure
+    kind: FailureKind
 
 
 @attrs.frozen
@@ -100,13 +104,13 @@ class AssignorFailed:
 class RejoinWanted:
     """Our own description changed and a rebalance is needed; joins with a new nonce.
 
-    ``described``: that was so when a JoinGroup was described last, so if it is on its way, the
-    rebalance that comes of it will do. One more would take back the assignment before any member
-    applied it.
+    ``descriptions``: how often we had been described when this was wanted. If we were since, the
+    rebalance that comes of that JoinGroup will do. One more would take back the assignment before
+    any member applied it, and a member that stopped a task for us would wait for two more rounds.
     """
 
     reason: str
-    described: bool = False
+    descriptions: int | None = None
 
 
 @attrs.frozen
@@ -114,12 +118,14 @@ class CommitWanted:
     """Commit ``offsets`` (offset, metadata text); one ``CommitDone`` with the token answers.
 
     ``hold`` is the token of the granted ``BlockJoinWanted`` this commit belongs to: such a commit
-    is begun even though a rebalance is due, because the JoinGroup waits for it.
+    is begun even though a rebalance is due, because the JoinGroup waits for it. ``losses_seen``:
+    how many losses of its tasks the worker knew of, None: of all.
     """
 
     token: int
     offsets: dict[TopicPartition, tuple[int, str]]
     hold: int | None = None
+    losses_seen: int | None = None
 
 
 @attrs.frozen

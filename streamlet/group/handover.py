@@ -29,6 +29,7 @@ from collections.abc import Mapping
 import attrs
 
 from streamlet.assignor.values import Copy, Leaving
+from streamlet.group.commands import CommitOutcome
 from streamlet.group.copy_progress import CopyProgress, FollowedCopies, copies_of
 from streamlet.group.handover_values import (
     OURS,
@@ -49,7 +50,6 @@ from streamlet.group.handover_values import (
     Stop,
     UnblockJoin,
 )
-from streamlet.group.session_events import CommitOutcome
 from streamlet.group.values import Assignment
 from streamlet.types import TaskId
 

@@ -8,9 +8,28 @@ from __future__ import annotations
 import attrs
 
 from streamlet.errors import GroupError
-from streamlet.group.commands import Abandon, Command, Connection, Deliver, NeedMetadata
-from streamlet.group.coordinator_connection import ConnectionState, CoordinatorConnection
-from streamlet.group.in_flight import Backoff, InFlightRequest, InFlightRequests
+from streamlet.group.commands import (
+    Abandon,
+    Assigned,
+    Command,
+    CommitDone,
+    CommitOutcome,
+    Connection,
+    Failed,
+    FetchDone,
+    FetchOutcome,
+    JoinSoon,
+    Left,
+    Lost,
+    NeedMetadata,
+)
+from streamlet.group.coordinator_connection import (
+    Backoff,
+    ConnectionState,
+    CoordinatorConnection,
+    InFlightRequest,
+    InFlightRequests,
+)
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.messages import (
     Heartbeat,
@@ -20,16 +39,6 @@ from streamlet.group.messages import (
     OffsetFetch,
     Request,
     SyncGroup,
-)
-from streamlet.group.session_events import (
-    CommitDone,
-    CommitOutcome,
-    Failed,
-    FetchDone,
-    FetchOutcome,
-    JoinSoon,
-    Left,
-    Lost,
 )
 from streamlet.group.states import ENDED, LIVE, MOVES, IllegalMoveError, MembershipState
 
@@ -67,8 +76,9 @@ class Member:
     #: The last description differed on purpose, and no assignment has come of it yet.
     forced: bool = False
     #: A rebalance is wanted for what the last description says: the join under way may bring it.
-
     described: bool = False
+    #: How often tasks were lost so far.
+    losses: int = 0
     #: Joined by static id as a new process and nothing delivered since.
     restarted: bool = False
     #: What to join as; empty if there is no choice.
@@ -319,9 +329,8 @@ class Member:
         self.size_backoff.reset()
         self.heartbeat_at_ms = self.now_ms + self.config.heartbeat_interval_ms
         self.move_to(MembershipState.STABLE)
-        self.out.append(
-            Deliver(assignment, self.generation, self.member_id, self.leads, self.restarted)
-        )
+        part = (self.generation, self.member_id, assignment, self.leads, self.restarted)
+        self.out.append(Assigned(*part))
         self.restarted = False
         if self.poisoned != self.generation:
             self.poisoned = None
@@ -333,6 +342,7 @@ class Member:
         self.last_problem = reason
         if self.generation >= 0:
             self.out.append(Lost(reason))
+            self.losses += 1
         for flight in self.drop(OffsetCommit):
             self.out.append(CommitDone(flight.token, CommitOutcome.LOST))
         self.generation = -1
@@ -395,8 +405,10 @@ class Member:
         self.holds.clear()
         self.move_to(state)
 
-    def gate(self, hold: int | None) -> CommitOutcome | None:
+    def gate(self, hold: int | None, losses_seen: int | None) -> CommitOutcome | None:
         """Say why no commit may be begun now, None if one may (M2, M6)."""
+        if losses_seen not in (None, self.losses):
+            return CommitOutcome.LOST  # by now we may have other tasks, under another id
         if self.generation < 0 or self.state is MembershipState.LEAVING or self.state in ENDED:
             return CommitOutcome.LOST
         if self.poisoned is not None or not self.linked():

@@ -22,7 +22,15 @@ its generation lasts (M6): nothing else is committed in it, and we rejoin to end
 from __future__ import annotations
 
 from streamlet.group import answers
-from streamlet.group.commands import Command, Connection, WakeAt
+from streamlet.group.commands import (
+    Command,
+    CommitDone,
+    Connection,
+    FetchDone,
+    FetchOutcome,
+    JoinBlocked,
+    WakeAt,
+)
 from streamlet.group.coordinator_connection import ConnectionState
 from streamlet.group.events import (
     Answered,
@@ -33,7 +41,7 @@ from streamlet.group.events import (
     CoordinatorFound,
     CoordinatorNotFound,
     Event,
-    Failure,
+    FailureKind,
     FetchWanted,
     HeartbeatWanted,
     LeaveWanted,
@@ -64,7 +72,6 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
-from streamlet.group.session_events import CommitDone, FetchDone, FetchOutcome, JoinBlocked
 from streamlet.group.states import BETWEEN, ENDED, LIVE, IllegalEventError, MembershipState
 
 __all__ = ["IllegalEventError", "Membership", "MembershipState"]
@@ -104,6 +111,11 @@ class Membership:
     def linked(self) -> bool:
         """True if the coordinator is known and answers, as far as we know."""
         return self._member.linked()
+
+    @property
+    def join_sent_ms(self) -> int | None:
+        """The time at which the JoinGroup was sent that is not answered yet; None: none is."""
+        return next((flight.sent_ms for flight in self._member.in_flight.of(JoinGroup)), None)
 
     @property
     def last_problem(self) -> str:
@@ -164,8 +176,9 @@ class Membership:
     def _wish(self, event: Wish) -> None:
         m = self._member
         match event:
-            case RejoinWanted(reason, described):
-                if described and m.state in BETWEEN:
+            case RejoinWanted(reason, descriptions):
+                known = descriptions is not None and descriptions < m.description
+                if known and m.state in BETWEEN:
                     m.described = True
                 else:
                     m.want_join(reason, force=True)
@@ -226,7 +239,7 @@ class Membership:
             case request, other:
                 raise IllegalEventError(f"{type(other).__name__} for {type(request).__name__}")
 
-    def _failed(self, number: int, kind: Failure) -> None:
+    def _failed(self, number: int, kind: FailureKind) -> None:
         flight = self._member.in_flight.complete(number)
         if flight is not None:
             answers.on_failure(self._member, flight, kind)
@@ -254,7 +267,7 @@ class Membership:
 
     def _commit(self, wanted: CommitWanted) -> None:
         m = self._member
-        refusal = m.gate(wanted.hold)
+        refusal = m.gate(wanted.hold, wanted.losses_seen)
         if refusal is not None:
             m.out.append(CommitDone(wanted.token, refusal))
             return
@@ -273,7 +286,7 @@ class Membership:
         """Do all that is due now, whatever the event was."""
         m = self._member
         for flight in m.in_flight.overdue(m.now_ms):
-            self._failed(flight.number, Failure.TIMEOUT)
+            self._failed(flight.number, FailureKind.TIMEOUT)
         m.holds = {token: until for token, until in m.holds.items() if until > m.now_ms}
         if m.state in LIVE and m.now_ms >= self._progress_due_ms():
             limit_ms = m.config.max_poll_interval_ms
@@ -292,9 +305,7 @@ class Membership:
                 m.go_over()
             if m.state is MembershipState.PREPARING:
                 m.describe()
-        if m.state is MembershipState.FLIPPING:
-            self._go_over()
-        if m.state is MembershipState.LEAVING:
+        if m.state in (MembershipState.FLIPPING, MembershipState.LEAVING):
             self._go()
         if self._beats() and m.heartbeat_at_ms <= m.now_ms:
             self._heartbeat()
@@ -309,22 +320,17 @@ class Membership:
     def _go(self) -> None:
         """Leave as soon as the commits in flight are answered, or half of the time is up.
 
-        A member that goes without a request makes the others wait until its session is over.
+        A member that goes without a request makes the others wait until its session is over. So
+        does one that goes over to a group of another type, if it comes to that; it has no commits.
         """
         m = self._member
-        late = m.now_ms >= m.leave_by_ms
-        if not self._free() and m.now_ms < m.goodbye_by_ms:
+        late, over = m.now_ms >= m.leave_by_ms, m.state is MembershipState.FLIPPING
+        if not over and not self._free() and m.now_ms < m.goodbye_by_ms:
             return
-        if late or m.quiet or not m.member_id:
-            m.left()
-        elif m.linked() and m.retry_at_ms <= m.now_ms and not m.in_flight.of(LeaveGroup):
-            m.send_leave(m.reason)
-
-    def _go_over(self) -> None:
-        """Leave, at the latest by letting the session time out, for a group of another type."""
-        m = self._member
-        if m.now_ms >= m.leave_by_ms:
+        if over and late:
             m.gone_over()
+        elif not over and (late or m.quiet or not m.member_id):
+            m.left()
         elif m.linked() and m.retry_at_ms <= m.now_ms and not m.in_flight.of(LeaveGroup):
             m.send_leave(m.reason)
 

@@ -11,11 +11,11 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, PartitionsLostError, StreamletError, TimedOutError
 from streamlet.group.codes import name_of
+from streamlet.group.commands import CommitDone, CommitOutcome
 from streamlet.group.partitions import PartitionsProtocol
 from streamlet.group.partitions_events import PartitionEvents
 from streamlet.group.partitions_reading import Reading
-from streamlet.group.session import CommitDone, GroupSession
-from streamlet.group.session_events import CommitOutcome
+from streamlet.group.session import GroupSession
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)

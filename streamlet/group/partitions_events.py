@@ -14,8 +14,7 @@ from typing import TypeAlias
 
 import attrs
 
-from streamlet.group.partitions import PartitionsProtocol, ReceivedPartitions
-from streamlet.group.session_events import (
+from streamlet.group.commands import (
     Assigned,
     CommitDone,
     CommitOutcome,
@@ -27,6 +26,7 @@ from streamlet.group.session_events import (
     Lost,
     SessionEvent,
 )
+from streamlet.group.partitions import PartitionsProtocol, ReceivedPartitions
 
 
 @attrs.frozen

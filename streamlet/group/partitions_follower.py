@@ -15,12 +15,7 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, StreamletError
 from streamlet.group.codes import name_of
-from streamlet.group.partitions import PartitionsProtocol
-from streamlet.group.partitions_commits import Commits
-from streamlet.group.partitions_events import Order, Ordered, PartitionEvents
-from streamlet.group.partitions_reading import Reading
-from streamlet.group.session import GroupSession
-from streamlet.group.session_events import (
+from streamlet.group.commands import (
     Failed,
     FetchDone,
     FetchOutcome,
@@ -29,6 +24,11 @@ from streamlet.group.session_events import (
     Left,
     Lost,
 )
+from streamlet.group.partitions import PartitionsProtocol
+from streamlet.group.partitions_commits import Commits
+from streamlet.group.partitions_events import Order, Ordered, PartitionEvents
+from streamlet.group.partitions_reading import Reading
+from streamlet.group.session import GroupSession
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)

@@ -24,8 +24,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from streamlet.assignor.values import Copy
 from streamlet.clock import Clock
+from streamlet.group.commands import SessionEvent
 from streamlet.group.committed import fetch_committed
-from streamlet.group.control import Control, WorkersCommit, WorkersRejoin
+from streamlet.group.control import Control
 from streamlet.group.events import (
     BlockJoinWanted,
     CommitWanted,
@@ -38,34 +39,9 @@ from streamlet.group.events import (
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import MembershipState
 from streamlet.group.messages import Committed
-from streamlet.group.session_events import (
-    Assigned,
-    CommitDone,
-    Failed,
-    FetchDone,
-    JoinBlocked,
-    JoinSoon,
-    Left,
-    Lost,
-    SessionEvent,
-)
 from streamlet.group.session_ports import GroupProtocol, GroupTransport
 from streamlet.group.states import BETWEEN
 from streamlet.types import TaskId, TopicPartition
-
-__all__ = [
-    "Assigned",
-    "CommitDone",
-    "Failed",
-    "FetchDone",
-    "GroupProtocol",
-    "GroupSession",
-    "JoinBlocked",
-    "JoinSoon",
-    "Left",
-    "Lost",
-    "SessionEvent",
-]
 
 
 class GroupSession:
@@ -78,7 +54,7 @@ class GroupSession:
         clock: the time.
         on_event: takes what happens, on the control thread; must not block.
         describe: what to say of our tasks in a JoinGroup, asked on the control thread when one is
-            due; None: what ``set_copies`` was last given.
+            due; by default we have none.
         on_member_id: called on the control thread when the member id changes, empty for none.
         start_timeout_ms: how long to look for the first coordinator before giving up; later ones
             are looked for as long as it takes.
@@ -92,14 +68,13 @@ class GroupSession:
         clock: Clock,
         on_event: Callable[[SessionEvent], None],
         *,
-        describe: Callable[[], Mapping[TaskId, Copy]] | None = None,
+        describe: Callable[[], Mapping[TaskId, Copy]] = dict,
         on_member_id: Callable[[str], None] = lambda member_id: None,
         start_timeout_ms: int = 30_000,
     ) -> None:
         self._config = config
         self._transport = transport
         self._clock = clock
-        self._copies: Mapping[TaskId, Copy] = {}
         self._closing = threading.Event()
         self._control = Control(
             config,
@@ -107,7 +82,7 @@ class GroupSession:
             transport,
             clock,
             on_event,
-            describe or (lambda: self._copies),
+            describe,
             on_member_id,
             start_timeout_ms,
         )
@@ -214,20 +189,13 @@ class GroupSession:
         """Begin to join."""
         self._control.thread.start()
 
-    def set_copies(self, copies: Mapping[TaskId, Copy]) -> None:
-        """Describe our tasks for the next JoinGroup, if ``describe`` was not given."""
-        self._copies = dict(copies)
-
     def rejoin(self, reason: str, descriptions: int | None = None) -> None:
         """Have the group rebalance, with what we then say of ourselves.
 
         ``descriptions``: how often ``describe`` had been called when this was wanted. If it was
         since, the join that it was called for may be all that is needed.
         """
-        if descriptions is None:
-            self._control.put(RejoinWanted(reason))
-        else:
-            self._control.put(WorkersRejoin(reason, descriptions))
+        self._control.put(RejoinWanted(reason, descriptions))
 
     def commit(
         self,
@@ -239,10 +207,9 @@ class GroupSession:
 
         ``hold`` is the token of the granted hold this commit belongs to.
         """
-        wanted = CommitWanted(token, dict(offsets), hold)
         # Whether it still counts is decided where losses happen, not here: between a look and the
         # sending the membership may be lost and had again under another id.
-        self._control.put(WorkersCommit(wanted, self._control.losses_seen))
+        self._control.put(CommitWanted(token, dict(offsets), hold, self._control.losses_seen))
 
     def fetch(self, token: int, partitions: Sequence[TopicPartition]) -> None:
         """Read committed positions once; one ``FetchDone`` with the token follows."""

@@ -1,4 +1,4 @@
-"""The ports of a session to tasks and network."""
+"""The ports of a session to tasks and network, and the errors of the latter."""
 
 from __future__ import annotations
 
@@ -7,10 +7,37 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from streamlet.assignor.values import Copy
+from streamlet.errors import BrokerError, BrokerTooOldError
+from streamlet.group.codes import name_of
 from streamlet.group.commands import Connection, NeedMetadata, RunAssignor
+from streamlet.group.events import FailureKind
 from streamlet.group.messages import Answer, Request
 from streamlet.group.values import Assignment
 from streamlet.types import TaskId
+
+
+class TransportError(BrokerError):
+    """A request without an answer; ``sent`` False: it never left, so nothing happened."""
+
+    def __init__(self, kind: FailureKind, text: str, *, sent: bool = True) -> None:
+        super().__init__(text)
+        self.kind = kind
+        if kind is FailureKind.UNSUPPORTED:
+            self.exit_code = BrokerTooOldError.exit_code  # no restart mends that
+        self.sent = sent
+
+    @property
+    def passing(self) -> bool:
+        """Trying again may help."""
+        return self.kind in (FailureKind.TIMEOUT, FailureKind.DISCONNECTED)
+
+
+class CoordinatorRefused(BrokerError):
+    """The brokers answered, and will not name a coordinator; ``code`` is Kafka's."""
+
+    def __init__(self, code: int, group: str) -> None:
+        super().__init__(f"no coordinator for group {group}: {name_of(code)}")
+        self.code = code
 
 
 class GroupProtocol(Protocol):

@@ -25,8 +25,10 @@ from weakref import WeakSet
 from streamlet.clock import Clock, SystemClock
 from streamlet.group.codes import name_of
 from streamlet.group.commands import Connection
+from streamlet.group.events import FailureKind
 from streamlet.group.messages import Answer, GroupDescription, GroupListing, Request
 from streamlet.group.security import client_settings
+from streamlet.group.session_ports import CoordinatorRefused, TransportError
 from streamlet.group.sockets import DataFirstSocket
 from streamlet.group.transport_codec import (
     WireRequest,
@@ -38,7 +40,6 @@ from streamlet.group.transport_codec import (
     encode_leave,
     encode_log_sizes,
 )
-from streamlet.group.transport_errors import CoordinatorRefused, FailureKind, TransportError
 from streamlet.types import TopicPartition
 
 with warnings.catch_warnings():

@@ -26,7 +26,7 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, StateError, TaskMigratedError
-from streamlet.group.session_events import CommitOutcome
+from streamlet.group.commands import CommitOutcome
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit_delivery import ChangelogDelivery
 from streamlet.runtime.commit_port import CommitGroup, Settled

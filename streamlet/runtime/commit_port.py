@@ -7,7 +7,7 @@ from typing import Protocol
 
 import attrs
 
-from streamlet.group.session_events import CommitOutcome
+from streamlet.group.commands import CommitOutcome
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.task_commit import TaskCommit
 from streamlet.types import TaskId, TopicPartition

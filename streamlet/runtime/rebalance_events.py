@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from streamlet.assignor.values import Copy, Leaving
+from streamlet.group.commands import Assigned, Lost, SessionEvent
 from streamlet.group.handover import Handover
-from streamlet.group.session import Assigned, Lost, SessionEvent
+from streamlet.group.values import Assignment
 from streamlet.types import TaskId
 
 
@@ -30,7 +31,7 @@ class RebalanceEvents:
         self._lock = threading.Lock()
         self._arrived = threading.Event()
         self._events: deque[SessionEvent] = deque()
-        self._assigned: Assigned | None = None
+        self._assigned: Assigned[Assignment] | None = None
         #: Tasks whose state lies on this instance's disk, with records missing (None: unknown).
         self._dormant: dict[TaskId, int | None] = {}
         #: What the last description said of our leaving.
@@ -78,7 +79,7 @@ class RebalanceEvents:
             yield self._handover
 
     @contextmanager
-    def news(self) -> Iterator[tuple[Handover, list[SessionEvent], Assigned | None]]:
+    def news(self) -> Iterator[tuple[Handover, list[SessionEvent], Assigned[Assignment] | None]]:
         """The rules, and everything that has come; what is not applied in the block is lost."""
         with self._lock:
             self._arrived.clear()

@@ -25,7 +25,7 @@ from streamlet.errors import (
     TimedOutError,
     UndeliveredError,
 )
-from streamlet.group.session_events import CommitOutcome
+from streamlet.group.commands import CommitOutcome
 from streamlet.kafka.ports import RecordSink, RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask

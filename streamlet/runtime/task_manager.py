@@ -12,6 +12,18 @@ from typing import Protocol, TypeVar
 
 from streamlet.clock import Clock
 from streamlet.errors import TaskMigratedError
+from streamlet.group.commands import (
+    CommitDone,
+    CommitOutcome,
+    Failed,
+    FetchDone,
+    FetchOutcome,
+    JoinBlocked,
+    JoinSoon,
+    Left,
+    Lost,
+    SessionEvent,
+)
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
     Activate,
@@ -29,16 +41,6 @@ from streamlet.group.handover_values import (
     Stop,
     UnblockJoin,
 )
-from streamlet.group.session import (
-    CommitDone,
-    Failed,
-    FetchDone,
-    JoinBlocked,
-    Left,
-    Lost,
-    SessionEvent,
-)
-from streamlet.group.session_events import CommitOutcome, FetchOutcome, JoinSoon
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit_port import CommitPort, Settled

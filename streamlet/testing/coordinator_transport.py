@@ -11,8 +11,9 @@ from concurrent.futures import Future
 
 from streamlet.clock import Clock
 from streamlet.group.commands import Connection
+from streamlet.group.events import FailureKind
 from streamlet.group.messages import Answer, Request
-from streamlet.group.transport_errors import FailureKind, TransportError
+from streamlet.group.session_ports import TransportError
 from streamlet.testing.coordinator import Answers, FakeCoordinator
 
 

@@ -21,7 +21,19 @@ import pytest
 from streamlet.assignor.values import Copy
 from streamlet.clock import SystemClock
 from streamlet.errors import BrokerError, FencedError
-from streamlet.group.commands import Connection, NeedMetadata, RunAssignor
+from streamlet.group.commands import (
+    Assigned,
+    CommitDone,
+    CommitOutcome,
+    Connection,
+    Failed,
+    Left,
+    Lost,
+    NeedMetadata,
+    RunAssignor,
+    SessionEvent,
+)
+from streamlet.group.events import FailureKind
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import MembershipState
 from streamlet.group.messages import (
@@ -34,18 +46,9 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
-from streamlet.group.session import (
-    Assigned,
-    CommitDone,
-    Failed,
-    GroupSession,
-    Left,
-    Lost,
-    SessionEvent,
-)
-from streamlet.group.session_events import CommitOutcome
+from streamlet.group.session import GroupSession
+from streamlet.group.session_ports import TransportError
 from streamlet.group.transport import Transport
-from streamlet.group.transport_errors import FailureKind, TransportError
 from streamlet.group.values import Assignment
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
@@ -56,8 +59,7 @@ pytestmark = pytest.mark.integration
 
 T0 = TopicPartition("t", 0)
 CLOCK = SystemClock()
-WAIT_S = 30
-WAIT_MS = WAIT_S * 1000
+WAIT_S, WAIT_MS = 30, 30_000
 REBALANCE_IN_PROGRESS = 27
 
 

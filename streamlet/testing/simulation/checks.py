@@ -19,11 +19,11 @@ import attrs
 
 from streamlet.assignor.validate import validate
 from streamlet.assignor.values import GroupState, Plan, Role, Violation
+from streamlet.group.commands import Failed
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.handover_values import OURS, ClaimStage
 from streamlet.group.leader import Assignor
 from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer
-from streamlet.group.session_events import Failed
 from streamlet.testing.simulation.cluster import task_of
 from streamlet.types import TaskId, TopicPartition
 

@@ -16,12 +16,20 @@ from streamlet.assignor.values import Copy, MemberState, Role
 from streamlet.config import Settings
 from streamlet.group.commands import (
     Abandon,
+    Assigned,
     Command,
-    Deliver,
+    CommitDone,
+    Failed,
+    FetchDone,
     FindCoordinator,
+    JoinBlocked,
+    JoinSoon,
+    Left,
+    Lost,
     NeedMetadata,
     RunAssignor,
     Send,
+    SessionEvent,
     WakeAt,
 )
 from streamlet.group.events import (
@@ -41,17 +49,6 @@ from streamlet.group.handover_values import OURS, ClaimStage, HandoverRules
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import Membership
 from streamlet.group.messages import JoinGroup
-from streamlet.group.session_events import (
-    Assigned,
-    CommitDone,
-    Failed,
-    FetchDone,
-    JoinBlocked,
-    JoinSoon,
-    Left,
-    Lost,
-    SessionEvent,
-)
 from streamlet.group.states import ENDED, MembershipState
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
 from streamlet.runtime.rebalance_events import RebalanceEvents
@@ -130,8 +127,6 @@ class SimMember:
         self.surrendered: frozenset[TaskId] = frozenset()
         self._next: deque[Event] = deque()
         self._feeding = False
-        #: How often our tasks were described to the group.
-        self.descriptions = 0
         #: Number and time of the JoinGroup that is not answered yet.
         self.join_sent: tuple[int, int] | None = None
         self._unread = False  # the board has something that the worker has not taken
@@ -288,7 +283,7 @@ class SimMember:
             case RunAssignor(generation):
                 assignments = self.protocol.assign(command)
                 self._next.append(AssignmentsReady(generation, assignments))
-            case Deliver():
+            case Assigned():
                 orders = self.protocol.decode(command.assignment)
                 self._deferral_ms = orders.deferral_deadline_ms
                 orders = attrs.evolve(orders, turn_ms=0)  # a step is over sooner than all turns
@@ -333,7 +328,6 @@ class SimMember:
         for task in self.world.cluster.specs.keys() - dormant.keys():
             self._board.forget_dormant(task)
         self._board.add_dormant(dormant)
-        self.descriptions += 1
         return self._board.describe()
 
     def _dormant(self) -> dict[TaskId, int | None]:

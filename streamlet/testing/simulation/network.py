@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 from streamlet.group.commands import Connection, Send
-from streamlet.group.events import Answered, Failure, RequestFailed
+from streamlet.group.events import Answered, FailureKind, RequestFailed
 from streamlet.group.messages import (
     JoinGroup,
     JoinGroupAnswer,
@@ -135,7 +135,7 @@ class Network:
         self._fail(sender, send)
 
     def _fail(self, sender: SimMember, send: Send) -> None:
-        failed = RequestFailed(send.number, Failure.DISCONNECTED)
+        failed = RequestFailed(send.number, FailureKind.DISCONNECTED)
         self.travel(lambda: sender.receive(failed))
 
     def _delay(self) -> int:

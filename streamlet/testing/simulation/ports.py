@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from streamlet.group.commands import CommitDone, CommitOutcome
 from streamlet.group.events import (
     BlockJoinWanted,
     CommitWanted,
@@ -17,7 +18,6 @@ from streamlet.group.events import (
     RejoinWanted,
     UnblockJoinWanted,
 )
-from streamlet.group.session_events import CommitDone, CommitOutcome
 from streamlet.group.states import BETWEEN, MembershipState
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.opening import OpenTask
@@ -65,8 +65,7 @@ class SimGroup:
 
     def rejoin(self, reason: str, descriptions: int | None = None) -> None:
         """Have the group rebalance."""
-        described = descriptions is not None and descriptions < self._member.descriptions
-        self._member.feed(RejoinWanted(reason, described=described))
+        self._member.feed(RejoinWanted(reason, descriptions))
 
     def fetch(self, token: int, partitions: Sequence[TopicPartition]) -> None:
         """Read committed positions once."""

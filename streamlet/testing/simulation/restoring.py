@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from streamlet.group.commands import FetchDone, FetchOutcome
 from streamlet.group.events import FetchWanted
 from streamlet.group.handover_values import Positions
-from streamlet.group.session_events import FetchDone, FetchOutcome
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.edges.writer import Agreement
 from streamlet.runtime.kept_copies import CopyEvent, CopyFailed, CopyLag, Promoted

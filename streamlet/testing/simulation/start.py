@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import attrs
 
 from streamlet.group import wire
-from streamlet.group.commands import Command, Deliver, NeedMetadata, Send, WakeAt
+from streamlet.group.commands import Assigned, Command, NeedMetadata, Send, WakeAt
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.envelope import CONSUMER, STREAM, open_subscription
 from streamlet.group.events import Answered, CoordinatorFound, Event, MetadataReady, StartMembership
@@ -89,7 +89,7 @@ def _join(
     if kind == CONSUMER:
         assignment = world.envelope.assignment(orders, assignment, opened.version)
     synced = _tell(member, Answered(sync.number, SyncGroupAnswer(0, assignment)))
-    delivered = _only(Deliver, synced)
+    delivered = _only(Assigned, synced)
     orders = member.protocol.decode(delivered.assignment)
     member.handover.assigned(GENERATION, member_id, orders, world.now_ms)
     member.handover.take()  # what it decides has happened long ago

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from streamlet.errors import TaskMigratedError, TimedOutError
+from streamlet.group.commands import CommitOutcome
 from streamlet.group.events import LeaveWanted
-from streamlet.group.session_events import CommitOutcome
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.commit_port import Settled

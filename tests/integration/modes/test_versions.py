@@ -14,10 +14,10 @@ from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Copy, Role, Rules, TaskInfo
 from streamlet.clock import SystemClock
 from streamlet.group import wire
-from streamlet.group.commands import NeedMetadata
+from streamlet.group.commands import Assigned, NeedMetadata, SessionEvent
 from streamlet.group.envelope import open_subscription
 from streamlet.group.member_config import MembershipConfig
-from streamlet.group.session import Assigned, GroupSession, SessionEvent
+from streamlet.group.session import GroupSession
 from streamlet.group.tasks import Identity, TasksProtocol
 from streamlet.group.transport import Transport
 from streamlet.types import TaskId
@@ -61,6 +61,7 @@ class Member:
 
     def __init__(self, servers: str, group: str, name: str, latest: int) -> None:
         self.tasks: frozenset[TaskId] = frozenset()
+        self.copies: dict[TaskId, Copy] = {}
         protocol = TasksProtocol(
             Identity(name, name),
             Rules(),
@@ -78,6 +79,7 @@ class Member:
             Transport(servers, client_id=name),
             CLOCK,
             self._on_event,
+            describe=lambda: self.copies,
         )
         self._ticker = threading.Thread(target=self._tick, daemon=True)
         self._over = threading.Event()
@@ -98,7 +100,7 @@ class Member:
             self.tasks = orders.active
             copies = {task: Copy(Role.ACTIVE, event.generation) for task in orders.active}
             copies |= {task: Copy(Role.RELEASED) for task in orders.revoke}
-            self.session.set_copies(copies)
+            self.copies = copies
             if orders.revoke:
                 self.session.rejoin("gave up what it was asked to")
 

@@ -11,9 +11,15 @@ import pytest
 
 from streamlet.group.commands import (
     Abandon,
+    Assigned,
     Command,
-    Deliver,
+    CommitDone,
+    Failed,
+    FetchDone,
     FindCoordinator,
+    JoinBlocked,
+    Left,
+    Lost,
     NeedMetadata,
     RunAssignor,
     Send,
@@ -25,7 +31,7 @@ from streamlet.group.events import (
     CommitWanted,
     CoordinatorFound,
     Event,
-    Failure,
+    FailureKind,
     MetadataReady,
     ProgressMade,
     RequestFailed,
@@ -47,7 +53,6 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
-from streamlet.group.session_events import CommitDone, Failed, FetchDone, JoinBlocked, Left, Lost
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.types import TopicPartition
 
@@ -87,7 +92,7 @@ class ByHand:
         """Answer the oldest request (of a kind)."""
         return self.tell(Answered(self.take(kind).number, answer))
 
-    def fail(self, failure: Failure, kind: type[Request] | None = None) -> list[Command]:
+    def fail(self, failure: FailureKind, kind: type[Request] | None = None) -> list[Command]:
         """Let the oldest request (of a kind) fail."""
         return self.tell(RequestFailed(self.take(kind).number, failure))
 
@@ -189,7 +194,7 @@ class Seat:
     metadata: Callable[[NeedMetadata], bytes]
     assign: Callable[[RunAssignor], dict[str, bytes]]
     wake_ms: int | None = None
-    delivered: list[Deliver] = attrs.field(factory=list)
+    delivered: list[Assigned[bytes]] = attrs.field(factory=list)
     lost: list[str] = attrs.field(factory=list)
     commits: dict[int, CommitDone] = attrs.field(factory=dict)
     fetches: dict[int, FetchDone] = attrs.field(factory=dict)
@@ -257,7 +262,7 @@ class World:
             case RunAssignor(generation):
                 assignments = seat.assign(command)
                 self.later(lambda: self.tell(seat, AssignmentsReady(generation, assignments)))
-            case Deliver():
+            case Assigned():
                 seat.delivered.append(command)
             case Lost(reason):
                 seat.lost.append(reason)
@@ -298,7 +303,7 @@ class World:
     def restart(self) -> None:
         """Fail the coordinator over: parked requests are lost, their connections cut."""
         for name, number in self.coordinator.restart(self.now_ms):
-            failed = RequestFailed(number, Failure.DISCONNECTED)
+            failed = RequestFailed(number, FailureKind.DISCONNECTED)
             self.later(lambda name=name, failed=failed: self.tell(self.seats[name], failed))
 
     def commit(self, seat: Seat, offset: int = 5) -> int:

@@ -13,7 +13,20 @@ import pytest
 
 from streamlet.errors import FencedError
 from streamlet.group.codes import TABLE, RequestKind
-from streamlet.group.commands import Command, Deliver, FindCoordinator, NeedMetadata, Send
+from streamlet.group.commands import (
+    Assigned,
+    Command,
+    CommitDone,
+    CommitOutcome,
+    Failed,
+    FetchDone,
+    FetchOutcome,
+    FindCoordinator,
+    Left,
+    Lost,
+    NeedMetadata,
+    Send,
+)
 from streamlet.group.events import (
     CoordinatorNotFound,
     FetchWanted,
@@ -31,15 +44,6 @@ from streamlet.group.messages import (
     OffsetFetchAnswer,
     SyncGroup,
     SyncGroupAnswer,
-)
-from streamlet.group.session_events import (
-    CommitDone,
-    CommitOutcome,
-    Failed,
-    FetchDone,
-    FetchOutcome,
-    Left,
-    Lost,
 )
 from streamlet.group.states import MembershipState
 from streamlet.types import TopicPartition
@@ -172,7 +176,7 @@ def on_sync(by_hand: Any, code: int) -> str:
     member.describe()
     member.answer(JoinGroupAnswer(0, 2, "stream", "p", "boss", "a"), JoinGroup)
     commands = member.answer(SyncGroupAnswer(code, b"x"), SyncGroup)
-    return "goes on" if some(commands, Deliver) else joins(member, commands)
+    return "goes on" if some(commands, Assigned) else joins(member, commands)
 
 
 def on_heartbeat(by_hand: Any, code: int) -> str:

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.group.commands import Connection, Deliver, FindCoordinator, NeedMetadata
+from streamlet.group.commands import (
+    Assigned,
+    CommitDone,
+    CommitOutcome,
+    Connection,
+    Failed,
+    FetchDone,
+    FetchOutcome,
+    FindCoordinator,
+    JoinBlocked,
+    JoinSoon,
+    Left,
+    Lost,
+    NeedMetadata,
+)
 from streamlet.group.events import (
     BlockJoinWanted,
     CommitWanted,
     CoordinatorFound,
-    Failure,
+    FailureKind,
     FetchWanted,
     LeaveWanted,
     RejoinWanted,
@@ -28,17 +42,6 @@ from streamlet.group.messages import (
     OffsetFetchAnswer,
     SyncGroup,
     SyncGroupAnswer,
-)
-from streamlet.group.session_events import (
-    CommitDone,
-    CommitOutcome,
-    Failed,
-    FetchDone,
-    FetchOutcome,
-    JoinBlocked,
-    JoinSoon,
-    Left,
-    Lost,
 )
 from streamlet.types import TopicPartition
 
@@ -265,7 +268,7 @@ def test_an_unknown_outcome_ends_the_generation(by_hand, code):
     assert send.request.generation == 2
 
 
-@pytest.mark.parametrize("failure", Failure)
+@pytest.mark.parametrize("failure", [FailureKind.TIMEOUT, FailureKind.DISCONNECTED])
 def test_a_commit_without_an_answer_is_unknown(by_hand, failure):
     member = by_hand().join()
     member.commit()
@@ -295,7 +298,7 @@ def test_an_unknown_outcome_while_parked_needs_no_rebalance_of_its_own(by_hand):
     assert outcomes(member.commit(token=2)) == [GATED]
     member.answer(joined("a", 2), JoinGroup)
     (deliver,) = member.answer(SyncGroupAnswer(0, b"x"), SyncGroup)
-    assert isinstance(deliver, Deliver)
+    assert isinstance(deliver, Assigned)
     assert member.machine.state is MembershipState.STABLE
 
 
@@ -307,7 +310,7 @@ def test_a_rejoin_that_brings_the_same_generation_does_not_end_an_unknown_outcom
     member.commit_answer(7)
     member.answer(joined("a", 1), JoinGroup)
     deliver, need = member.answer(SyncGroupAnswer(0, b"x"), SyncGroup)
-    assert isinstance(deliver, Deliver)
+    assert isinstance(deliver, Assigned)
     assert need.nonce == 1
     assert outcomes(member.commit(token=2)) == [GATED]
 
@@ -319,7 +322,7 @@ def test_an_unknown_outcome_of_the_generation_before_gates_nothing(by_hand):
     member.commit(token=1)
     member.answer(joined("a", 2), JoinGroup)
     member.answer(SyncGroupAnswer(0, b"x"), SyncGroup)
-    assert outcomes(member.fail(Failure.TIMEOUT, OffsetCommit)) == [UNKNOWN]
+    assert outcomes(member.fail(FailureKind.TIMEOUT, OffsetCommit)) == [UNKNOWN]
     member.tell(CoordinatorFound("one"))
     assert member.machine.state is MembershipState.STABLE
     (send,) = [c for c in member.commit(token=2) if not isinstance(c, Heartbeat)]
@@ -384,7 +387,7 @@ def test_a_unit_is_not_begun_once_a_join_is_due(by_hand):
 def test_a_unit_is_not_begun_with_an_unknown_outcome_or_without_a_coordinator(by_hand):
     member = by_hand().join("a", 4)
     member.commit()
-    member.fail(Failure.TIMEOUT, OffsetCommit)
+    member.fail(FailureKind.TIMEOUT, OffsetCommit)
     assert member.tell(BlockJoinWanted(1, 4)) == [JoinBlocked(1, False)]
     other = by_hand().join("a", 4)
     other.beat(16)
@@ -484,7 +487,7 @@ def test_a_read_we_may_not_make_ends_the_membership(by_hand):
 def test_a_read_without_an_answer_is_to_be_asked_again(by_hand):
     member = by_hand().join()
     member.tell(FetchWanted(9, (T0,)))
-    commands = member.fail(Failure.DISCONNECTED, OffsetFetch)
+    commands = member.fail(FailureKind.DISCONNECTED, OffsetFetch)
     assert commands[0] == FetchDone(9, FetchOutcome.RETRY)
 
 

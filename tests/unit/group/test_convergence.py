@@ -13,7 +13,7 @@ import pytest
 
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Copy, Role, Rules, TaskInfo
-from streamlet.group.commands import Deliver
+from streamlet.group.commands import Assigned, CommitDone, CommitOutcome, JoinBlocked, Lost
 from streamlet.group.events import (
     BlockJoinWanted,
     CommitWanted,
@@ -21,7 +21,6 @@ from streamlet.group.events import (
     RejoinWanted,
     UnblockJoinWanted,
 )
-from streamlet.group.session_events import CommitDone, CommitOutcome, JoinBlocked, Lost
 from streamlet.group.tasks import Identity, TasksProtocol
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.group.task_changes import TaskChanges
@@ -61,7 +60,7 @@ class Worker:
 
     def heard(self, command):
         match command:
-            case Deliver(assignment, generation):
+            case Assigned(generation, _, assignment):
                 self.obey(self.protocol.decode(assignment), generation)
             case Lost():
                 self.drop(self.running)

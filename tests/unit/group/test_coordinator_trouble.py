@@ -7,22 +7,24 @@ import pytest
 from streamlet.errors import FatalGroupError, FencedError
 from streamlet.group.commands import (
     Abandon,
+    Assigned,
     Connection,
-    Deliver,
+    Failed,
     FindCoordinator,
+    Lost,
     NeedMetadata,
     RunAssignor,
     Send,
 )
+from streamlet.group.coordinator_connection import Backoff
 from streamlet.group.events import (
     AssignmentsReady,
     CoordinatorFound,
     CoordinatorNotFound,
-    Failure,
+    FailureKind,
     RejoinWanted,
     StartMembership,
 )
-from streamlet.group.in_flight import Backoff
 from streamlet.group.membership import MembershipState
 from streamlet.group.messages import (
     Heartbeat,
@@ -33,7 +35,6 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
-from streamlet.group.session_events import Failed, Lost
 
 
 def joined(member_id="a", generation=1, leader="boss", skip=False, members=()):
@@ -51,7 +52,7 @@ def test_a_coordinator_that_restarts_finds_a_stable_member_where_it_was(by_hand)
     """Verified with kill -9: generation and member id are still good, a heartbeat is enough."""
     member = by_hand().join("a", 3)
     member.advance(250)
-    (find,) = member.fail(Failure.DISCONNECTED, Heartbeat)
+    (find,) = member.fail(FailureKind.DISCONNECTED, Heartbeat)
     assert isinstance(find, FindCoordinator)
     (send,) = member.tell(CoordinatorFound("one"))
     assert isinstance(send.request, Heartbeat)
@@ -64,7 +65,7 @@ def test_a_join_that_was_parked_at_a_coordinator_that_died_is_sent_again(by_hand
     member = by_hand().join("a", 3)
     member.tell(RejoinWanted("ready"))
     member.describe()
-    assert FindCoordinator in kinds(member.fail(Failure.DISCONNECTED, JoinGroup))
+    assert FindCoordinator in kinds(member.fail(FailureKind.DISCONNECTED, JoinGroup))
     commands = member.tell(CoordinatorFound("one"))
     need = next(c for c in commands if isinstance(c, NeedMetadata))
     assert (need.member_id, need.generation) == ("a", 3), "claims live as long as the member id"
@@ -95,7 +96,7 @@ def test_look_ups_back_off_until_something_is_answered(by_hand):
         member.tell(CoordinatorFound("one"))
         if not member.sent:
             member.advance(250)
-        member.fail(Failure.DISCONNECTED, Heartbeat)
+        member.fail(FailureKind.DISCONNECTED, Heartbeat)
         before = member.now_ms
         member.until(FindCoordinator)
         asked.append(member.now_ms - before)
@@ -151,7 +152,7 @@ def test_a_look_up_that_finds_the_same_coordinator_leaves_a_parked_join_alone(by
     member.tell(RejoinWanted("ready"))
     member.describe()
     member.advance(250)
-    member.fail(Failure.DISCONNECTED, Heartbeat)
+    member.fail(FailureKind.DISCONNECTED, Heartbeat)
     member.tell(CoordinatorFound("one"))
     assert member.machine.state is MembershipState.JOINING
     assert not [c for c in member.commands if isinstance(c, Abandon)]
@@ -297,7 +298,7 @@ def test_a_restarted_static_leader_does_not_plan(by_hand):
     assert isinstance(sync.request, SyncGroup)
     assert sync.request.assignments == ()
     (deliver,) = member.answer(SyncGroupAnswer(0, b"old"))
-    assert isinstance(deliver, Deliver)
+    assert isinstance(deliver, Assigned)
     assert deliver.leader
     assert deliver.restarted
 

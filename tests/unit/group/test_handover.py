@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamlet.assignor.values import Copy, Leaving, Role
+from streamlet.group.commands import CommitOutcome
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
@@ -14,7 +15,6 @@ from streamlet.group.handover_values import (
     Rejoin,
     Stop,
 )
-from streamlet.group.session_events import CommitOutcome
 from streamlet.group.values import Assignment
 from streamlet.types import TaskId, TopicPartition
 

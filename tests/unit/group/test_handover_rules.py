@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from streamlet.assignor.values import Copy, Leaving, Role
+from streamlet.group.commands import CommitOutcome
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
@@ -25,7 +26,6 @@ from streamlet.group.handover_values import (
     UnblockJoin,
 )
 from streamlet.group.messages import Committed
-from streamlet.group.session_events import CommitOutcome
 from streamlet.group.values import Assignment
 from streamlet.types import StateNumber, TaskId, TopicPartition
 

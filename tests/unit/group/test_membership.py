@@ -7,9 +7,12 @@ import pytest
 from streamlet.errors import FatalGroupError
 from streamlet.group.commands import (
     Abandon,
+    Assigned,
     Connection,
-    Deliver,
+    Failed,
     FindCoordinator,
+    Left,
+    Lost,
     NeedMetadata,
     RunAssignor,
     Send,
@@ -39,7 +42,6 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
-from streamlet.group.session_events import Failed, Left, Lost
 from streamlet.group.states import MOVES, IllegalMoveError
 
 
@@ -100,7 +102,7 @@ def test_a_follower_syncs_and_takes_its_assignment(by_hand):
     assert sync.request == SyncGroup("g", 7, "a", None, "stream", "p")
     assert sync.connection is Connection.JOIN
     (deliver,) = member.answer(SyncGroupAnswer(0, b"tasks"))
-    assert deliver == Deliver(b"tasks", 7, "a", leader=False, restarted=False)
+    assert deliver == Assigned(7, "a", b"tasks", leader=False, restarted=False)
     assert member.machine.state is MembershipState.STABLE
     assert (member.machine.member_id, member.machine.generation) == ("a", 7)
     assert repr(member.machine) == "<stable a gen 7, found>"
@@ -164,7 +166,7 @@ def test_a_wish_to_rejoin_during_a_join_is_carried_out_after_it(by_hand):
     assert not member.tell(RejoinWanted("learner ready"))
     member.answer(joined())
     deliver, need = member.answer(SyncGroupAnswer(0, b"x"))
-    assert isinstance(deliver, Deliver)
+    assert isinstance(deliver, Assigned)
     assert (need.nonce, need.reason) == (1, "learner ready")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from streamlet.group.commands import FindCoordinator
+from streamlet.group.commands import FindCoordinator, JoinSoon, Lost
 from streamlet.group.events import (
     CoordinatorNotFound,
-    Failure,
+    FailureKind,
     LeaveWanted,
     MigrationOrdered,
     ProgressMade,
@@ -16,7 +16,6 @@ from streamlet.group.events import (
     UnblockJoinWanted,
 )
 from streamlet.group.messages import Heartbeat, HeartbeatAnswer, JoinGroup, JoinGroupAnswer
-from streamlet.group.session_events import JoinSoon, Lost
 from streamlet.group.states import LIVE, MembershipState
 
 
@@ -83,7 +82,7 @@ def test_a_member_may_be_refused_for_good_whatever_it_is_doing(by_hand, state):
 
 def cut_off(member):
     """The connection breaks and the coordinator is being looked for."""
-    member.fail(Failure.DISCONNECTED)
+    member.fail(FailureKind.DISCONNECTED)
     member.until(FindCoordinator)
     return member
 

@@ -8,7 +8,19 @@ from collections import Counter
 import pytest
 
 from streamlet.group.codes import NAMES
-from streamlet.group.commands import Deliver, NeedMetadata, Send, WakeAt
+from streamlet.group.commands import (
+    Assigned,
+    CommitDone,
+    CommitOutcome,
+    Failed,
+    FetchDone,
+    JoinBlocked,
+    Left,
+    Lost,
+    NeedMetadata,
+    Send,
+    WakeAt,
+)
 from streamlet.group.events import (
     Answered,
     AssignmentsReady,
@@ -17,7 +29,7 @@ from streamlet.group.events import (
     CommitWanted,
     CoordinatorFound,
     CoordinatorNotFound,
-    Failure,
+    FailureKind,
     FetchWanted,
     LeaveWanted,
     MetadataReady,
@@ -44,15 +56,6 @@ from streamlet.group.messages import (
     OffsetFetchAnswer,
     SyncGroup,
     SyncGroupAnswer,
-)
-from streamlet.group.session_events import (
-    CommitDone,
-    CommitOutcome,
-    Failed,
-    FetchDone,
-    JoinBlocked,
-    Left,
-    Lost,
 )
 from streamlet.types import TopicPartition
 
@@ -118,7 +121,7 @@ class AnyBroker:
                 self.wake_ms = at_ms
             case NeedMetadata():
                 self.need = command
-            case Deliver(_, generation):
+            case Assigned(generation):
                 assert generation >= 0
                 self.claimed = True
                 self.unknown_in -= set(range(generation))
@@ -211,7 +214,11 @@ class AnyBroker:
         if self.open:
             number = self.chance.choice(sorted(self.open))
             del self.open[number]
-            self.tell(RequestFailed(number, self.chance.choice(list(Failure))))
+            self.tell(
+                RequestFailed(
+                    number, self.chance.choice((FailureKind.TIMEOUT, FailureKind.DISCONNECTED))
+                )
+            )
 
     def odd(self):
         """Something late, doubled or out of place."""
@@ -226,7 +233,7 @@ class AnyBroker:
                 AssignorFailed(self.generation - 1, "no topics"),
                 HeartbeatAnswer(0),
                 UnblockJoinWanted(self.token),
-                RequestFailed(10_000, Failure.TIMEOUT),
+                RequestFailed(10_000, FailureKind.TIMEOUT),
             ]
         )
         self.tell(Answered(10_000, event) if isinstance(event, HeartbeatAnswer) else event)
@@ -253,7 +260,7 @@ class AnyBroker:
 
     def rejoin(self):
         """Want a rebalance."""
-        self.tell(RejoinWanted("ready", described=self.chance.random() < 0.5))
+        self.tell(RejoinWanted("ready", 0 if self.chance.random() < 0.5 else None))
 
     def progress(self):
         """The worker goes on."""

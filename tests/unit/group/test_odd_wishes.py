@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamlet.group.commands import Deliver, NeedMetadata, Send
+from streamlet.group.commands import Assigned, NeedMetadata, Send
 from streamlet.group.events import CoordinatorFound, HeartbeatWanted, RejoinWanted, StartMembership
 from streamlet.group.membership import MembershipState
 from streamlet.group.messages import Heartbeat, JoinGroup, SyncGroup, SyncGroupAnswer
@@ -43,10 +43,10 @@ def test_a_wish_that_the_join_under_way_tells_of_is_carried_out_by_it(by_hand):
     member = by_hand().join()
     member.beat(27)
     member.describe()
-    assert not member.tell(RejoinWanted("learner ready", described=True))
+    assert not member.tell(RejoinWanted("learner ready", descriptions=0))
     member.answer(join_ok("a", 2))
     member.answer(SyncGroupAnswer(0, b"x"))
-    assert [type(c) for c in member.commands if not isinstance(c, Send)] == [Deliver]
+    assert [type(c) for c in member.commands if not isinstance(c, Send)] == [Assigned]
     assert member.machine.state is MembershipState.STABLE
 
 
@@ -55,7 +55,7 @@ def test_such_a_wish_is_carried_out_after_a_join_that_was_no_rebalance(by_hand):
     member = by_hand().join()
     member.beat(27)
     member.describe()
-    assert not member.tell(RejoinWanted("learner ready", described=True))
+    assert not member.tell(RejoinWanted("learner ready", descriptions=0))
     member.answer(join_ok("a", 1))
     deliver, need = member.answer(SyncGroupAnswer(0, b"x"))
     assert (deliver.generation, need.nonce) == (1, 1)
@@ -66,5 +66,5 @@ def test_such_a_wish_is_carried_out_after_a_join_that_was_no_rebalance(by_hand):
 def test_a_wish_that_was_told_of_in_a_join_that_is_over_needs_another(by_hand):
     """Whether that one's leader knew is not known any more."""
     member = by_hand().join()
-    (need,) = member.tell(RejoinWanted("learner ready", described=True))
+    (need,) = member.tell(RejoinWanted("learner ready", descriptions=0))
     assert need.reason == "learner ready"

@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from streamlet.group.commands import Deliver
+from streamlet.group.commands import Assigned, CommitDone, CommitOutcome, Failed, JoinSoon, Lost
 from streamlet.group.events import (
     CommitWanted,
     LeaveWanted,
@@ -21,7 +21,6 @@ from streamlet.group.events import (
 )
 from streamlet.group.partitions import PartitionsProtocol
 from streamlet.group.partitions_wire import V0_EAGER, V1_COOPERATIVE, decode_assignment
-from streamlet.group.session_events import CommitDone, CommitOutcome, Failed, JoinSoon, Lost
 from streamlet.types import TopicPartition
 
 ENDS = (CommitOutcome.ACCEPTED, CommitOutcome.LOST)
@@ -63,7 +62,7 @@ class Reader:
     def heard(self, command):
         """On the control thread."""
         match command:
-            case Deliver(assignment):
+            case Assigned(assignment=assignment):
                 self.inbox.append(self.protocol.receive(assignment))
             case Lost():
                 self.protocol.lost()

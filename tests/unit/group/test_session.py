@@ -12,20 +12,22 @@ import pytest
 from streamlet.assignor.values import Copy, Role
 from streamlet.clock import SystemClock
 from streamlet.errors import BrokerError, FatalGroupError, FencedError, TimedOutError
-from streamlet.group.commands import NeedMetadata, RunAssignor
-from streamlet.group.member_config import MembershipConfig
-from streamlet.group.session import (
+from streamlet.group.commands import (
     Assigned,
     CommitDone,
+    CommitOutcome,
     Failed,
-    GroupSession,
     Left,
     Lost,
+    NeedMetadata,
+    RunAssignor,
     SessionEvent,
 )
-from streamlet.group.session_events import CommitOutcome
+from streamlet.group.events import FailureKind
+from streamlet.group.member_config import MembershipConfig
+from streamlet.group.session import GroupSession
+from streamlet.group.session_ports import TransportError
 from streamlet.group.transport import Transport
-from streamlet.group.transport_errors import FailureKind, TransportError
 from streamlet.group.values import Assignment
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.coordinator_transport import FakeCluster, FakeTransport
@@ -68,7 +70,7 @@ class Member:
     """A session with its events in a queue."""
 
     def __init__(
-        self, transport: FakeTransport | Transport, config: MembershipConfig, **options: int
+        self, transport: FakeTransport | Transport, config: MembershipConfig, **options: object
     ) -> None:
         self.protocol = TwoTasks()
         self.events: queue.Queue[SessionEvent] = queue.Queue()
@@ -120,8 +122,8 @@ def cluster() -> Iterator[FakeCluster]:
 def enter(cluster: FakeCluster) -> Iterator[Callable[..., Member]]:
     members: list[Member] = []
 
-    def enter(config: MembershipConfig = CONFIG) -> Member:
-        member = Member(cluster.transport(), config)
+    def enter(config: MembershipConfig = CONFIG, **options: object) -> Member:
+        member = Member(cluster.transport(), config, **options)
         members.append(member)
         member.session.start()
         return member
@@ -201,11 +203,11 @@ def test_a_wish_that_arose_after_the_description_needs_a_join_of_its_own(
 
 
 def test_a_join_says_what_the_copies_are_when_it_is_sent(enter: Callable[..., Member]) -> None:
-    a = enter()
+    copies: dict[TaskId, Copy] = {}
+    a = enter(describe=lambda: dict(copies))
     a.assigned(2)
-    copies = {TaskId(0, 0): Copy(Role.ACTIVE, generation=1)}
 
-    a.session.set_copies(copies)
+    copies[TaskId(0, 0)] = Copy(Role.ACTIVE, generation=1)
     a.session.rejoin("changed")
     a.assigned(2)
 

@@ -13,12 +13,13 @@ import pytest
 
 from streamlet.errors import BrokerTooOldError, ConfigError
 from streamlet.group.commands import Connection
+from streamlet.group.events import FailureKind
 from streamlet.group.messages import Heartbeat, OffsetFetch, OffsetFetchAnswer
 from streamlet.group.security import client_settings
+from streamlet.group.session_ports import TransportError
 from streamlet.group.sockets import DataFirstSocket
 from streamlet.group.transport import Transport
 from streamlet.group.transport_codec import WireRequest
-from streamlet.group.transport_errors import FailureKind, TransportError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.runtime.instance import FINAL_CODES
 

@@ -8,13 +8,21 @@ import pytest
 from streamlet.assignor.values import Copy, MemberPlan, Plan, Role, Rules, TaskInfo
 from streamlet.errors import FatalGroupError
 from streamlet.group import wire
-from streamlet.group.commands import NeedMetadata, RunAssignor
+from streamlet.group.commands import (
+    CommitDone,
+    CommitOutcome,
+    Failed,
+    JoinSoon,
+    Lost,
+    NeedMetadata,
+    RunAssignor,
+)
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.envelope import CONSUMER, STREAM, open_assignment
 from streamlet.group.events import (
     CommitWanted,
     CoordinatorFound,
-    Failure,
+    FailureKind,
     MigrationOrdered,
     UnblockJoinWanted,
 )
@@ -41,7 +49,6 @@ from streamlet.group.messages import (
     OffsetCommit,
     OffsetCommitAnswer,
 )
-from streamlet.group.session_events import CommitDone, CommitOutcome, Failed, JoinSoon, Lost
 from streamlet.group.states import MembershipState
 from streamlet.group.tasks import Identity, TasksProtocol
 from streamlet.group.type_migration import LOOK_AGAIN_MS, PAUSE_MS
@@ -149,7 +156,7 @@ def test_a_commit_without_an_answer_does_not_outlive_the_membership(by_hand):
     member, commands = ordered(by_hand)
     (due,) = [c for c in commands if isinstance(c, JoinSoon)]
     member.tell(CommitWanted(1, {IN: (7, "")}, due.token))
-    commands = member.fail(Failure.DISCONNECTED, OffsetCommit)
+    commands = member.fail(FailureKind.DISCONNECTED, OffsetCommit)
     assert CommitDone(1, CommitOutcome.UNKNOWN) in commands
     member.tell(UnblockJoinWanted(due.token))
     member.advance(100)

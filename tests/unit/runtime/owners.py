@@ -17,8 +17,8 @@ from streamlet.app import App
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.errors import UnreachableError
+from streamlet.group.commands import CommitOutcome
 from streamlet.group.messages import Committed
-from streamlet.group.session_events import CommitOutcome
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader

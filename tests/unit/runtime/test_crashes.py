@@ -14,8 +14,8 @@ import pytest
 
 from streamlet.clock import ManualClock
 from streamlet.errors import DeliveryError, TaskMigratedError, UnreachableError
+from streamlet.group.commands import CommitOutcome
 from streamlet.group.messages import Committed
-from streamlet.group.session_events import CommitOutcome
 from streamlet.runtime.commit import MOVES, CommitPhase
 from streamlet.runtime.commit_port import Settled
 from streamlet.runtime.zombie_writes import foreign_keys

@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 
 from streamlet.assignor.values import Copy, Role
+from streamlet.group.commands import Assigned, CommitDone, CommitOutcome, Lost
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import Close, HandoverRules
-from streamlet.group.session import Assigned, CommitDone, Lost
-from streamlet.group.session_events import CommitOutcome
 from streamlet.group.values import Assignment
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.types import TaskId

@@ -9,10 +9,9 @@ import attrs
 import pytest
 
 from streamlet.clock import ManualClock
+from streamlet.group.commands import Assigned, CommitDone, CommitOutcome, JoinSoon, Lost
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import ClaimStage, HandoverRules
-from streamlet.group.session import Assigned, CommitDone, Lost
-from streamlet.group.session_events import CommitOutcome, JoinSoon
 from streamlet.group.values import Assignment
 from streamlet.runtime.commit_port import Settled
 from streamlet.runtime.edges.writer import Agreement

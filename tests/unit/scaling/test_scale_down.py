@@ -14,7 +14,8 @@ from streamlet.errors import (
     RefusedError,
     TimedOutError,
 )
-from streamlet.group.transport_errors import FailureKind, TransportError
+from streamlet.group.events import FailureKind
+from streamlet.group.session_ports import TransportError
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest, cancel
 from streamlet.testing.ports import MemoryAdmin
 from streamlet.types import TopicPartition
