@@ -29,7 +29,7 @@ LONG_FILES = {
     "streamlet/runtime/changelog_reader.py": 490,
     "streamlet/runtime/metrics/table.py": 480,
     "streamlet/runtime/state_updater.py": 503,
-    "streamlet/runtime/stream_thread.py": 520,
+    "streamlet/runtime/stream_thread.py": 465,
     "streamlet/runtime/task_manager.py": 500,
     "streamlet/state/changelog.py": 440,
     "streamlet/state/rocksdb.py": 430,

@@ -16,7 +16,6 @@ from streamlet.clock import Clock
 from streamlet.config import Settings
 from streamlet.errors import (
     BrokerError,
-    DeliveryError,
     EntryTooLargeError,
     ProcessingError,
     StateError,
@@ -32,10 +31,10 @@ from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.cleanup import Cleanup
 from streamlet.runtime.closing import Closer, close_later_ms
+from streamlet.runtime.commit_loop import CommitLoop
 from streamlet.runtime.commit_port import CommitPort, Settled
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.global_tables import GlobalTables
-from streamlet.runtime.last_commit import LastCommit
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
 from streamlet.runtime.metrics.meters import Meters
@@ -43,7 +42,6 @@ from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.out_of_range import OutOfRange
 from streamlet.runtime.outside import Observer, WorkerCounters, WorkerGroup
 from streamlet.runtime.policy import FAIL, ErrorPolicy
-from streamlet.runtime.postponed import PostponedCommit
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.record_collector import RecordCollector
@@ -60,11 +58,6 @@ from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
 
-#: While a task is handed over to us a commit that is due waits for so long, ms: it takes some ten
-#: milliseconds, in which the task's mark would not be looked at.
-HOLD_OFF_MS = 250
-#: Garbage is collected at commits; while a hand-over is open only after so long, ms.
-COLLECT_MS = 1_000
 #: How much of a round goes to restoring while other tasks run, ms, and while none does.
 RESTORE_STEP_MS = 5
 RESTORE_ALONE_MS = 100
@@ -175,9 +168,9 @@ class StreamThread:
         #: Called when it has handed everything over and left; no other member waits for the rest.
         self.on_drained: Callable[[], None] = lambda: None
         self._reported_tasks: tuple[TaskId, ...] = ()
-        self._next_commit_ms = self._next_measure_ms = self._collect_by_ms = 0
+        self._next_measure_ms = 0
         self.uncaught = UncaughtErrors(policy.uncaught, link, clock)
-        self._postponed = PostponedCommit(clock, settings.session_timeout_ms // 2)
+        self._commits = self._commit_loop()
 
     def _record_loop(self) -> RecordLoop:
         return RecordLoop(
@@ -195,6 +188,19 @@ class StreamThread:
             counters=self.counters,
             fail=self._fail,
             restart=self._restart,
+        )
+
+    def _commit_loop(self) -> CommitLoop:
+        return CommitLoop(
+            *(self._settings, self._commit, self._clock),
+            group=self._group,
+            holdings=self.holdings,
+            orders=self._orders,
+            meters=self.meters,
+            too_large=self._check_entry_size,
+            lose=self._lose,
+            restart=self._restart,
+            tidy=self._tidy,
         )
 
     # The loop.
@@ -257,7 +263,7 @@ class StreamThread:
         try:
             if self._orders.unit is None or self._commit.under_way:
                 self._records.process()
-            self._commit_step()  # stopped tasks wait for theirs
+            self._commits.step()  # stopped tasks wait for theirs
         except UndeliveredError as error:
             self._lose(error)  # the broker was away, or we were, for about as long as our session
         if self._reporter is not None:
@@ -276,7 +282,7 @@ class StreamThread:
             self._activation.cancel(task)
         self._records.stop()
         try:
-            self._commit_last()
+            self._commits.last(self._board, self._failures)
         except EntryTooLargeError as error:
             if self._sending.policy.processing == FAIL:
                 raise
@@ -309,7 +315,7 @@ class StreamThread:
             step_ms = RESTORE_STEP_MS if self.holdings.by_partition else RESTORE_ALONE_MS
             for active in self._activation.step(step_ms):
                 self._orders.run(active)
-                self._next_commit_ms = 0  # its claim
+                self._commits.next_ms = 0  # its claim
             given_back = self._activation.given_back()
             if given_back:
                 self._orders.give_back(given_back)
@@ -341,55 +347,6 @@ class StreamThread:
 
     # Commits.
 
-    def _commit_step(self) -> None:
-        """Begin a commit if one is due or asked for, or send the one under way again."""
-        now = self._clock.now_ms()
-        due_ms = self._next_commit_ms + (HOLD_OFF_MS if self._orders.awaited else 0)
-        precopy = self._orders.precopy
-        due = now >= due_ms or precopy.due(now) or self._too_dirty() or self.holdings.asks_commit()
-        if self._commit.under_way:
-            if not self._commit.sent and not self._postponed.waits:
-                self._try(self._begin_commit)
-        elif due and self._orders.unit is None:
-            gated = self._group.gated
-            if not gated:  # else it stays due, and a claim goes out as soon as it may
-                precopy.committing(now)
-                self._next_commit_ms = now + self._settings.commit_interval_ms
-                self._try(self._begin_commit)
-            if not gated or now >= self._collect_by_ms:
-                self._clean_up(now)
-        # A hold is asked for when those are done: stopped tasks would wait for them.
-        first = self._orders.unit is None and not precopy.over
-        if self._orders.waiting and not first and not self._commit.under_way:
-            self._try(self._orders.go_on)
-
-    def _clean_up(self, now: int) -> None:
-        if not self._orders.busy or now >= self._collect_by_ms:
-            gc.collect(1)
-            self._collect_by_ms = now + COLLECT_MS
-        self._purge.run(now)
-        self._look_at_topics(now)
-
-    def _begin_commit(self) -> None:
-        self._commit.begin(
-            self.holdings.tasks.values(), self._orders.unit, at_once=self.holdings.idle
-        )
-
-    def _try(self, commit: Callable[[], None]) -> None:
-        try:
-            self._timed(commit)
-            self._postponed.over()
-        except TaskMigratedError as error:
-            self._lose(error)
-        except EntryTooLargeError as error:
-            self._check_entry_size(error)
-        except StateError as error:
-            self._restart(error)
-        except DeliveryError:
-            raise
-        except BrokerError as error:
-            self._postponed.take(error)
-
     def _check_entry_size(self, error: EntryTooLargeError) -> None:
         """Go back to the last commit and find the record that makes an entry too large.
 
@@ -399,14 +356,6 @@ class StreamThread:
         if self._sending.policy.processing == FAIL or not self._activation.be_careful(error.task):
             raise error
         self._lose(error)
-
-    def _timed(self, commit: Callable[[], None]) -> None:
-        began = self._clock.now_ns()
-        try:
-            commit()
-        finally:
-            if self._commit.under_way:
-                self.meters.committing(began)
 
     def _lose(self, error: StreamletError) -> None:
         log.warning("lost all tasks: %s", error)
@@ -421,8 +370,9 @@ class StreamThread:
             for part in settled.parts:
                 self._purge.committed(part)
 
-    def _too_dirty(self) -> bool:
-        return self.holdings.dirty_bytes() > self._settings.cache_max_bytes // 2
+    def _tidy(self, now: int) -> None:
+        self._purge.run(now)
+        self._look_at_topics(now)
 
     def _look_at_topics(self, now: int) -> None:
         try:
@@ -431,11 +381,6 @@ class StreamThread:
             self._orders.follow_inputs()
         except (BrokerError, TimedOutError) as error:
             log.warning("looking at topics: %s", error)
-
-    def _commit_last(self) -> None:
-        parts = (self._commit, self.holdings, self._orders, self._failures)
-        last = LastCommit(*parts, self._board, self._clock)
-        last.run(lambda: self._timed(self._begin_commit), self._settings.session_timeout_ms)
 
     # State.
 

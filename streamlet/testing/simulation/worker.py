@@ -14,12 +14,11 @@ from streamlet.group.commands import CommitOutcome
 from streamlet.group.events import LeaveWanted
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.commit_loop import HOLD_OFF_MS, LastCommit
 from streamlet.runtime.commit_port import Settled
-from streamlet.runtime.last_commit import LastCommit
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.store_failures import StoreFailures
-from streamlet.runtime.stream_thread import HOLD_OFF_MS
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.task_stage import TaskStage

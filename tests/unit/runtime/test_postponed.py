@@ -8,7 +8,7 @@ import pytest
 
 from streamlet.clock import ManualClock
 from streamlet.errors import BrokerError, UnreachableError
-from streamlet.runtime.postponed import AGAIN_MS, PostponedCommit
+from streamlet.runtime.commit_loop import AGAIN_MS, PostponedCommit
 
 PATIENCE_MS = 5_000
 AWAY, REFUSED = UnreachableError("nobody answers"), BrokerError("no such changelog")

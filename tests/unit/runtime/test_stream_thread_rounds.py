@@ -13,10 +13,10 @@ from streamlet.clock import ManualClock, SystemClock
 from streamlet.errors import BrokerError, OutOfRangeError, TaskMigratedError, TimedOutError
 from streamlet.group.handover_values import BlockJoin, CommitLast
 from streamlet.runtime.closing import CLOSE_LATER_MS, Closer
+from streamlet.runtime.commit_loop import COLLECT_MS, HOLD_OFF_MS, PostponedCommit
 from streamlet.runtime.opening import OpenTask
-from streamlet.runtime.postponed import PostponedCommit
 from streamlet.runtime.prefetcher import Prefetcher
-from streamlet.runtime.stream_thread import COLLECT_MS, HOLD_OFF_MS, StreamThread
+from streamlet.runtime.stream_thread import StreamThread
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import Group, wait_for
 from tests.unit.runtime.test_closing import LONG_MS, SOON_S, Stores
@@ -70,13 +70,13 @@ def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
     orders = worker._orders
     for name, value in (("_commit", commits), ("_group", holds)):
         monkeypatch.setattr(orders, name, value)
-    monkeypatch.setattr(worker, "_commit", commits)
+    monkeypatch.setattr(worker._commits, "_commit", commits)
     monkeypatch.setattr(worker, "_look_at_topics", lambda now: None)
     orders._perform([BlockJoin(7, 1)])
-    worker._commit_step()
-    worker._commit_step()
+    worker._commits.step()
+    worker._commits.step()
     assert (commits.under_way, holds.asked) == (False, []), "the commit before is done"
-    worker._commit_step()
+    worker._commits.step()
     assert (commits.begun, holds.asked) == (1, [7])
 
 
@@ -94,19 +94,19 @@ def test_a_commit_that_is_due_while_a_join_is_under_way_begins_right_behind_it(
     commits, gate, looked = Commits(0), Gate(), list[int]()
     clock = ManualClock(10_000)
     for name, value in (("_commit", commits), ("_group", gate), ("_clock", clock)):
-        monkeypatch.setattr(worker, name, value)
+        monkeypatch.setattr(worker._commits, name, value)
     monkeypatch.setattr(worker, "_look_at_topics", looked.append)
-    worker._next_commit_ms = clock.now_ms()
+    worker._commits.next_ms = clock.now_ms()
     for _ in range(3):
-        worker._commit_step()
+        worker._commits.step()
     assert (commits.begun, len(looked)) == (0, 1), "what else is due once a second is done"
     clock.advance(COLLECT_MS)
-    worker._commit_step()
+    worker._commits.step()
     assert (commits.begun, len(looked)) == (0, 2)
     gate.gated = False
-    worker._commit_step()
+    worker._commits.step()
     assert commits.begun == 1
-    worker._commit_step()
+    worker._commits.step()
     assert commits.begun == 1, "the next is due an interval later"
 
 
@@ -117,9 +117,9 @@ def test_a_last_commit_waits_for_no_other(
     went_on: list[bool] = []
     worker._orders.precopy.begin(0)
     worker._orders._last = CommitLast(3, (), {}, 1)
-    monkeypatch.setattr(worker, "_commit", Commits(0))
+    monkeypatch.setattr(worker._commits, "_commit", Commits(0))
     monkeypatch.setattr(worker._orders, "go_on", lambda: went_on.append(True))
-    worker._commit_step()
+    worker._commits.step()
     assert went_on == [True]
 
 
@@ -201,19 +201,19 @@ def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
 ) -> None:
     commits, clock = Commits(0), ManualClock()
     for name, value in (("_commit", commits), ("_clock", clock)):
-        monkeypatch.setattr(worker, name, value)
+        monkeypatch.setattr(worker._commits, name, value)
     monkeypatch.setattr(worker, "_look_at_topics", lambda now: None)
-    worker._next_commit_ms = clock.now_ms()
+    worker._commits.next_ms = clock.now_ms()
     worker._orders.awaited = True
     clock.advance(HOLD_OFF_MS - 1)
-    worker._commit_step()
+    worker._commits.step()
     assert commits.begun == 0
     clock.advance(1)
-    worker._commit_step()
+    worker._commits.step()
     assert commits.begun == 1, "nothing came of it"
     clock.advance(worker._settings.commit_interval_ms)
     worker._orders.awaited = False
-    worker._commit_step()
+    worker._commits.step()
     assert commits.begun == 2
 
 
@@ -254,14 +254,14 @@ def test_a_commit_that_is_refused_for_good_ends_the_worker(
 ) -> None:
     """A worker that starts anew makes the changelog again; one that tries on never would."""
     commits, clock = Refusing(1), ManualClock()
-    monkeypatch.setattr(worker, "_commit", commits)
-    monkeypatch.setattr(worker, "_postponed", PostponedCommit(clock, 1_000))
-    worker._commit_step()
-    worker._commit_step()
+    monkeypatch.setattr(worker._commits, "_commit", commits)
+    monkeypatch.setattr(worker._commits, "_postponed", PostponedCommit(clock, 1_000))
+    worker._commits.step()
+    worker._commits.step()
     assert commits.begun == 1, "it is not tried again at once"
     clock.advance(1_000)
     with pytest.raises(BrokerError, match="no such topic"):
-        worker._commit_step()
+        worker._commits.step()
 
 
 @pytest.mark.parametrize(("leaving", "told"), [(None, 0), ("leaving", 1)])

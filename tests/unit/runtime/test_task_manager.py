@@ -128,7 +128,7 @@ def test_a_worker_told_to_stop_after_a_loss_it_has_not_seen_commits_nothing(tmp_
         group.produce(1)
         member = Member(group, "a")
         group.members.append(member)
-        session, commit_step = member.session, member.worker._commit_step
+        session, commit_step = member.session, member.worker._commits.step
         positions: list[dict[TopicPartition, int]] = []
 
         def last_round() -> None:
@@ -147,7 +147,7 @@ def test_a_worker_told_to_stop_after_a_loss_it_has_not_seen_commits_nothing(tmp_
             )
             member.told.set()
 
-        member.worker._commit_step = last_round  # type: ignore[method-assign]
+        member.worker._commits.step = last_round  # type: ignore[method-assign]
         member.thread.start()
         member.thread.join(60)
 
