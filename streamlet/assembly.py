@@ -40,11 +40,10 @@ from streamlet.local import (
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.changelog_reader import StoreChangelogReader
-from streamlet.runtime.cleanup import Cleanup
 from streamlet.runtime.commit import LOOK_MS, AtLeastOnceCommit
 from streamlet.runtime.commit_delivery import ChangelogDelivery
 from streamlet.runtime.control_link import ControlLink
-from streamlet.runtime.dormant import dormant_copies
+from streamlet.runtime.dormant import Cleanup, dormant_copies
 from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.global_tables import GlobalTables
 from streamlet.runtime.metrics.advisor import Advisor

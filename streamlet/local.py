@@ -27,9 +27,8 @@ from streamlet.group.members import MemberAdmin, removal_hint
 from streamlet.group.numbering import difference, refusal
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
-from streamlet.runtime.adoption import adopt_folders
+from streamlet.runtime.adoption import adopt_folders, discard_before_reset
 from streamlet.runtime.catalog import Catalog
-from streamlet.runtime.discarding import discard_before_reset
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.topology.graph import Topology
 

@@ -9,8 +9,7 @@ from typing import TypeAlias
 import attrs
 
 from streamlet.config import Settings
-from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.input_notes import InputNote
+from streamlet.group.commit_metadata import CommitMetadata, InputNote
 from streamlet.group.messages import Committed
 from streamlet.types import TaskId, TopicPartition
 
@@ -35,7 +34,7 @@ class HandoverRules:
     ``surrender``); ``stops_at_joins``: all it runs (mode ``eager``). ``static``: it has a static
     id, so that its next process is handed the assignment this one was. ``confirm_delay_ms``: after
     its last hand-over a member that leaves waits for so long before it asks for a rebalance, and a
-    static one that gave up tasks: until all others have had their turn (``group/release_delays``).
+    static one that gave up tasks: until all others have had their turn (``group/leader``).
     After a quarter of a second it fell amid the others' turns, and had them begin together.
     """
 

@@ -3,6 +3,11 @@
 Pure. It knows the leader's own view of topics and topology and the clock's time as values; the
 assignor is any function of ``GroupState -> Plan``. It keeps nothing between two rebalances: what
 must be known is in the members' own words.
+
+The releases of one plan are staggered over time. All at once, each of the dozen steps from a stop
+to the first record at the new home would wait for all the others'. So they take turns, as far apart
+as there is time, while their tasks go on. The leader gives the turns: those that followed from the
+tasks' numbers came as close as 90 ms.
 """
 
 from __future__ import annotations
@@ -28,7 +33,6 @@ from streamlet.group.commands import RunAssignor
 from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_subscription
 from streamlet.group.messages import JoinedMember
 from streamlet.group.numbering import difference
-from streamlet.group.release_delays import release_delays
 from streamlet.group.values import (
     Assignment,
     AssignmentError,
@@ -364,3 +368,18 @@ def _signed(
         reason=reason,
         unassigned=decided.unassigned,
     )
+
+
+#: Within how long all turns come, ms: some eight hand-overs, one after the other. The first turn
+#: comes when what the rebalance and the last of the learning brought about is over.
+TURNS_MS = 1_000
+FIRST_TURN_MS = 200
+
+
+def release_delays(members: Mapping[str, MemberPlan]) -> dict[str, int]:
+    """The delay of each member that is to release tasks, by id, ms from when it learns of it."""
+    owners = sorted(member for member, part in members.items() if part.release)
+    return {
+        member: FIRST_TURN_MS + TURNS_MS * number // len(owners)
+        for number, member in enumerate(owners)
+    }

@@ -24,12 +24,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from streamlet.assignor.values import Copy
 from streamlet.clock import Clock
-from streamlet.group.commands import SessionEvent
-from streamlet.group.committed import fetch_committed
+from streamlet.errors import BrokerError, TimedOutError
+from streamlet.group.codes import Remedy, RequestKind, judge
+from streamlet.group.commands import Connection, SessionEvent
 from streamlet.group.control import Control
 from streamlet.group.events import (
     BlockJoinWanted,
     CommitWanted,
+    FailureKind,
     FetchWanted,
     LeaveWanted,
     RejoinWanted,
@@ -38,8 +40,8 @@ from streamlet.group.events import (
 )
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import MembershipState
-from streamlet.group.messages import Committed
-from streamlet.group.session_ports import GroupProtocol, GroupTransport
+from streamlet.group.messages import Committed, OffsetFetch, OffsetFetchAnswer
+from streamlet.group.session_ports import GroupProtocol, GroupTransport, TransportError
 from streamlet.group.states import BETWEEN
 from streamlet.types import TaskId, TopicPartition
 
@@ -257,3 +259,63 @@ class GroupSession:
         if thread.is_alive() and thread is not threading.current_thread():
             thread.join()
         self._transport.close()
+
+
+_ATTEMPT_MS = 5_000
+#: An open transaction usually ends within a few ms; a coordinator that moves takes longer.
+_UNSTABLE_PAUSE_MS = 10
+_RETRY_PAUSE_MS = 100
+
+
+def fetch_committed(
+    transport: GroupTransport,
+    group: str,
+    partitions: Sequence[TopicPartition],
+    *,
+    timeout_ms: int,
+    clock: Clock,
+    pause: Callable[[float], bool],
+) -> dict[TopicPartition, Committed]:
+    """Ask until every partition has an answer that is stable. Blocks.
+
+    Args:
+        transport: the way to the coordinator.
+        group: whose positions.
+        partitions: which.
+        timeout_ms: how long to try.
+        clock: the time.
+        pause: waits for some seconds; True means to give up.
+
+    Raises:
+        TimedOutError: no answer, or an unstable one, for ``timeout_ms``.
+        BrokerError: the coordinator refuses, or trying again cannot help.
+    """
+    if not partitions:
+        return {}
+    deadline = clock.now_ms() + timeout_ms
+    request = OffsetFetch(group, tuple(partitions))
+    problem = "no answer"
+    while (remaining := deadline - clock.now_ms()) > 0:
+        wait_ms = _RETRY_PAUSE_MS
+        try:
+            sent = transport.send(request, Connection.MAIN, min(remaining, _ATTEMPT_MS))
+            answer = sent.result()
+        except TransportError as error:
+            if not error.passing:
+                raise
+            problem = str(error)
+        else:
+            assert isinstance(answer, OffsetFetchAnswer), answer
+            codes = [answer.committed[p].error for p in partitions if p in answer.committed]
+            missing = [] if answer.error or len(codes) == len(partitions) else [-1]
+            verdict = judge(RequestKind.FETCH, [answer.error, *codes, *missing])
+            if verdict.remedy is Remedy.PROCEED:
+                return {p: answer.committed[p] for p in partitions}
+            if verdict.remedy in (Remedy.REFUSED, Remedy.FATAL):
+                raise BrokerError(f"reading committed offsets of group {group}: {verdict}")
+            problem = str(verdict)
+            if verdict.remedy is Remedy.UNSTABLE:
+                wait_ms = _UNSTABLE_PAUSE_MS
+        if pause(wait_ms / 1000):
+            raise TransportError(FailureKind.CLOSED, "closed while reading committed offsets")
+    raise TimedOutError(f"committed offsets of group {group}: {problem} for {timeout_ms} ms")

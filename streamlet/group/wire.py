@@ -4,8 +4,8 @@ The head is (version used, latest version supported), big-endian, and never chan
 read it of a member far newer than itself and answer at the version both know. ``latest`` is the
 highest version the caller knows: our own, unless it stands for an older program. The body is raw
 deflate. The whole group's bodies are one record of the broker and must stay far below 1 MB, so
-lists of tasks are columns of small numbers (``wire_tasks``), and a member id or process id ends in
-its 16 bytes of uuid.
+lists of tasks are columns of small numbers (``wire_schemas``), and a member id or process id ends
+in its 16 bytes of uuid.
 
 The only place that knows fastavro besides the user's serdes.
 """
@@ -26,8 +26,14 @@ import fastavro
 from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.errors import GroupError
 from streamlet.group.values import Assignment, Subscription, TypeMigration
-from streamlet.group.wire_schemas import ASSIGNMENTS, SUBSCRIPTIONS, TASK_SETS
-from streamlet.group.wire_tasks import ordered, tasks_of, tasks_record
+from streamlet.group.wire_schemas import (
+    ASSIGNMENTS,
+    SUBSCRIPTIONS,
+    TASK_SETS,
+    ordered,
+    tasks_of,
+    tasks_record,
+)
 from streamlet.types import TaskId
 
 #: The latest version this code writes and reads.

@@ -13,8 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 import attrs
 
 from streamlet.errors import NotFoundError, RefusedError
-from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.input_notes import InputNote
+from streamlet.group.commit_metadata import CommitMetadata, InputNote
 from streamlet.group.inspector import fetch_positions
 from streamlet.reset.plan import EARLIEST, LATEST, ResetPlan, StartPosition
 from streamlet.reset.reset import Reset

@@ -16,8 +16,7 @@ import attrs
 from streamlet.clock import moment
 from streamlet.control.values import ResetEpoch
 from streamlet.errors import ConfigError
-from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.input_notes import InputNote
+from streamlet.group.commit_metadata import CommitMetadata, InputNote
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import NewTopic
 from streamlet.topology.names import between_suffix, internal_suffix

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from streamlet.group.commit_metadata import CommitMetadata, Rebuilt
-from streamlet.group.input_notes import InputNote
+from streamlet.group.commit_metadata import CommitMetadata, InputNote, Rebuilt
 from streamlet.runtime.edges.writer import EdgeWriter
 from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.outputs import Output

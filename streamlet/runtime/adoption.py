@@ -1,4 +1,6 @@
-"""Task folders of an earlier topology, on an instance that starts: state goes by what it is.
+"""Task folders on an instance that starts: state from before a reset, or of an earlier topology.
+
+A reset makes all state worthless that an instance then finds on its disk.
 
 A folder bears its task's name, subtopology number and partition. The numbers follow from the order
 in which a topology declares its sources. When that order changed while the application was stopped,
@@ -17,7 +19,8 @@ from contextlib import ExitStack
 
 import attrs
 
-from streamlet.errors import StateMismatchError, TaskCorruptedError
+from streamlet.control.values import ResetEpoch
+from streamlet.errors import RefusedError, StateMismatchError, TaskCorruptedError
 from streamlet.state.directory import FolderLock, StateDirectory, TaskFolder
 from streamlet.state.meta import TaskMeta
 from streamlet.topology.graph import Topology
@@ -162,3 +165,28 @@ def _fingerprint(topology: Topology) -> str:
     layouts = {part.id: _layout(part) for part in topology.subtopologies if part.stores}
     text = json.dumps(layouts, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def discard_before_reset(directory: StateDirectory, lock: FolderLock, reset: ResetEpoch) -> None:
+    """Discard the state of a folder that does not know of the last reset, and note that one.
+
+    Topic ids do not tell state from before a reset, since stores need not have changelogs.
+
+    Raises:
+        RefusedError: the reset was not finished.
+        StateError: state cannot be deleted.
+    """
+    if reset.pending is not None:
+        raise RefusedError(
+            f"{directory.path.name} is being reset or backfilled, or that was broken off: wait, or "
+            f"give streamlet reset {directory.path.name} again"
+        )
+    if not reset.epoch or lock.fields.get("reset") == reset.text:
+        return
+    found = directory.folders()
+    for folder in found:
+        directory.remove(directory.lock_folder(folder))
+    if found:
+        tasks = " ".join(str(folder.task) for folder in found)
+        log.warning("the application was reset: state of tasks %s is discarded", tasks)
+    lock.set(reset=reset.text)

@@ -29,15 +29,16 @@ from streamlet.errors import BrokerError, StateError, TaskMigratedError
 from streamlet.group.commands import CommitOutcome
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit_delivery import ChangelogDelivery
-from streamlet.runtime.commit_port import CommitGroup, Settled
-from streamlet.runtime.opening import blamed
-from streamlet.runtime.task_commit import (
+from streamlet.runtime.commit_port import (
+    CommitGroup,
+    Settled,
     TaskCommit,
     claim_of,
     local_positions,
     same_of,
     times_of,
 )
+from streamlet.runtime.opening import blamed
 from streamlet.runtime.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
 

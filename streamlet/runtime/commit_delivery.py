@@ -1,8 +1,11 @@
 """The changelog side of a commit: dirty entries are sent, delivered, and nothing else is behind.
 
 All entries of a commit bear its number. Once they are delivered the ends of the changelogs are
-read: whatever else lies before these was written by a process that had lost the task, and its keys
-are written again.
+read, and each must be longer by just what was sent. What else lies there are zombie writes: under
+at_least_once the broker fences no producer, so a process that lost its task may still deliver what
+it had queued. Its records bear an older epoch, and a reader that has met ours skips them; but one
+that lies below our first record would be believed as soon as a commit of ours says that everything
+up to it counts. So the keys of the zombie are written again, before the commit.
 """
 
 from __future__ import annotations
@@ -11,14 +14,19 @@ import logging
 from collections.abc import Callable, Sequence
 
 from streamlet.clock import Clock
-from streamlet.errors import ChangelogLostError, EntryTooLargeError, RecordRefusedError
+from streamlet.errors import (
+    BrokerError,
+    ChangelogLostError,
+    EntryTooLargeError,
+    RecordRefusedError,
+    TaskMigratedError,
+)
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource
 from streamlet.runtime.active import ActiveTask
+from streamlet.runtime.commit_port import TaskCommit
 from streamlet.runtime.opening import blamed
-from streamlet.runtime.task_commit import TaskCommit
-from streamlet.runtime.zombie_writes import foreign_keys
 from streamlet.state.backing import Columns
-from streamlet.state.changelog import encode_column
+from streamlet.state.changelog import decode, encode_column
 from streamlet.state.entries import CommitEntry, entry_last
 from streamlet.types import StateNumber, TopicPartition
 
@@ -236,3 +244,50 @@ def _fences(active: ActiveTask) -> dict[TopicPartition, Columns]:
             key, value = active.state.some_entry(store)
         found[changelog] = Columns(store, [key], [value])
     return found
+
+
+POLL_MS = 50
+
+
+def foreign_keys(
+    open_source: Callable[[], RecordSource],
+    changelog: TopicPartition,
+    start: int,
+    end: int,
+    epoch: int,
+    *,
+    clock: Clock,
+    timeout_ms: int,
+) -> list[bytes]:
+    """Keys of the records in [start, end) that bear another epoch than ours, each once, in order.
+
+    Raises:
+        TaskMigratedError: a later epoch is among them: then we are the zombie.
+        BrokerError: they cannot be read in ``timeout_ms``.
+    """
+    deadline = clock.now_ms() + timeout_ms
+    found: dict[bytes, None] = {}
+    source = open_source()
+    try:
+        source.assign({changelog: start})
+        position = start
+        while position < end:
+            if clock.now_ms() > deadline:
+                raise BrokerError(f"{changelog} could not be read again in {timeout_ms} ms")
+            for batch in source.poll(10_000, POLL_MS):
+                heads = batch.headers or [None] * len(batch)
+                rows = zip(batch.offsets, batch.keys, batch.values, heads, strict=True)
+                for offset, key, value, head in rows:
+                    theirs = decode(value, head)[0].epoch
+                    if offset >= end or key is None or theirs == epoch:
+                        continue
+                    if theirs > epoch:
+                        raise TaskMigratedError(
+                            f"{changelog} has records of epoch {theirs}, ours is {epoch}: another "
+                            "member took the task over"
+                        )
+                    found[key] = None
+                position = batch.offsets[-1] + 1
+    finally:
+        source.close()
+    return list(found)

@@ -27,7 +27,7 @@ from streamlet.errors import (
 from streamlet.runtime.commit_port import CommitGroup, CommitPort
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
-from streamlet.runtime.store_failures import StoreFailures
+from streamlet.runtime.task_failures import StoreFailures
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
 

@@ -1,12 +1,23 @@
-"""Dormant state: tasks on this instance's disk that no worker here has open."""
+"""Dormant state: tasks on this instance's disk that no worker here has open.
+
+It is offered to the group, and deleted once it has lain there for long and is not needed. That is
+done on a thread of its own: to delete a large database takes time, and no task waits for that. A
+folder goes when it was dormant for all of ``state.cleanup.delay.ms``, and only while other
+instances have as many copies of the task as there should be, as they say themselves in the control
+topic. So the last copies of a task never go, whichever instances are down.
+"""
 
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Callable
 
+from streamlet.clock import Clock
+from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, StateError
 from streamlet.kafka.ports import Admin
-from streamlet.state.directory import StateDirectory
+from streamlet.state.directory import StateDirectory, TaskFolder
 from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
@@ -45,3 +56,124 @@ def dormant_copies(directory: StateDirectory, admin: Admin) -> dict[TaskId, int 
         task: sum(max(0, ends[tp] - position) for tp, position in where.items())
         for task, where in positions.items()
     }
+
+
+#: How often it looks at most, and at least.
+SHORTEST_LOOK_MS, LOOK_MS = 100, 60_000
+
+#: Role and stage of what is a whole copy.
+_WHOLE = frozenset(
+    {
+        ("active", "running"),
+        ("active", "stopped"),
+        ("standby", "ready"),
+        ("learner", "ready"),
+    }
+)
+
+
+def copies_elsewhere(view: ControlView, task: TaskId, instance: str) -> int:
+    """The number of other instances that report all of a task's state."""
+    name = str(task)
+    return len(
+        {
+            member.instance
+            for member in view.progress.values()
+            if member.instance != instance
+            and any(one.task == name and (one.role, one.stage) in _WHOLE for one in member.tasks)
+        }
+    )
+
+
+class Cleanup:
+    """Looks after the dormant folders of one instance; several workers of it may do so at once.
+
+    Args:
+        directory: where they lie.
+        instance: the instance's process id.
+        delay_ms: how long a folder stays.
+        needed: how many copies others must have: 1 and the standbys.
+        view: what the control topic says.
+        forget: called with each task whose state is gone.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        directory: StateDirectory,
+        instance: str,
+        *,
+        delay_ms: int,
+        needed: int,
+        view: Callable[[], ControlView],
+        forget: Callable[[TaskId], None],
+        clock: Clock,
+    ) -> None:
+        self._directory = directory
+        self._instance = instance
+        self._delay_ms = delay_ms
+        self._needed = needed
+        self._view = view
+        self._forget = forget
+        self._clock = clock
+        #: Since when, on our clock, a folder has been seen as it is; its files may be older than
+        #: that, where a machine was down.
+        self._seen: dict[TaskId, tuple[TaskFolder, int]] = {}
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="streamlet-cleanup", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look no more; a folder that is being deleted is gone when this returns."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        pause_ms = min(max(self._delay_ms, SHORTEST_LOOK_MS), LOOK_MS)
+        while not self._closing.wait(pause_ms / 1000):
+            try:
+                self.look()
+            except StateError as error:
+                log.warning("dormant state is not cleaned up: %s", error)
+
+    def look(self) -> list[TaskId]:
+        """Delete what may go; the tasks it belonged to. What cannot be deleted is left out.
+
+        Raises:
+            StateError: the folder cannot be read.
+        """
+        now_ms, wall_ms = self._clock.now_ms(), self._clock.wall_ms()
+        dormant = {one.task: one for one in self._directory.tasks() if one.holder is None}
+        known, self._seen = self._seen, {}
+        gone = []
+        for task, folder in dormant.items():
+            before, since_ms = known.get(task, (folder, now_ms))
+            if before.used_ms != folder.used_ms:
+                since_ms = now_ms
+            self._seen[task] = folder, since_ms
+            long = now_ms - since_ms >= self._delay_ms
+            if long and self._is_spare(task) and self._clean(folder):
+                del self._seen[task]
+                self._forget(task)
+                log.info(
+                    "the state of task %s was dormant for %d s and is deleted; others have it",
+                    task,
+                    (wall_ms - folder.used_ms) // 1000,
+                )
+                gone.append(task)
+        return gone
+
+    def _clean(self, folder: TaskFolder) -> bool:
+        """Delete a folder; False if it was used since it was found, or cannot be deleted."""
+        try:
+            return self._directory.clean(folder)
+        except StateError as error:  # the others are not to wait for this one
+            log.warning("dormant state is not cleaned up: %s", error)
+            return False
+
+    def _is_spare(self, task: TaskId) -> bool:
+        return copies_elsewhere(self._view(), task, self._instance) >= self._needed

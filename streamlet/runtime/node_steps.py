@@ -13,8 +13,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.runtime.encoding import SinkEncoder
-from streamlet.runtime.meeting import Meeting, Step
-from streamlet.runtime.ordered_nodes import OrderedNodes
+from streamlet.runtime.output_order import Meeting, OrderedNodes, Step
 from streamlet.runtime.record_failures import RecordFailures
 from streamlet.runtime.task_calls import TaskCalls
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode

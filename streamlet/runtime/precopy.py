@@ -7,7 +7,7 @@ rounds of a live migration's pre-copy. One commit alone left up to a second's ch
 of 40 gaps was 70 ms, with these rounds the longest of 100 is 41 ms. Joins are blocked only when the
 last round is done, since stopped tasks would wait for it.
 
-Owners that the same plan tells to give up tasks take turns with it, see ``group.release_delays``.
+Owners that the same plan tells to give up tasks take turns with it, see ``group.leader``.
 """
 
 from __future__ import annotations

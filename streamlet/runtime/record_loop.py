@@ -20,11 +20,11 @@ from streamlet.runtime.call_pool import call_loop
 from streamlet.runtime.commit_port import CommitPort
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.opening import blamed
-from streamlet.runtime.out_of_range import OutOfRange
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.outside import Observer, WorkerCounters
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.record_collector import RecordCollector
+from streamlet.runtime.task_failures import OutOfRange
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.task_stage import TaskStage

@@ -1,7 +1,7 @@
 """Finds where a task begins to read: at its commit, or where ``auto.offset.reset`` says.
 
 A commit before the log's start under ``none`` is returned as it is: the task comes up, its consumer
-finds nothing there, and the task is halted alone (``runtime.out_of_range``).
+finds nothing there, and the task is halted alone (``runtime.task_failures``).
 """
 
 from __future__ import annotations

@@ -29,17 +29,16 @@ from streamlet.kafka.ports import RecordSink, RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.catalog import Catalog
-from streamlet.runtime.cleanup import Cleanup
 from streamlet.runtime.closing import Closer, close_later_ms
 from streamlet.runtime.commit_loop import CommitLoop
 from streamlet.runtime.commit_port import CommitPort, Settled
 from streamlet.runtime.control_link import ControlLink
+from streamlet.runtime.dormant import Cleanup
 from streamlet.runtime.global_tables import GlobalTables
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
-from streamlet.runtime.out_of_range import OutOfRange
 from streamlet.runtime.outside import Observer, WorkerCounters, WorkerGroup
 from streamlet.runtime.policy import FAIL, ErrorPolicy
 from streamlet.runtime.purge import Purge
@@ -48,7 +47,7 @@ from streamlet.runtime.record_collector import RecordCollector
 from streamlet.runtime.record_loop import RecordLoop
 from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.state_updater import StateUpdater
-from streamlet.runtime.store_failures import StoreFailures
+from streamlet.runtime.task_failures import OutOfRange, StoreFailures
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.task_stage import TaskStage

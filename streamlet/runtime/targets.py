@@ -13,9 +13,8 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
-from streamlet.group.commit_metadata import CommitMetadata, Rebuilt
+from streamlet.group.commit_metadata import CommitMetadata, InputNote, Rebuilt
 from streamlet.group.handover_values import Positions
-from streamlet.group.input_notes import InputNote
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.runtime.entry_search import search_entries
 from streamlet.runtime.opening import changelogs_of

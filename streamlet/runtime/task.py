@@ -17,7 +17,7 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.edges.task_edges import TaskEdges
 from streamlet.runtime.merged_batch import MergedBatch
 from streamlet.runtime.node_steps import NodeSteps, UnderWay
-from streamlet.runtime.output_queue import OutputQueue
+from streamlet.runtime.output_order import OutputQueue
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.partition_group import KnownEnd, PartitionGroup, group_of
 from streamlet.runtime.policy import ErrorPolicy

@@ -6,8 +6,7 @@ from itertools import count
 
 import attrs
 
-from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.input_notes import InputNote
+from streamlet.group.commit_metadata import CommitMetadata, InputNote
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.edges.filter import EdgeFilter

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import compress, groupby, islice, repeat
 from operator import eq, or_
 
-from streamlet.group.input_notes import InputNote
+from streamlet.group.commit_metadata import InputNote
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.edges.records import MARK, Prefixes, unpack
 

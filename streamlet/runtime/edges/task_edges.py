@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from streamlet.group.input_notes import InputNote
+from streamlet.group.commit_metadata import InputNote
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.edges.filter import KINDS, EdgeFilter
 from streamlet.runtime.edges.writer import Agreement, EdgeWriter

@@ -17,7 +17,7 @@ from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.types import TaskId, TopicPartition
 
 #: Kafka Streams' states of a thread, as the worker has them.
-#: Outcomes for a task whose log does not hold its position: ``runtime.out_of_range``.
+#: Outcomes for a task whose log does not hold its position: ``runtime.task_failures``.
 OUTCOMES = ("earliest", "latest", "restarted", "halted")
 STATES = ("CREATED", "REBALANCING", "RUNNING", "PENDING_SHUTDOWN", "NOT_RUNNING", "ERROR")
 

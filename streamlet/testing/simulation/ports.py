@@ -20,9 +20,9 @@ from streamlet.group.events import (
 )
 from streamlet.group.states import BETWEEN, MembershipState
 from streamlet.runtime.active import ActiveTask
+from streamlet.runtime.commit_port import TaskCommit
 from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.record_failures import TaskCounters
-from streamlet.runtime.task_commit import TaskCommit
 from streamlet.state.drained import Drained
 from streamlet.testing.simulation.cluster import changelog_of, input_of
 from streamlet.types import StateNumber, TaskId, TopicPartition

@@ -18,7 +18,7 @@ from streamlet.runtime.commit_loop import HOLD_OFF_MS, LastCommit
 from streamlet.runtime.commit_port import Settled
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
-from streamlet.runtime.store_failures import StoreFailures
+from streamlet.runtime.task_failures import StoreFailures
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.task_stage import TaskStage

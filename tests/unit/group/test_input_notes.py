@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlet.group.commit_metadata import CommitMetadata, CommitMetadataError
-from streamlet.group.input_notes import InputNote
+from streamlet.group.commit_metadata import CommitMetadata, CommitMetadataError, InputNote
 
 EDGES = st.dictionaries(
     st.integers(0, (1 << 64) - 1), st.integers(1, 1 << 62).map(lambda one: one | 1), max_size=20

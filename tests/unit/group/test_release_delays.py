@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamlet.assignor.values import MemberPlan
-from streamlet.group.release_delays import FIRST_TURN_MS, TURNS_MS, release_delays
+from streamlet.group.leader import FIRST_TURN_MS, TURNS_MS, release_delays
 from streamlet.types import TaskId
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.group.wire_tasks import COLUMN_VERSION, ordered, tasks_of, tasks_record
+from streamlet.group.wire_schemas import COLUMN_VERSION, ordered, tasks_of, tasks_record
 from streamlet.types import TaskId
 
 TASKS = [TaskId(2, 0), TaskId(0, 7), TaskId(2, 7), TaskId(0, 6)]

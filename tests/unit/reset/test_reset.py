@@ -42,7 +42,7 @@ from streamlet.group.messages import (
 from streamlet.kafka.ports import NewTopic
 from streamlet.reset.plan import ResetPlan, StartPosition, internal_names
 from streamlet.reset.reset import Reset
-from streamlet.runtime.discarding import discard_before_reset
+from streamlet.runtime.adoption import discard_before_reset
 from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource

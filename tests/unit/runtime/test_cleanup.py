@@ -12,7 +12,7 @@ from streamlet.clock import ManualClock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.errors import StateError
-from streamlet.runtime.cleanup import Cleanup, copies_elsewhere
+from streamlet.runtime.dormant import Cleanup, copies_elsewhere
 from streamlet.state.directory import StateDirectory, TaskFolder
 from streamlet.types import TaskId
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streamlet.batch import Batch
 from streamlet.runtime.merged_batch import MergedBatch, merge_order, merged
-from streamlet.runtime.output_queue import OutputQueue
+from streamlet.runtime.output_order import OutputQueue
 from streamlet.runtime.outputs import Output
 from streamlet.types import TopicPartition
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamlet.runtime.output_queue import OutputQueue
+from streamlet.runtime.output_order import OutputQueue
 from streamlet.runtime.outputs import Output
 from streamlet.types import TopicPartition
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamlet.group.handover_values import HandoverRules
-from streamlet.group.release_delays import TURNS_MS
+from streamlet.group.leader import TURNS_MS
 from streamlet.runtime.precopy import (
     LEAST_MS,
     LITTLE_ENTRIES,

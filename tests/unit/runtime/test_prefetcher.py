@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.runtime import prefetcher as module
-from streamlet.runtime.prefetcher import Prefetcher, from_offset
+from streamlet.runtime import task_registry as module
+from streamlet.runtime.task_registry import Prefetcher, from_offset
 from streamlet.testing.ports import MemoryLog, MemorySource
 from streamlet.types import TaskId, TopicPartition
 

@@ -15,8 +15,8 @@ from streamlet.group.handover_values import BlockJoin, CommitLast
 from streamlet.runtime.closing import CLOSE_LATER_MS, Closer
 from streamlet.runtime.commit_loop import COLLECT_MS, HOLD_OFF_MS, PostponedCommit
 from streamlet.runtime.opening import OpenTask
-from streamlet.runtime.prefetcher import Prefetcher
 from streamlet.runtime.stream_thread import StreamThread
+from streamlet.runtime.task_registry import Prefetcher
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import Group, wait_for
 from tests.unit.runtime.test_closing import LONG_MS, SOON_S, Stores

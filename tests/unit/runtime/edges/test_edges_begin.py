@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from streamlet.group.input_notes import InputNote
-from streamlet.runtime.edges.begin import notes_at_start
+from streamlet.group.commit_metadata import InputNote
+from streamlet.runtime.edges.plan import notes_at_start
 from streamlet.runtime.mismatch import at_the_end, begun_anew, continued
 from streamlet.runtime.start import InputRange
 from streamlet.runtime.targets import Target

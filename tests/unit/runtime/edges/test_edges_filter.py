@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamlet.group.input_notes import InputNote
+from streamlet.group.commit_metadata import InputNote
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.edges.filter import EdgeFilter
 from streamlet.runtime.edges.records import INDEX_BITS, edge_of, pack

@@ -1,14 +1,27 @@
-"""The outputs of a task on their way to its caller, in the order of their records."""
+"""The order of what comes of a batch: that of its records, however many were taken together.
+
+* Outputs of a merged batch (``runtime.merged_batch``) go to their topics in the order of the
+  records that they stem from.
+* Branches that keep nothing get a whole batch each. What they send to the node where they meet
+  again is gathered, and sent on in the order of the records that it stems from, as if they had come
+  one by one: by their offsets, and for one record in the order of the branches.
+* A left join of streams sends, with one record, what has waited of other keys, and that depends on
+  the records of both sides before it. So its operators look up the matches of all records in the
+  batches, and join them afterwards in the order of their places.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
-from typing import Any
+from operator import itemgetter, lt
+from typing import Any, TypeAlias
 
 import attrs
 
+from streamlet.batch import Batch, joined
 from streamlet.runtime.outputs import Origin, Output
+from streamlet.topology.operator import OrderedOperator
 from streamlet.types import TopicPartition
 
 #: Partition -> offset -> place among the records of a merged batch (``runtime.merged_batch``).
@@ -147,3 +160,113 @@ class _Origins:
             stop = start + len(list(run))
             yield stop - start, source, self.offsets[start:stop]
             start = stop
+
+
+#: Takes a batch through a node and all that is behind it; stops where others may go on.
+Step: TypeAlias = Callable[[Batch], Iterator[None]]
+
+
+class Meeting:
+    """The step of a node, before which batches may be gathered.
+
+    Args:
+        through: the step itself.
+    """
+
+    def __init__(self, through: Step) -> None:
+        self._through = through
+        self._gathered: list[Batch] | None = None
+
+    def step(self, batch: Batch) -> Iterator[None]:
+        """Go through the node, or wait before it for the other branches."""
+        if self._gathered is None:
+            return self._through(batch)
+        self._gathered.append(batch)
+        return iter(())
+
+    def of_branches(self, whole: Step, single: Step) -> Step:
+        """The step behind a fork.
+
+        Args:
+            whole: takes a batch through the branches, one after the other.
+            single: takes its records through them one by one.
+        """
+
+        def forward(batch: Batch) -> Iterator[None]:
+            # Offsets tell records apart, but for those that were made of one record above.
+            if len(batch) == 1 or not _rising(batch.offsets):
+                return single(batch)
+            return whole(batch) if self._gathered is not None else self._in_order(whole(batch))
+
+        return forward
+
+    def _in_order(self, branches: Iterator[None]) -> Iterator[None]:
+        gathered = self._gathered = []
+        try:
+            yield from branches
+        finally:
+            self._gathered = None
+        if gathered:
+            yield from self._through(by_offset(gathered))
+
+
+def _rising(offsets: Sequence[int]) -> bool:
+    """True if no two are equal."""
+    return isinstance(offsets, range) or all(map(lt, offsets, offsets[1:]))
+
+
+def by_offset(batches: list[Batch]) -> Batch:
+    """The records of all batches by their offsets; those of one offset in the order given."""
+    if len(batches) == 1:
+        return batches[0]
+    whole = joined(batches)
+    return whole.pick(sorted(range(len(whole)), key=whole.offsets.__getitem__))
+
+
+class OrderedNodes:
+    """The nodes of a task that work in order; there may be none."""
+
+    def __init__(self) -> None:
+        self._nodes: list[tuple[OrderedOperator, Step, Step]] = []
+
+    def add(self, operator: OrderedOperator, step: Step, forward: Step) -> None:
+        """Add a node, whose results go ``forward``."""
+        self._nodes.append((operator, step, forward))
+
+    def through(self, steps: Iterable[Iterator[None]], places: Places) -> Iterator[None]:
+        """Take a merged batch through all nodes, of whose batches these are the steps."""
+        for operator, _, _ in self._nodes:
+            operator.gather()
+        yield from chain.from_iterable(steps)
+        gathered = [
+            (step, batch)
+            for operator, step, _ in self._nodes
+            for batch in _of_inputs(operator.gathered())
+        ]
+        for step, run in _runs(gathered, places):
+            yield from step(run)
+        for operator, _, forward in self._nodes:
+            for batch in operator.results():
+                yield from forward(batch)
+
+
+def _of_inputs(batches: list[Batch]) -> list[Batch]:
+    """The records of each input partition as a batch, in their order."""
+    inputs: dict[TopicPartition, list[Batch]] = {}
+    for batch in batches:
+        inputs.setdefault(TopicPartition(batch.topic, batch.partition), []).append(batch)
+    return [by_offset(some) for some in inputs.values()]
+
+
+def _runs(gathered: list[tuple[Step, Batch]], places: Places) -> Iterator[tuple[Step, Batch]]:
+    """The records of all by their places, as batches of one input; of one place as given."""
+    rows: list[tuple[int, int, int]] = []
+    for number, (_, batch) in enumerate(gathered):
+        of_input = places[TopicPartition(batch.topic, batch.partition)]
+        found = map(of_input.__getitem__, batch.offsets)
+        rows += [(place, number, index) for index, place in enumerate(found)]
+    rows.sort()
+    for number, run in groupby(rows, key=itemgetter(1)):
+        step, batch = gathered[number]
+        indexes = [index for *_, index in run]
+        yield step, batch.slice(indexes[0], indexes[-1] + 1)

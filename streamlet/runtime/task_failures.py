@@ -1,7 +1,13 @@
-"""Decides about a running task whose log does not hold its position any more.
+"""Failures that concern one running task: its stores, or a log that lacks its position.
 
-Retention overtook it, records were deleted, or the log lost its end. That concerns this task alone:
-the worker's others go on while it is asked, beside the loop, what the log holds now.
+The worker's other tasks go on meanwhile, and do not notice.
+
+Stores fail where files are damaged or a disk is full. A store is never more than a copy of what
+the changelog and the commits say. So the task is closed as of its last commit, what is damaged is
+deleted, and the task comes up again like any other.
+
+A log does not hold a position any more where retention overtook it, records were deleted, or it
+lost its end. It is asked, beside the loop, what it holds now.
 
 * The task was taken over: its new owner had records of a repartition topic deleted that it had
   committed. The member that is late reads no more of it, and is about to learn that the task is
@@ -19,7 +25,7 @@ from concurrent.futures import Future
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
-from streamlet.errors import StreamletError
+from streamlet.errors import StateError, StreamletError, TaskCorruptedError
 from streamlet.runtime.activation import ASK_AGAIN_MS, Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.metrics.meters import Meters
@@ -27,9 +33,62 @@ from streamlet.runtime.start import is_table, reset_policy
 from streamlet.runtime.targets import LogRange
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
+from streamlet.runtime.task_stage import TaskStage
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)
+
+
+class StoreFailures:
+    """Handles errors of the stores of active tasks.
+
+    Args:
+        holdings: the active tasks.
+        activation: opens them again.
+        orders: closes them.
+        meters: counts.
+    """
+
+    def __init__(
+        self, holdings: TaskRegistry, activation: Activation, orders: TaskManager, meters: Meters
+    ) -> None:
+        self._holdings = holdings
+        self._activation = activation
+        self._orders = orders
+        self._meters = meters
+
+    def restart(self, error: StateError) -> bool:
+        """Close the task that the error names, and bring it up again from its last commit.
+
+        False if that is not enough, because its last commit is on its way to another member: then
+        all tasks are to be brought up again.
+
+        Raises:
+            StateError: this one, if it names no active task.
+        """
+        active = self._blame(error)
+        self._meters.store_failures += 1
+        if active.stage is not TaskStage.RUNNING:
+            return False
+        if active.opened.damaged:
+            log.warning("task %s is restored, and the others go on: %s", active.task, error)
+        else:
+            self._activation.put_off(active.task, error)
+        self._orders.restart(active)
+        return True
+
+    def give_up(self, error: StateError) -> None:
+        """Close the task that the error names, for good; raises as ``restart``."""
+        active = self._blame(error)
+        log.warning("%s; the next owner of task %s repeats its last commit", error, active.task)
+        self._holdings.drop(active)
+
+    def _blame(self, error: StateError) -> ActiveTask:
+        active = None if error.task is None else self._holdings.tasks.get(error.task)
+        if active is None:
+            raise error
+        active.opened.damaged = isinstance(error, TaskCorruptedError)
+        return active
 
 
 class OutOfRange:
