@@ -97,13 +97,9 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
                 ways=options.crashes,
             )
         case "latency":
-            return latency.run(
-                seconds=options.seconds,
-                rates=options.rates,
-                apps=options.apps,
-                warm_s=options.warm,
-                linger_ms=options.linger,
-            )
+            length = {"seconds": options.seconds, "warm_s": options.warm}
+            what = {"rates": options.rates, "apps": options.apps}
+            return latency.run(**what, **length, linger_ms=options.linger)
         case "spark":
             from bench import spark  # needs the extra
 
