@@ -38,8 +38,8 @@ from streamlet.topology.graph import Topology
 
 if TYPE_CHECKING:
     from streamlet.group.leader import Assignor
-    from streamlet.group.members import MemberAdmin, Removal
-    from streamlet.group.metadata import InstanceMetadata
+    from streamlet.group.outside.members import MemberAdmin, Removal
+    from streamlet.group.outside.metadata import InstanceMetadata
     from streamlet.reset.plan import ResetResult
     from streamlet.running import OutputValue, Run
     from streamlet.scaling.cluster import ApplicationInfo
@@ -257,7 +257,7 @@ class App(Sources):
             BrokerError: the coordinator does not answer, or will not tell.
             TimedOutError: the control topic was not read in time.
         """
-        from streamlet.group.metadata import instances
+        from streamlet.group.outside.metadata import instances
         from streamlet.local import open_control
 
         here = None if self._run is None else self._run.process_id
@@ -294,7 +294,7 @@ class App(Sources):
 
     @contextmanager
     def _members(self, settings: Settings | None) -> Iterator[MemberAdmin]:
-        from streamlet.group.members import MemberAdmin
+        from streamlet.group.outside.members import MemberAdmin
         from streamlet.group.transport import Transport
 
         used = settings or self.load_settings(environ=os.environ)

@@ -23,9 +23,9 @@ from streamlet.group.custom_assignor import CustomAssignor
 from streamlet.group.envelope import Envelope
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import HandoverRules
-from streamlet.group.inspector import GroupInspector
 from streamlet.group.leader import Assignor
 from streamlet.group.member_config import MembershipConfig
+from streamlet.group.outside.inspector import GroupInspector
 from streamlet.group.session import GroupSession
 from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
 from streamlet.group.transport import Transport

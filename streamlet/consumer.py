@@ -33,12 +33,12 @@ from streamlet.errors import (
     StreamletError,
 )
 from streamlet.group.member_config import JOIN_MARGIN_MS, MembershipConfig
-from streamlet.group.partitions import VERSIONS, PartitionsProtocol
-from streamlet.group.partitions_commits import Commits, log_failure
-from streamlet.group.partitions_events import PartitionEvents
-from streamlet.group.partitions_follower import Callback, Callbacks, PartitionsFollower
-from streamlet.group.partitions_reading import ConsumerRecord, Reading
-from streamlet.group.partitions_sticky import ConsumerMember, PartitionAssignor, sticky
+from streamlet.group.partitions.commits import Commits, log_failure
+from streamlet.group.partitions.events import PartitionEvents
+from streamlet.group.partitions.follower import Callback, Callbacks, PartitionsFollower
+from streamlet.group.partitions.protocol import VERSIONS, PartitionsProtocol
+from streamlet.group.partitions.reading import ConsumerRecord, Reading
+from streamlet.group.partitions.sticky import ConsumerMember, PartitionAssignor, sticky
 from streamlet.group.session import GroupSession
 from streamlet.group.session_ports import GroupTransport
 from streamlet.group.transport import Transport

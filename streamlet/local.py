@@ -21,10 +21,10 @@ from streamlet.errors import (
     StateError,
     StreamletError,
 )
-from streamlet.group.dead_members import DeadMembers
 from streamlet.group.member_config import static_members
-from streamlet.group.members import MemberAdmin, removal_hint
 from streamlet.group.numbering import difference, refusal
+from streamlet.group.outside.dead_members import DeadMembers
+from streamlet.group.outside.members import MemberAdmin, removal_hint
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.runtime.adoption import adopt_folders, discard_before_reset

@@ -14,7 +14,7 @@ import attrs
 
 from streamlet.errors import NotFoundError, RefusedError
 from streamlet.group.commit_metadata import CommitMetadata, InputNote
-from streamlet.group.inspector import fetch_positions
+from streamlet.group.outside.inspector import fetch_positions
 from streamlet.reset.plan import EARLIEST, LATEST, ResetPlan, StartPosition
 from streamlet.reset.reset import Reset
 from streamlet.scaling.cluster import ApplicationInspector

@@ -29,9 +29,9 @@ from streamlet.errors import (
     TimedOutError,
 )
 from streamlet.group.codes import name_of
-from streamlet.group.inspector import describe, fetch_positions
-from streamlet.group.members import removal_hint
 from streamlet.group.messages import Committed, OffsetCommit, OffsetCommitAnswer
+from streamlet.group.outside.inspector import describe, fetch_positions
+from streamlet.group.outside.members import removal_hint
 from streamlet.group.session_ports import TransportError
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.reset.plan import (

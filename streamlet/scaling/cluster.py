@@ -22,11 +22,11 @@ from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Mark, MemberKey
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError
 from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.current import CurrentGroup
 from streamlet.group.custom_assignor import CustomAssignor
-from streamlet.group.inspector import fetch_positions, settled
 from streamlet.group.leader import Assignor
-from streamlet.group.snapshot import GroupSnapshot
+from streamlet.group.outside.current import CurrentGroup
+from streamlet.group.outside.inspector import fetch_positions, settled
+from streamlet.group.outside.snapshot import GroupSnapshot
 from streamlet.group.tasks import rules_from
 from streamlet.group.transport import Transport
 from streamlet.kafka.ports import Admin

@@ -18,8 +18,8 @@ from streamlet.errors import (
     TimedOutError,
     WithdrawnError,
 )
-from streamlet.group.inspector import describe
-from streamlet.group.snapshot import GroupSnapshot, InstanceSnapshot
+from streamlet.group.outside.inspector import describe
+from streamlet.group.outside.snapshot import GroupSnapshot, InstanceSnapshot
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.departures import Departures
 from streamlet.scaling.outages import OutageReport

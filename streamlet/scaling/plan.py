@@ -16,7 +16,7 @@ import attrs
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, MemberPlan, MemberState, Role, Rules
 from streamlet.group.leader import Assignor
-from streamlet.group.snapshot import InstanceSnapshot
+from streamlet.group.outside.snapshot import InstanceSnapshot
 from streamlet.scaling.leavers import Burden
 from streamlet.scaling.present import owners
 from streamlet.types import TaskId

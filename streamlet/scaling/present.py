@@ -12,7 +12,13 @@ import attrs
 
 from streamlet.assignor.values import Copy, GroupState, Leaving, MemberState, Role, Rules
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
-from streamlet.group.snapshot import GroupSnapshot, MemberSnapshot, member_states, rules_in, tasks
+from streamlet.group.outside.snapshot import (
+    GroupSnapshot,
+    MemberSnapshot,
+    member_states,
+    rules_in,
+    tasks,
+)
 from streamlet.types import TaskId
 
 

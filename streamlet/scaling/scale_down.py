@@ -18,8 +18,8 @@ from streamlet.errors import (
     ConfigError,
     RefusedError,
 )
-from streamlet.group.current import CurrentGroup
-from streamlet.group.snapshot import InstanceSnapshot
+from streamlet.group.outside.current import CurrentGroup
+from streamlet.group.outside.snapshot import InstanceSnapshot
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.plan import ScaleDownPlan, burdens, make_plan
 from streamlet.scaling.selection import by_percent, check_percent, check_some_stay, find

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from streamlet.errors import ConfigError, NotFoundError, RefusedError
-from streamlet.group.snapshot import InstanceSnapshot
+from streamlet.group.outside.snapshot import InstanceSnapshot
 from streamlet.scaling.leavers import Burden, choose_leavers, in_order
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from streamlet.errors import TimedOutError
-from streamlet.group.snapshot import GroupSnapshot, InstanceSnapshot
+from streamlet.group.outside.snapshot import GroupSnapshot, InstanceSnapshot
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.leavers import in_order
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest

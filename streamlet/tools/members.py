@@ -16,7 +16,7 @@ from streamlet.tools.output import table
 
 if TYPE_CHECKING:
     from streamlet.control.view import ControlView
-    from streamlet.group.members import MemberAdmin, Removal
+    from streamlet.group.outside.members import MemberAdmin, Removal
 
 
 @command("members list")
@@ -81,7 +81,7 @@ def _said(removal: Removal) -> str:
 
 @contextmanager
 def _admin(common: Common, app: str) -> Iterator[MemberAdmin]:
-    from streamlet.group.members import MemberAdmin
+    from streamlet.group.outside.members import MemberAdmin
     from streamlet.group.transport import Transport
     from streamlet.local import open_control
 

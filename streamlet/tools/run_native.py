@@ -15,7 +15,7 @@ from streamlet.tools.command import Common
 if TYPE_CHECKING:
     from streamlet.app import App
     from streamlet.config import Settings
-    from streamlet.group.dead_members import DeadMembers
+    from streamlet.group.outside.dead_members import DeadMembers
     from streamlet.runtime.fork_server import ForkServer
     from streamlet.runtime.signals import GracefulStop
     from streamlet.runtime.stream_thread import StreamThread

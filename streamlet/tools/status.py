@@ -20,7 +20,7 @@ from streamlet.tools.status_view import view
 
 if TYPE_CHECKING:
     from streamlet.control.topic import ControlTopic
-    from streamlet.group.inspector import GroupInspector
+    from streamlet.group.outside.inspector import GroupInspector
 
 #: How far advice looks back under --watch.
 MOST_WINDOW_MS = 300_000
@@ -67,7 +67,7 @@ def status(
 def _opened(common: Common, app: str) -> Iterator[GroupInspector]:
     """Open the clients that look at an application, as long as the block lasts."""
     from streamlet.app import load_app
-    from streamlet.group.inspector import GroupInspector
+    from streamlet.group.outside.inspector import GroupInspector
     from streamlet.group.tasks import rules_from
     from streamlet.local import open_clients, open_control
 

@@ -20,7 +20,7 @@ from streamlet.config import Settings
 from streamlet.control.topic import control_topic_name
 from streamlet.control.values import ResetEpoch
 from streamlet.errors import RefusedError
-from streamlet.group.metadata import InstanceMetadata
+from streamlet.group.outside.metadata import InstanceMetadata
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
 from streamlet.kafka.ports import NewTopic
 from streamlet.local import open_control

@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 
 from streamlet.errors import StreamletError
-from streamlet.group.inspector import GroupInspector
+from streamlet.group.outside.inspector import GroupInspector
 
 log = logging.getLogger(__name__)
 

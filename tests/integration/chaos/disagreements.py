@@ -22,8 +22,8 @@ from confluent_kafka.admin import AdminClient
 
 from streamlet.broker.server import KafkaBroker
 from streamlet.errors import NoSuchGroupError
-from streamlet.group.inspector import describe
 from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer
+from streamlet.group.outside.inspector import describe
 from streamlet.group.transport import Transport
 from streamlet.kafka.ports import NewTopic
 from streamlet.types import TaskId, TopicPartition

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from streamlet.config import Settings
-from streamlet.group.inspector import GroupInspector
+from streamlet.group.outside.inspector import GroupInspector
 from streamlet.group.tasks import rules_from
 from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import SELDOM_S, Cluster, Instance, wait_for

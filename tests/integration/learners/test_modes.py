@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from streamlet.config import Settings
-from streamlet.group.inspector import GroupInspector
+from streamlet.group.outside.inspector import GroupInspector
 from streamlet.group.tasks import rules_from
 from streamlet.group.transport import Transport
 from tests.integration.chaos.checks import assert_complete_and_in_order, go_on

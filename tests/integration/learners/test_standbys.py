@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from streamlet.assignor.values import Role
-from streamlet.group.inspector import describe
-from streamlet.group.snapshot import GroupSnapshot
+from streamlet.group.outside.inspector import describe
+from streamlet.group.outside.snapshot import GroupSnapshot
 from streamlet.group.transport import Transport
 from streamlet.types import TaskId
 from tests.integration.chaos.checks import go_on

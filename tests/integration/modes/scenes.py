@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-from streamlet.group.inspector import GroupInspector
+from streamlet.group.outside.inspector import GroupInspector
 from streamlet.group.transport import Transport
 from streamlet.types import TopicPartition
 from tests.integration.chaos.support import Cluster, Instance, wait_for

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from streamlet.config import Settings
 from streamlet.errors import NotFoundError
-from streamlet.group.inspector import GroupInspector
+from streamlet.group.outside.inspector import GroupInspector
 from streamlet.group.tasks import rules_from
 from streamlet.tools.main import build
 from streamlet.types import TaskId

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from streamlet.group.snapshot import read
+from streamlet.group.outside.snapshot import read
 from streamlet.group.transport import Transport
 from streamlet.state.directory import StateDirectory
 from streamlet.testing import KafkaBroker

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from streamlet.group.inspector import GroupInspector
+from streamlet.group.outside.inspector import GroupInspector
 from streamlet.group.transport import Transport
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.group.advice import Advice, InstanceSample, Observation, advise
+from streamlet.group.outside.advice import Advice, InstanceSample, Observation, advise
 from streamlet.types import TopicPartition
 
 P0, P1 = TopicPartition("in", 0), TopicPartition("in", 1)

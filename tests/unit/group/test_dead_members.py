@@ -9,9 +9,9 @@ from concurrent.futures import Future
 import attrs
 import pytest
 
-from streamlet.group.dead_members import DeadMembers
 from streamlet.group.events import FailureKind
 from streamlet.group.messages import Answer, LeaveGroup, LeaveGroupAnswer, Request
+from streamlet.group.outside.dead_members import DeadMembers
 from streamlet.group.session_ports import TransportError
 
 WAIT_S = 30.0

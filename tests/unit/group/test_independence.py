@@ -15,10 +15,12 @@ from examples.consumer_canary import canary
 from examples.consumer_lag_based import lag_based
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState
-from streamlet.group import leader, partitions_leader, partitions_wire, wire
+from streamlet.group import leader, wire
 from streamlet.group.commands import RunAssignor
 from streamlet.group.messages import JoinedMember
-from streamlet.group.partitions_sticky import PartitionAssignor, sticky
+from streamlet.group.partitions import leader as partitions_leader
+from streamlet.group.partitions import wire as partitions_wire
+from streamlet.group.partitions.sticky import PartitionAssignor, sticky
 from streamlet.group.values import Assignment, Subscription
 from streamlet.types import TopicPartition
 from tests.unit.assignor.test_independence import lively

@@ -13,10 +13,10 @@ from streamlet.clock import ManualClock
 from streamlet.control.values import MemberProgress
 from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NotFoundError
-from streamlet.group.members import ListedMember, MemberAdmin, Removal, left_over, meaning
 from streamlet.group.messages import Answer, GroupDescription, MemberDescription, Request
-from streamlet.group.metadata import instances
-from streamlet.group.snapshot import read
+from streamlet.group.outside.members import ListedMember, MemberAdmin, Removal, left_over, meaning
+from streamlet.group.outside.metadata import instances
+from streamlet.group.outside.snapshot import read
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
 from streamlet.types import TaskId

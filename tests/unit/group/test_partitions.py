@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from streamlet.errors import FatalGroupError
 from streamlet.group.commands import NeedMetadata, RunAssignor
 from streamlet.group.messages import JoinedMember
-from streamlet.group.partitions import PartitionsProtocol
-from streamlet.group.partitions_leader import checked, plan, read
-from streamlet.group.partitions_sticky import ConsumerMember, PartitionAssignor, sticky
-from streamlet.group.partitions_wire import (
+from streamlet.group.partitions.leader import checked, plan, read
+from streamlet.group.partitions.protocol import PartitionsProtocol
+from streamlet.group.partitions.sticky import ConsumerMember, PartitionAssignor, sticky
+from streamlet.group.partitions.wire import (
     V0_EAGER,
     V1_COOPERATIVE,
     PartitionsAssignment,

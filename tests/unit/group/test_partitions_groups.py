@@ -19,8 +19,8 @@ from streamlet.group.events import (
     RejoinWanted,
     UnblockJoinWanted,
 )
-from streamlet.group.partitions import PartitionsProtocol
-from streamlet.group.partitions_wire import V0_EAGER, V1_COOPERATIVE, decode_assignment
+from streamlet.group.partitions.protocol import PartitionsProtocol
+from streamlet.group.partitions.wire import V0_EAGER, V1_COOPERATIVE, decode_assignment
 from streamlet.types import TopicPartition
 
 ENDS = (CommitOutcome.ACCEPTED, CommitOutcome.LOST)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlet.group.consumer_protocol import ConsumerProtocolError
-from streamlet.group.partitions_wire import (
+from streamlet.group.partitions.wire import (
     V0_EAGER,
     V1_COOPERATIVE,
     PartitionsAssignment,

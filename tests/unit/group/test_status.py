@@ -11,11 +11,17 @@ from streamlet.assignor.validate import validate
 from streamlet.assignor.values import Copy, Leaving, MemberPlan, Role, Rules, TaskInfo
 from streamlet.control.values import Mark, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
-from streamlet.group.current import CurrentGroup, loads
 from streamlet.group.envelope import Envelope, FixedTopics
 from streamlet.group.messages import GroupDescription, MemberDescription
-from streamlet.group.snapshot import GroupSnapshot, last_round, read, tasks, unassigned_for_good
-from streamlet.group.status import document
+from streamlet.group.outside.current import CurrentGroup, loads
+from streamlet.group.outside.snapshot import (
+    GroupSnapshot,
+    last_round,
+    read,
+    tasks,
+    unassigned_for_good,
+)
+from streamlet.group.outside.status import document
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
 from streamlet.types import TaskId, TopicPartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from streamlet.assignor.values import Violation
-from streamlet.group.status import document
+from streamlet.group.outside.status import document
 from tests.unit.group.test_status import RUNS, control, group, ids, member, task, word
 
 

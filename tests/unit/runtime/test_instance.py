@@ -14,7 +14,7 @@ import pytest
 
 from streamlet.clock import SystemClock
 from streamlet.errors import StreamletError
-from streamlet.group.dead_members import DeadMembers
+from streamlet.group.outside.dead_members import DeadMembers
 from streamlet.group.transport import Transport
 from streamlet.runtime.fork_server import Launched
 from streamlet.runtime.instance import Supervisor

@@ -6,7 +6,7 @@ from typing import Any
 
 from streamlet.assignor.values import Copy
 from streamlet.group.messages import GroupDescription, MemberDescription
-from streamlet.group.snapshot import GroupSnapshot, read
+from streamlet.group.outside.snapshot import GroupSnapshot, read
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
 from streamlet.types import TaskId

@@ -8,7 +8,7 @@ import pytest
 
 from streamlet.assignor.values import Copy, Leaving, Role, Rules
 from streamlet.control.values import MemberProgress, TaskProgress
-from streamlet.group.snapshot import GroupSnapshot
+from streamlet.group.outside.snapshot import GroupSnapshot
 from streamlet.scaling.leavers import Burden
 from streamlet.scaling.plan import (
     AROUND_S,

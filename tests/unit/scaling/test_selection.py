@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamlet.errors import ConfigError, NotFoundError, RefusedError
-from streamlet.group.snapshot import InstanceSnapshot
+from streamlet.group.outside.snapshot import InstanceSnapshot
 from streamlet.scaling.leavers import Burden
 from streamlet.scaling.replace import Replacement
 from streamlet.scaling.scale_down import ScaleDownRequest

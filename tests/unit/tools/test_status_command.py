@@ -18,7 +18,6 @@ from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Mark, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError
-from streamlet.group.inspector import GroupInspector
 from streamlet.group.messages import (
     Answer,
     Committed,
@@ -28,6 +27,7 @@ from streamlet.group.messages import (
     OffsetFetchAnswer,
     Request,
 )
+from streamlet.group.outside.inspector import GroupInspector
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
 from streamlet.kafka.ports import TopicInfo

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from streamlet.control.values import Shutdown
 from streamlet.control.view import ControlView
-from streamlet.group.status import document
+from streamlet.group.outside.status import document
 from streamlet.tools.status_view import view
 from tests.unit.group.test_status import ORDERED, RUNS, control, group, word
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from streamlet.errors import UnreachableError
-from streamlet.group.inspector import GroupInspector
 from streamlet.group.messages import (
     Answer,
     GroupDescription,
@@ -18,6 +17,7 @@ from streamlet.group.messages import (
     OffsetFetchAnswer,
     Request,
 )
+from streamlet.group.outside.inspector import GroupInspector
 from streamlet.group.values import Assignment, Subscription
 from streamlet.group.wire import encode_assignment, encode_subscription
 from streamlet.runtime.metrics.advisor import Advisor

@@ -19,9 +19,7 @@ from streamlet.assignor.values import Rules, Violation
 from streamlet.clock import Clock, SystemClock
 from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NoSuchGroupError, NotFoundError, TimedOutError
-from streamlet.group.advice import Observation, advise
 from streamlet.group.codes import name_of
-from streamlet.group.current import CurrentGroup, loads
 from streamlet.group.messages import (
     Answer,
     Committed,
@@ -30,8 +28,16 @@ from streamlet.group.messages import (
     OffsetFetchAnswer,
     Request,
 )
-from streamlet.group.snapshot import GroupSnapshot, last_round, read, tasks, unassigned_for_good
-from streamlet.group.status import document
+from streamlet.group.outside.advice import Observation, advise
+from streamlet.group.outside.current import CurrentGroup, loads
+from streamlet.group.outside.snapshot import (
+    GroupSnapshot,
+    last_round,
+    read,
+    tasks,
+    unassigned_for_good,
+)
+from streamlet.group.outside.status import document
 from streamlet.kafka.ports import TopicInfo
 from streamlet.types import TopicPartition
 

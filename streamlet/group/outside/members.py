@@ -20,10 +20,10 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.control.view import ControlView
 from streamlet.errors import NotFoundError
 from streamlet.group.codes import name_of
-from streamlet.group.current import named
-from streamlet.group.inspector import GroupReader, describe, settled
-from streamlet.group.snapshot import GroupSnapshot, MemberSnapshot
-from streamlet.group.status import member_state
+from streamlet.group.outside.current import named
+from streamlet.group.outside.inspector import GroupReader, describe, settled
+from streamlet.group.outside.snapshot import GroupSnapshot, MemberSnapshot
+from streamlet.group.outside.status import member_state
 
 _REQUEST_MS = 30_000
 #: How long a rebalance is waited for where members' own words are wanted.

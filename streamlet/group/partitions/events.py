@@ -26,7 +26,7 @@ from streamlet.group.commands import (
     Lost,
     SessionEvent,
 )
-from streamlet.group.partitions import PartitionsProtocol, ReceivedPartitions
+from streamlet.group.partitions.protocol import PartitionsProtocol, ReceivedPartitions
 
 
 @attrs.frozen

@@ -24,10 +24,10 @@ from streamlet.group.commands import (
     Left,
     Lost,
 )
-from streamlet.group.partitions import PartitionsProtocol
-from streamlet.group.partitions_commits import Commits
-from streamlet.group.partitions_events import Order, Ordered, PartitionEvents
-from streamlet.group.partitions_reading import Reading
+from streamlet.group.partitions.commits import Commits
+from streamlet.group.partitions.events import Order, Ordered, PartitionEvents
+from streamlet.group.partitions.protocol import PartitionsProtocol
+from streamlet.group.partitions.reading import Reading
 from streamlet.group.session import GroupSession
 from streamlet.types import TopicPartition
 

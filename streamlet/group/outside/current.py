@@ -14,8 +14,13 @@ import attrs
 from streamlet.assignor.values import Role, Violation
 from streamlet.control.values import Mark, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
-from streamlet.group.advice import InstanceSample
-from streamlet.group.snapshot import GroupSnapshot, InstanceSnapshot, MemberSnapshot, by_name
+from streamlet.group.outside.advice import InstanceSample
+from streamlet.group.outside.snapshot import (
+    GroupSnapshot,
+    InstanceSnapshot,
+    MemberSnapshot,
+    by_name,
+)
 from streamlet.group.values import Subscription
 from streamlet.types import TaskId
 

@@ -29,9 +29,9 @@ from streamlet.assignor.values import Copy
 from streamlet.errors import FatalGroupError
 from streamlet.group.commands import NeedMetadata, RunAssignor
 from streamlet.group.consumer_protocol import ConsumerProtocolError
-from streamlet.group.partitions_leader import plan, read
-from streamlet.group.partitions_sticky import PartitionAssignor, sticky
-from streamlet.group.partitions_wire import (
+from streamlet.group.partitions.leader import plan, read
+from streamlet.group.partitions.sticky import PartitionAssignor, sticky
+from streamlet.group.partitions.wire import (
     V0_EAGER,
     V1_COOPERATIVE,
     PartitionsAssignment,

@@ -12,9 +12,9 @@ from streamlet.clock import Clock
 from streamlet.errors import BrokerError, PartitionsLostError, StreamletError, TimedOutError
 from streamlet.group.codes import name_of
 from streamlet.group.commands import CommitDone, CommitOutcome
-from streamlet.group.partitions import PartitionsProtocol
-from streamlet.group.partitions_events import PartitionEvents
-from streamlet.group.partitions_reading import Reading
+from streamlet.group.partitions.events import PartitionEvents
+from streamlet.group.partitions.protocol import PartitionsProtocol
+from streamlet.group.partitions.reading import Reading
 from streamlet.group.session import GroupSession
 from streamlet.types import TopicPartition
 

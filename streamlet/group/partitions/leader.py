@@ -21,8 +21,8 @@ import attrs
 
 from streamlet.group.consumer_protocol import ConsumerProtocolError
 from streamlet.group.messages import JoinedMember
-from streamlet.group.partitions_sticky import ConsumerMember, PartitionAssignor
-from streamlet.group.partitions_wire import (
+from streamlet.group.partitions.sticky import ConsumerMember, PartitionAssignor
+from streamlet.group.partitions.wire import (
     V0_EAGER,
     V1_COOPERATIVE,
     PartitionsAssignment,

@@ -8,8 +8,8 @@ import attrs
 
 from streamlet.assignor.values import Role
 from streamlet.control.values import Endpoint
-from streamlet.group.snapshot import GroupSnapshot, InstanceSnapshot, MemberSnapshot
-from streamlet.group.status import member_state
+from streamlet.group.outside.snapshot import GroupSnapshot, InstanceSnapshot, MemberSnapshot
+from streamlet.group.outside.status import member_state
 from streamlet.types import TaskId
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from streamlet.assignor.values import Copy, Role, Violation
 from streamlet.control.values import MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
-from streamlet.group.current import CurrentGroup, OpenHandover, instance_name, named
 from streamlet.group.envelope import STREAM
-from streamlet.group.snapshot import (
+from streamlet.group.outside.current import CurrentGroup, OpenHandover, instance_name, named
+from streamlet.group.outside.snapshot import (
     GroupSnapshot,
     InstanceSnapshot,
     MemberSnapshot,
