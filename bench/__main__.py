@@ -45,6 +45,7 @@ _WORKLOADS = (
     "crash",
     "latency",
     "spark",
+    "spark-state",
 )
 _WAYS = ("passthrough", "native_count", "tws_per_key", "tasks")
 #: Measured if they are asked for.
@@ -109,7 +110,12 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
                 runs=options.runs,
                 ways=options.ways,
                 seconds=options.seconds,
+                batches=options.batches,
             )
+        case "spark-state":
+            from bench import spark_state  # needs the extra
+
+            return spark_state.run(runs=options.runs, cores=options.cores, sizes=options.sizes)
         case "window":
             return _windows(options)
         case "join":
@@ -158,7 +164,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--records",
         type=_count,
-        help="records, keys of restore; 1,000,000, of on-commit "
+        help="records, keys of restore; 1,000,000, of spark 2,000,000, of on-commit "
         f"{streams.ON_COMMIT_RECORDS:,}, of async {calls.RECORDS:,} if not given",
     )
     parser.add_argument(
@@ -198,6 +204,7 @@ def _parse() -> argparse.Namespace:
     )
     _add_latency(parser)
     _add_choices(parser)
+    _add_spark(parser)
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     options = parser.parse_args()
     _fill_records(options)
@@ -225,11 +232,33 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_spark(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cores",
+        type=_counts,
+        default=[1, 2, 4],
+        help="cores of the executor of spark-state, by commas; 1,2,4 if not given",
+    )
+    parser.add_argument(
+        "--batches",
+        type=_counts,
+        default=[4_000, 250_000, 1_000_000],
+        help="sizes of batches of spark, three by commas; 4000,250000,1000000 if not given",
+    )
+    parser.add_argument(
+        "--sizes",
+        type=_counts,
+        default=[1_000, 20_000, 200_000],
+        help="keys of the three tables of spark-state, by commas; 1000,20000,200000 if not given",
+    )
+
+
 def _fill_records(options: argparse.Namespace) -> None:
     """Set the number of records where none is given, by workload."""
     options.on_commit_records = options.records or streams.ON_COMMIT_RECORDS
     if options.records is None:
         own = {"async": calls.RECORDS, "on-commit": streams.ON_COMMIT_RECORDS}
+        own["spark"] = 2 * max(options.batches)
         options.records = own.get(options.workload, 1_000_000)
 
 
@@ -242,7 +271,7 @@ def _add_latency(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rates",
-        type=lambda text: [_count(rate) for rate in text.split(",")],
+        type=_counts,
         default=list(latency.RATES),
         help="records per second of latency, by commas; "
         f"{', '.join(f'{rate:,}' for rate in latency.RATES)} if not given",
@@ -273,6 +302,10 @@ def _count(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return number
+
+
+def _counts(text: str) -> list[int]:
+    return [_count(one) for one in text.split(",")]
 
 
 def _kills(text: str) -> int:

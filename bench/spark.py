@@ -1,7 +1,8 @@
 """Word count in Spark: streamlet's tasks beside other ways, on the same input in one session.
 
-Each way reads the topic in four batches; its rate is the median over the batches behind the first
-of all rounds, for the first has to start workers and to warm up code.
+The rate of a way is the median over the batches behind the first of all rounds, for the first has
+to start workers and to warm up code. Batches of three sizes show what a batch costs, and what each
+of its records adds: rates are of those of the middle size, which read the whole topic.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,23 +22,37 @@ from bench.broker import Topics, read_all, serving
 from bench.check import check_passthrough, check_wordcount
 from bench.load import expected_counts, load
 from bench.processes import MeasurementError
+from bench.spark_fit import Cost
 from bench.spark_topics import LIVE, OUTPUT, SOURCE_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Batches that a run of a way has.
-BATCHES = 4
+    from streamlet.spark.progress import BatchProgress
+
+#: Ways whose cost is shown by batch and by record.
+_FITTED = ("passthrough", "tasks")
+#: Of batches of the smallest size so many are run, behind the first.
+_SMALL_BATCHES = 12
 #: A source deals the records of a batch out over its partitions and rounds down; without some more
 #: than a share, the last few would be a batch of their own, and count as one.
 _ROUNDING = 100
-_TIMEOUT_S = 300
+_TIMEOUT_S = 600
 
 
-def run(*, records: int, keys: int, runs: int, ways: Sequence[str], seconds: int) -> dict[str, Any]:
+def run(
+    *,
+    records: int,
+    keys: int,
+    runs: int,
+    ways: Sequence[str],
+    seconds: int,
+    batches: Sequence[int],
+) -> dict[str, Any]:
     """Measure; the result as it is printed.
 
-    ``seconds`` is how long the latency is measured; 0: not at all, and the result has nulls.
+    ``batches`` are three sizes, the smallest first. ``seconds`` is how long the latency is
+    measured; 0: not at all, and the result has nulls.
 
     Raises:
         MeasurementError: a query failed or did not end.
@@ -46,22 +62,53 @@ def run(*, records: int, keys: int, runs: int, ways: Sequence[str], seconds: int
         source = load(bootstrap, records, keys)
         os.environ[SOURCE_VARIABLE] = source
         with _session() as spark:
-            rates: dict[str, list[float]] = {way: [] for way in ways}
+            done: dict[str, list[BatchProgress]] = {way: [] for way in ways}
+            others: dict[str, list[BatchProgress]] = {way: [] for way in ways if way in _FITTED}
             wrongs = []
+            small, middle, large = batches
             for turn in range(runs):
                 for way in ways:
                     with _topics(bootstrap, OUTPUT):
-                        found = _measured(spark, bootstrap, way, records)
+                        found = _measured(spark, bootstrap, way, middle)
                         wrong = _wrong(bootstrap, source, way, records, keys)
-                    rates[way] += found
+                    done[way] += found
                     wrongs += [wrong] if wrong else []
-                    told = "  ".join(f"{rate:>9,.0f}" for rate in found)
+                    told = "  ".join(f"{one.records_per_second:>9,.0f}" for one in found)
                     rounds.tell(f"round {turn + 1}/{runs}  {way:<12} {told}  {wrong or 'right'}")
-            result: dict[str, Any] = {
-                way: round(statistics.median(found)) for way, found in rates.items()
-            }
+                for way in others:
+                    with _topics(bootstrap, OUTPUT):
+                        others[way] += _measured(spark, bootstrap, way, small, _SMALL_BATCHES)
+                    with _topics(bootstrap, OUTPUT):
+                        others[way] += _measured(spark, bootstrap, way, large)
+            result = summary(done, others)
+            result["batches"] = list(batches)
             result["latency_ms"] = _latency(spark, bootstrap, seconds)
     return {**result, "right": not wrongs}
+
+
+def summary(
+    done: Mapping[str, Sequence[BatchProgress]], others: Mapping[str, Sequence[BatchProgress]]
+) -> dict[str, Any]:
+    """Rates, ratios of the tasks to other ways, and the lines through batches of all sizes.
+
+    Args:
+        done: batches of the middle size, by way.
+        others: those of other sizes.
+    """
+    rates = {
+        way: round(statistics.median(one.records_per_second for one in found))
+        for way, found in done.items()
+    }
+    ratios = {
+        f"tasks_to_{way}": round(rates["tasks"] / rates[way], 2)
+        for way in ("passthrough", "tws_per_key")
+        if "tasks" in rates and way in rates
+    }
+    fit = {
+        way: Cost.of([(one.records, one.took_ms) for one in (*done[way], *found)]).summary()
+        for way, found in others.items()
+    }
+    return {**rates, **ratios, "fit": fit}
 
 
 @contextmanager
@@ -92,22 +139,31 @@ def _topics(bootstrap: str, *names: str) -> Iterator[None]:
         topics.delete(lambda name: name in names)
 
 
-def _measured(spark: SparkSession, bootstrap: str, way: str, records: int) -> list[float]:
-    """Records per second of each batch but the first."""
+def _measured(
+    spark: SparkSession, bootstrap: str, way: str, size: int, most: int | None = None
+) -> list[BatchProgress]:
+    """All batches of a size but the first, or about so many."""
     from bench.spark_ways import WAYS
-    from streamlet.spark.progress import batches
+    from streamlet.spark.progress import follow
+
+    done: list[BatchProgress] = []
+    until = time.monotonic() + _TIMEOUT_S
+
+    def going() -> bool:
+        if time.monotonic() > until:
+            raise MeasurementError(f"{way} did not end in {_TIMEOUT_S} s")
+        return most is None or len(done) <= most
 
     with tempfile.TemporaryDirectory(prefix="bench-spark-") as checkpoint:
-        query = WAYS[way](spark, bootstrap, checkpoint, -(-records // BATCHES) + _ROUNDING)
+        query = WAYS[way](spark, bootstrap, checkpoint, size + _ROUNDING)
         try:
-            if not query.awaitTermination(_TIMEOUT_S):
-                raise MeasurementError(f"{way} did not end in {_TIMEOUT_S} s")
+            follow(query, done.append, keep_going=going)
         finally:
             query.stop()
-        done = [one for one in batches(query) if one.records]
-    if sum(one.records for one in done) != records or len(done) < 2:
-        raise MeasurementError(f"{way} read {sum(one.records for one in done)} of {records}")
-    return [one.records_per_second for one in done[1:]]
+    counted = [one for one in done if one.records][1:]
+    if not counted:
+        raise MeasurementError(f"{way} had no second batch of {size} records")
+    return counted
 
 
 def _wrong(bootstrap: str, source: str, way: str, records: int, keys: int) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import uuid
 
-_RUN = os.environ.setdefault("BENCH_SPARK_RUN", uuid.uuid4().hex[:8])
+#: Other in each run of the benchmark.
+RUN = os.environ.setdefault("BENCH_SPARK_RUN", uuid.uuid4().hex[:8])
 
 #: The variable that names the loaded topic to all processes of a benchmark.
 SOURCE_VARIABLE = "BENCH_SPARK_SOURCE"
-LIVE = f"bench-spark-live-{_RUN}"
-OUTPUT = f"bench-spark-out-{_RUN}"
+LIVE = f"bench-spark-live-{RUN}"
+OUTPUT = f"bench-spark-out-{RUN}"

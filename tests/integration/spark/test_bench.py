@@ -1,4 +1,4 @@
-"""The benchmark of Spark runs, checks its outputs and prints what is promised."""
+"""The benchmarks of Spark run, check their outputs and print what is promised."""
 
 from __future__ import annotations
 
@@ -14,8 +14,28 @@ def test_the_ways_to_count_in_spark_are_measured_and_right(bootstrap_servers: st
     usual = ("passthrough", "native_count", "tws_per_key", "tasks")
     ways = (*usual, "latest_by_tasks", "latest_by_sql")
     options = ["--records", "20000", "--keys", "500", "--seconds", "0", "--ways", ",".join(ways)]
-    found = bench(bootstrap_servers, "spark", *options)
-    assert set(found) == {*ways, "latency_ms", "right"}
+    found = bench(bootstrap_servers, "spark", *options, "--batches", "500,5000,10000")
+    ratios = {"tasks_to_passthrough", "tasks_to_tws_per_key"}
+    assert set(found) == {*ways, *ratios, "fit", "batches", "latency_ms", "right"}
+    assert set(found["fit"]) == {"passthrough", "tasks"}
+    assert found["fit"]["tasks"]["batch_ms"] > 0
+    assert min(found[ratio] for ratio in ratios) > 0
     assert min(found[way] for way in ways) > 0
     assert found["latency_ms"] == {"p50": None, "p99": None}
     assert found["right"] is True
+
+
+def test_batches_of_few_changes_are_measured_by_size_and_cores(bootstrap_servers: str) -> None:
+    pytest.importorskip("pyspark")
+    found = bench(bootstrap_servers, "spark-state", "--cores", "2", "--sizes", "100,200,4000")
+    assert set(found) == {"changes", "value_bytes", "cores_2"}
+    measured = found["cores_2"]
+    assert set(measured) == {"keys_100", "keys_200", "keys_4000", "ratio", "python_mb"}
+    assert measured["ratio"] > 0
+    assert measured["python_mb"] > 0
+    changed = found["changes"] * found["value_bytes"]
+    for keys in (100, 200, 4_000):
+        assert measured[f"keys_{keys}"]["batch_ms"] > 0
+        assert measured[f"keys_{keys}"]["bytes"] > changed
+    # Ten changes of 4,000 do not have the table written again, whichever tasks they are of.
+    assert measured["keys_4000"]["most_bytes"] < 4_000 * found["value_bytes"] / 4
