@@ -101,21 +101,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
             length = {"seconds": options.seconds, "warm_s": options.warm}
             what = {"rates": options.rates, "apps": options.apps}
             return latency.run(**what, **length, linger_ms=options.linger)
-        case "spark":
-            from bench import spark  # needs the extra
-
-            return spark.run(
-                records=options.records,
-                keys=options.keys,
-                runs=options.runs,
-                ways=options.ways,
-                seconds=options.seconds,
-                batches=options.batches,
-            )
-        case "spark-state":
-            from bench import spark_state  # needs the extra
-
-            return spark_state.run(runs=options.runs, cores=options.cores, sizes=options.sizes)
+        case "spark" | "spark-state":
+            return _spark(options)
         case "window":
             return _windows(options)
         case "join":
@@ -138,6 +125,22 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
                 workers=options.workers,
                 peers=options.peers,
             )
+
+
+def _spark(options: argparse.Namespace) -> dict[str, Any]:
+    """The workloads that need the extra ``spark``."""
+    from bench import spark, spark_state
+
+    if options.workload == "spark-state":
+        return spark_state.run(runs=options.runs, cores=options.cores, sizes=options.sizes)
+    return spark.run(
+        records=options.records,
+        keys=options.keys,
+        runs=options.runs,
+        ways=options.ways,
+        seconds=options.seconds,
+        batches=options.batches,
+    )
 
 
 def _windows(options: argparse.Namespace) -> dict[str, Any]:
@@ -173,13 +176,7 @@ def _parse() -> argparse.Namespace:
         help="different keys; 10,000, where tasks are handed over 200,000 if not given",
     )
     parser.add_argument("--runs", type=_count, default=3, help="rounds")
-    parser.add_argument(
-        "--windows", type=_count, default=200_000, help="windows that close at once"
-    )
-    parser.add_argument("--workers", type=_count, default=1, help="workers of streamlet")
-    parser.add_argument(
-        "--peers", type=lambda text: _chosen(text, _PEERS), default=list(_PEERS), help="what runs"
-    )
+    _add_streams(parser)
     parser.add_argument("--handovers", type=_count, default=100, help="of each mode, at least")
     parser.add_argument(
         "--rate",
@@ -214,6 +211,16 @@ def _parse() -> argparse.Namespace:
     if options.workload not in ("handover", "scale-down") and options.keys > options.records:
         parser.error("--keys is more than --records: every key is there once")
     return options
+
+
+def _add_streams(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--windows", type=_count, default=200_000, help="windows that close at once"
+    )
+    parser.add_argument("--workers", type=_count, default=1, help="workers of streamlet")
+    parser.add_argument(
+        "--peers", type=lambda text: _chosen(text, _PEERS), default=list(_PEERS), help="what runs"
+    )
 
 
 def _add_choices(parser: argparse.ArgumentParser) -> None:

@@ -83,6 +83,12 @@ def file_in(spark: SparkSession, checkpoint: str, name: str = _FILE) -> tuple[An
     """The path of one of streamlet's files in a checkpoint, and the file system it is of."""
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(checkpoint, name)
+def is_local(spark: SparkSession, checkpoint: str) -> bool:
+    """True if a checkpoint lies on this machine's disk."""
+    path, files = file_in(spark, checkpoint)
+    return bool(files.makeQualified(path).toUri().getScheme() == "file")
+
+
     session: Any = spark._jsparkSession
     return path, path.getFileSystem(session.sessionState().newHadoopConf())
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from streamlet.config import Settings
 from streamlet.config.spark import MAX_RECORDS_PER_BATCH
 from streamlet.errors import ConfigError
 from streamlet.spark import checkpoint as checkpoints
-from streamlet.spark import checkpoint_lock, frames, topics
+from streamlet.spark import checkpoint_lock, frames, query_settings, topics
 from streamlet.spark.framed import framed
 from streamlet.spark.placement import shuffle_partitions as shuffle_partitions_for
 from streamlet.spark.prepare import (
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
     from streamlet.spark.frame_sources import Source
     from streamlet.spark.processor import Options
-
-_SHUFFLE_SETTING = "spark.sql.shuffle.partitions"
 
 log = logging.getLogger(__name__)
 
@@ -176,9 +173,10 @@ def start(
     wish = (output, aggregations, max_records_per_batch)
     with checkpoint_lock.locked(spark, str(checkpoint), told) as keep:
         ready, writer = _writer(app, spark, where, str(checkpoint), *wish, told)
-        if (chosen := _name(spark, ready.topology.application, name)) is not None:
-            writer = writer.queryName(chosen)
-        with _shuffling(spark, ready, shuffle_partitions):
+        if (own := _name(spark, ready.topology.application, name)) is not None:
+            writer = writer.queryName(own)
+        chosen = _settings(spark, ready, str(checkpoint), shuffle_partitions)
+        with query_settings.settings(spark, chosen):
             query = writer.trigger(**rhythm).start()
         keep(query)
         return query
@@ -291,19 +289,16 @@ def _frame(
     return frames.assemble(ready.plan, source, chosen, columns)
 
 
-@contextmanager
-def _shuffling(spark: SparkSession, ready: Prepared, given: int | None) -> Iterator[None]:
-    """Start a query with a number of its own; it copies the session's settings when it starts."""
+def _settings(
+    spark: SparkSession, ready: Prepared, checkpoint: str, given: int | None
+) -> dict[str, str]:
     cores = spark.sparkContext.defaultParallelism
     tasks = max((len(stage.tasks) for stage in ready.plan.stages), default=1)
     # Spark SQL's state lies by key, over as many as there are cores.
     number = given or (cores if ready.folds else shuffle_partitions_for(tasks, cores))
-    before = spark.conf.get(_SHUFFLE_SETTING)
-    spark.conf.set(_SHUFFLE_SETTING, str(number))
-    try:
-        yield
-    finally:
-        spark.conf.set(_SHUFFLE_SETTING, before or "200")
+    local = checkpoints.is_local(spark, checkpoint)
+    files = query_settings.local_files(spark) if local else {}
+    return {query_settings.SHUFFLE: str(number), **files}
 
 
 def _trigger(text: str) -> dict[str, Any]:

@@ -1,0 +1,44 @@
+"""Spark's settings that one query has for itself, beside those of its session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHUFFLE: Final = "spark.sql.shuffle.partitions"
+
+_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+
+#: A batch writes a file for each shuffle partition and two more, in one piece. Without Hadoop's
+#: native library, which does not come with PySpark, Spark's usual way to do so on a local disk
+#: starts some ten processes for each file (``readlink``, ``chmod``), this one two. Both write under
+#: another name and rename; neither waits for the disk.
+_LOCAL_FILES = {
+    _MANAGER: "org.apache.spark.sql.execution.streaming.checkpointing."
+    "FileSystemBasedCheckpointFileManager",
+}
+
+
+def local_files(spark: SparkSession) -> Mapping[str, str]:
+    """Settings for a checkpoint on a local disk; none if the session has chosen its own manager."""
+    return {} if spark.conf.get(_MANAGER, "") else _LOCAL_FILES
+
+
+@contextmanager
+def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Start a query with settings of its own; it copies the session's when it starts."""
+    before = {key: spark.conf.get(key, None) for key in wanted}
+    for key, value in wanted.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, was in before.items():
+            if was is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, was)
