@@ -116,15 +116,16 @@ class PreparedBackfill:
 
     def _start(self, epoch: int, checkpoint: str) -> StreamingQuery:
         from streamlet.spark.processor import Options
-        from streamlet.spark.python_kafka import FORMAT, writing
+        from streamlet.spark.python_sink import delivered
 
         assert self.ready.clients is not None
         options = Options(last_only=self.query.written != "updates", epoch=epoch)
         rows = frames.staged(self.ready.plan, self.rows, options)
         if self.query.written == "none":
             rows = _changelogs_only(rows, self.ready.topology)
-        writer = rows.writeStream.format(FORMAT).options(**writing(self.ready.clients))
-        writer = writer.outputMode("append").option("checkpointLocation", checkpoint)
+        clients = self.ready.clients
+        writer = delivered(rows, clients.bootstrap_servers, clients.producer, "append")
+        writer = writer.option("checkpointLocation", checkpoint)
         return writer.trigger(availableNow=True).start()
 
 

@@ -1,13 +1,12 @@
-"""Kafka for Spark by our own client: a source whose rows are packed; the sink is ``python_sink``.
+"""Kafka for Spark by our own client: a source whose rows are packed; ``python_sink`` writes.
 
 Spark's cost is per row, and Java's connector makes every record a row twice. Here a row is some
 thousands of records, from the client that reads them to the client that writes them. It needs
-PySpark 4.2, and no jars. Unlike Spark's, the sink writes each record with its own time. Only
-imported where PySpark is.
+PySpark 4.2, and no jars. Unlike Spark's, each record is written with its own time. Only imported
+where PySpark is.
 
 The source plans one range per partition on the driver; workers read exactly their ranges, and
-let stateless tasks process what is for them. What a worker writes it flushes before it says so, and
-a batch that did not count is written again.
+let stateless tasks process what is for them.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _SOURCES: dict[str, KafkaSource] = {}
 
 
 class PythonKafka(DataSource):
-    """Options are those that ``reading`` and ``writing`` make."""
+    """Options are those that ``reading`` makes."""
 
     @classmethod
     def name(cls) -> str:
@@ -71,14 +70,6 @@ class PythonKafka(DataSource):
     def streamReader(self, schema: Any) -> KafkaReader:
         """The source."""
         return KafkaReader(dict(self.options))
-
-    def streamWriter(self, schema: Any, overwrite: bool) -> Writer:
-        """The sink."""
-        return Writer(dict(self.options))
-
-    def writer(self, schema: Any, overwrite: bool) -> BatchWriter:
-        """The sink for one batch: what Spark gives no stream of updates to."""
-        return BatchWriter(dict(self.options))
 
 
 @attrs.frozen
@@ -129,17 +120,9 @@ def reading(
     return found
 
 
-def writing(clients: Clients) -> dict[str, str]:
-    """Options of the sink."""
-    return {
-        "bootstrap": clients.bootstrap_servers,
-        "producer": json.dumps(dict(clients.producer)),
-    }
-
-
 @attrs.frozen
-class Range(InputPartition):
-    """Records of one partition, ``begin`` to ``end`` (exclusive)."""
+class Ranges(InputPartition):
+    """The ranges that one Spark task reads."""
 
     topic: str
     partition: int

@@ -227,26 +227,14 @@ def _sunk(ready: Prepared) -> tuple[str, ...] | None:
 
 def _sink(frame: DataFrame, ready: Prepared) -> DataStreamWriter:
     if ready.clients is not None:
-        from streamlet.spark.python_kafka import FORMAT, writing
+        from streamlet.spark.python_sink import delivered
 
-        chosen = writing(ready.clients)
-        if ready.folds:
-            # Spark gives a sink in Python appended rows only, and these are updates.
-            return frame.writeStream.outputMode("update").foreachBatch(_to_kafka(chosen))
-        return frame.writeStream.format(FORMAT).options(**chosen).outputMode("append")
+        mode = "update" if ready.folds else "append"
+        return delivered(frame, ready.clients.bootstrap_servers, ready.clients.producer, mode)
     writer = frame.writeStream.format("kafka").outputMode("update")
     for key, value in sorted(ready.client.items()):
         writer = writer.option(f"kafka.{key}", value)
     return writer
-
-
-def _to_kafka(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
-    from streamlet.spark.python_kafka import FORMAT
-
-    def write(batch: DataFrame, number: int) -> None:
-        batch.write.format(FORMAT).options(**options).mode("append").save()
-
-    return write
 
 
 def _frame(
