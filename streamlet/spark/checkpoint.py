@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 
 _FILE = "streamlet.json"
 
+#: The form in which tasks keep their state; 2: the head lies among the segments.
+_FORM = 2
+
 
 def described(
     topology: Topology, laid_out: SparkPlan, aggregations: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """The facts that must stay while a checkpoint lives; ``aggregations`` are Spark SQL's."""
     return {
+        "form": _FORM,
         "application": topology.application,
         "subtopologies": {str(part.id): part.hash.hex() for part in topology.subtopologies},
         "partitions": dict(sorted(laid_out.counts.items())),
@@ -79,16 +83,16 @@ def _read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
     return found
 
 
-def file_in(spark: SparkSession, checkpoint: str, name: str = _FILE) -> tuple[Any, Any]:
-    """The path of one of streamlet's files in a checkpoint, and the file system it is of."""
-    jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path(checkpoint, name)
 def is_local(spark: SparkSession, checkpoint: str) -> bool:
     """True if a checkpoint lies on this machine's disk."""
     path, files = file_in(spark, checkpoint)
     return bool(files.makeQualified(path).toUri().getScheme() == "file")
 
 
+def file_in(spark: SparkSession, checkpoint: str, name: str = _FILE) -> tuple[Any, Any]:
+    """The path of one of streamlet's files in a checkpoint, and the file system it is of."""
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(checkpoint, name)
     session: Any = spark._jsparkSession
     return path, path.getFileSystem(session.sessionState().newHadoopConf())
 
@@ -106,6 +110,9 @@ def compare(was: dict[str, Any], now: dict[str, Any], checkpoint: str, reason: s
         StateError: naming it.
     """
     changes = []
+    by_tasks = not (was.get("aggregations") or now["aggregations"])
+    if by_tasks and was.get("form", 1) != now["form"]:
+        changes.append("another version of streamlet wrote it")
     if was["application"] != now["application"]:
         changes.append(f"it is of {was['application']}, not of {now['application']}")
     for what in ("subtopologies", "partitions"):

@@ -13,6 +13,7 @@ import attrs
 from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from streamlet.spark.collector import without_gc
 from streamlet.spark.latest import Latest
@@ -23,6 +24,11 @@ from streamlet.spark.segments import SegmentLimits
 from streamlet.types import TaskId
 
 _PackedRow = Row(*Packed._fields)
+
+_NUMBER = StructType([StructField("number", LongType())])
+_SEGMENT = StructType([StructField("segment", BinaryType())])
+#: The number of a task's head among its segments, whose numbers begin at 0.
+_HEAD = -1
 
 #: Runners of this worker process by query and stage; it outlives the processors, which Spark makes
 #: again for every batch.
@@ -56,9 +62,12 @@ class StageProcessor(StatefulProcessor):
         self._plan, self._stage, self._options = plan, stage, options
 
     def init(self, handle: Any) -> None:
-        """Name the state that Spark keeps for each group."""
-        self._head = handle.getValueState("head", "head binary")
-        self._segments = handle.getMapState("segments", "number bigint", "segment binary")
+        """Name the state that Spark keeps for each group.
+
+        Spark analyses the types of each state, for each shuffle partition of each batch, in some
+        milliseconds: so there is only one. Types written as text it would have to parse, too.
+        """
+        self._segments = handle.getMapState("segments", _NUMBER, _SEGMENT)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Run a task over its rows, or hand rows on."""
@@ -81,7 +90,7 @@ class StageProcessor(StatefulProcessor):
         sender = Sender(self._plan, self._stage + 1, str(task))
         inside, latest, count = self._plan.inside, Latest(), 0
         runner = _runner(self._plan, self._stage, self._options)
-        for outputs in runner.run(task, rows, _Kept(self._head, self._segments), _batch_id()):
+        for outputs in runner.run(task, rows, _Kept(self._segments), _batch_id()):
             now = outputs
             if self._options.last_only:
                 now = [output for output in outputs if output.topic in inside]
@@ -98,15 +107,15 @@ class StageProcessor(StatefulProcessor):
 class _Kept:
     """A task's state in Spark: one call is one round trip to the JVM."""
 
-    def __init__(self, head: Any, segments: Any) -> None:
-        self._head, self._segments = head, segments
+    def __init__(self, segments: Any) -> None:
+        self._segments = segments
 
     def head(self) -> bytes | None:
-        found = self._head.get()
+        found = self._segments.getValue((_HEAD,))
         return None if found is None else bytes(found[0])
 
     def set_head(self, head: bytes) -> None:
-        self._head.update((head,))
+        self.put(_HEAD, head)
 
     def get(self, number: int) -> bytes:
         return bytes(self._segments.getValue((number,))[0])
