@@ -39,8 +39,7 @@ from streamlet.spark.collector import without_gc
 from streamlet.spark.columns import columns_as_read, read_rows
 from streamlet.spark.packing import READ_SCHEMA
 from streamlet.spark.plan import SparkPlan
-from streamlet.spark.python_sink import BatchWriter, Writer
-from streamlet.spark.ranges import Ends, capped, in_range
+from streamlet.spark.ranges import Ends, Range, capped, in_ranges, shared_out
 from streamlet.spark.tasks import Packer
 from streamlet.types import TopicPartition
 
@@ -124,10 +123,7 @@ def reading(
 class Ranges(InputPartition):
     """The ranges that one Spark task reads."""
 
-    topic: str
-    partition: int
-    begin: int
-    end: int
+    ranges: tuple[Range, ...]
 
 
 class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -168,14 +164,14 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Fix the ends: later records are not read."""
         self._last = self._last or self._ask("end")
 
-    def partitions(self, start: Ends, end: Ends) -> Sequence[Range]:
-        """A range for each partition that has records.
+    def partitions(self, start: Ends, end: Ends) -> Sequence[Ranges]:
+        """A range for each partition that has records, shared out over Spark's tasks.
 
         Raises:
             StateError: records behind the checkpoint are gone.
         """
         first = self._ask("start")
-        found = []
+        found: list[Range] = []
         for topic, partitions in end.items():
             for partition, until in partitions.items():
                 begin = start[topic][partition]
@@ -185,31 +181,29 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         f"topic now begins at {first[topic][partition]}: records are lost"
                     )
                 if begin < until:
-                    found.append(Range(topic, int(partition), begin, until))
-        return found
+                    found.append(Range(TopicPartition(topic, int(partition)), begin, until))
+        return [Ranges(some) for some in shared_out(found)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a range, all of them.
+        """The records of ranges, all of them.
 
         Raises:
             BrokerError: they cannot be read.
         """
-        assert isinstance(partition, Range)
+        assert isinstance(partition, Ranges)
         bootstrap, consumer = self._given["bootstrap"], self._given["consumer"]
         source = _SOURCES.pop(bootstrap + consumer, None)
         if source is None:
             source = KafkaSource(bootstrap, json.loads(consumer))
         # Made on the driver by ``reading``; Spark hands on options, and has no types for them.
         plan: SparkPlan = pickle.loads(base64.b64decode(self._given["plan"]))
-        where = TopicPartition(partition.topic, partition.partition)
-        source.assign({where: partition.begin})
-        batches = in_range(source, where, partition.begin, partition.end)
+        source.assign({one.where: one.begin for one in partition.ranges})
+        batches = in_ranges(source, partition.ranges)
         with without_gc():
             if self._given["aggregates"]:
                 yield from folded_rows(plan, batches)
             else:
-                yield from _packed_rows(plan, where, batches)
-        source.unassign([where])
+                yield from _packed_rows(plan, batches)
         _SOURCES[bootstrap + consumer] = source
 
     def _ask(self, which: str) -> Ends:
@@ -234,12 +228,12 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
 
-def _packed_rows(
-    plan: SparkPlan, where: TopicPartition, batches: Iterator[PartitionBatch]
-) -> Iterator[pa.RecordBatch]:
+def _packed_rows(plan: SparkPlan, batches: Iterator[PartitionBatch]) -> Iterator[pa.RecordBatch]:
     packer = Packer(plan)
-    maps = packer.maps(where.topic)
     for batch in batches:
-        rows = columns_as_read(batch) if not maps else None
-        packed = packer.mapped(batch) if rows is None else packer.as_read(where, rows)
+        where = TopicPartition(batch.topic, batch.partition)
+        if packer.maps(where.topic):
+            packed = packer.mapped(batch)
+        else:
+            packed = packer.as_read(where, columns_as_read(batch))
         yield read_rows(len(batch), list(packed))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -14,6 +14,8 @@ from streamlet.types import TopicPartition
 
 _POLL_RECORDS = 10_000
 _POLL_MS = 100
+#: A Spark task costs what it costs to read about so many records.
+_RECORDS_PER_TASK = 5_000
 #: Polls without a record before a partition that should have some is given up.
 _EMPTY_POLLS = 600
 
@@ -45,8 +47,23 @@ def capped(
     }
 
 
+@attrs.frozen
+class Range:
+    """Records of one partition, ``begin`` to ``end`` (exclusive)."""
+
+    where: TopicPartition
+    begin: int
+    end: int
+
+
+def shared_out(ranges: Sequence[Range]) -> list[tuple[Range, ...]]:
+    """Ranges by the Spark task that reads them: a task for each, or few tasks for few records."""
+    tasks = min(len(ranges), -(-sum(one.end - one.begin for one in ranges) // _RECORDS_PER_TASK))
+    return [tuple(ranges[at::tasks]) for at in range(tasks)]
+
+
 class Readable(Protocol):
-    """A client that reads one partition from where a range begins."""
+    """A client that reads partitions from where their ranges begin."""
 
     def poll(self, max_records: int, timeout_ms: int) -> Sequence[PartitionBatch]:
         """Up to so many records, waiting at most so long for that many."""
@@ -56,28 +73,44 @@ class Readable(Protocol):
         """Next offset of each that has one, offsets without records included."""
         ...
 
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Read them no further."""
+        ...
 
-def in_range(
-    source: Readable, where: TopicPartition, begin: int, end: int
-) -> Iterator[PartitionBatch]:
-    """The records before ``end``; the last offsets may be no records but holes or markers.
 
-    No more is asked for than there may be: at the end of the log that would be waited for.
+def in_ranges(source: Readable, ranges: Iterable[Range]) -> Iterator[PartitionBatch]:
+    """The records of ranges; the last offsets of one may be no records but holes or markers.
+
+    No more is asked for than there may be: at the end of the log that would be waited for. A
+    partition that is read to its range's end is unassigned.
 
     Raises:
-        BrokerError: the partition gives nothing for a minute.
+        BrokerError: the partitions give nothing for a minute.
     """
-    empty, at = 0, begin
-    while at < end:
-        batches = source.poll(min(_POLL_RECORDS, end - at), _POLL_MS)
+    ends = {one.where: one.end for one in ranges}
+    at = {one.where: one.begin for one in ranges}
+    empty = 0
+    while at:
+        left = sum(ends[where] - offset for where, offset in at.items())
+        batches = source.poll(min(_POLL_RECORDS, left), _POLL_MS)
         empty = 0 if batches else empty + 1
         if empty > _EMPTY_POLLS:
-            raise BrokerError(f"{where} gives no records, though it has some before {end}")
+            raise BrokerError(
+                ", ".join(
+                    f"{where} gives no records, though it has some before {ends[where]}"
+                    for where in at
+                )
+            )
         for batch in batches:
-            count = bisect_left(batch.offsets, end)
+            where = TopicPartition(batch.topic, batch.partition)
+            count = bisect_left(batch.offsets, ends[where]) if where in at else 0
             if count:
                 yield batch if count == len(batch) else _first(batch, count)
-        at = source.positions([where]).get(where, at)
+        at.update(source.positions(list(at)))
+        done = [where for where, offset in at.items() if offset >= ends[where]]
+        source.unassign(done)
+        for where in done:
+            del at[where]
 
 
 def _first(batch: PartitionBatch, count: int) -> PartitionBatch:

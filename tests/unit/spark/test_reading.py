@@ -11,7 +11,7 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.spark import ranges
 from streamlet.types import TopicPartition
 
-WHERE = TopicPartition("t", 0)
+WHERE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Log:
@@ -34,9 +34,12 @@ class Log:
     def positions(self, _: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {WHERE: self.at}
 
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        assert list(partitions) in ([], [WHERE])
+
 
 def read(log: Log, begin: int, end: int) -> list[int]:
-    found = ranges.in_range(log, WHERE, begin, end)
+    found = ranges.in_ranges(log, [ranges.Range(WHERE, begin, end)])
     return [offset for batch in found for offset in batch.offsets]
 
 
@@ -63,3 +66,44 @@ def test_a_partition_that_gives_nothing_is_given_up_by_name(
     log = Log([], 0, begin=3)
     with pytest.raises(BrokerError, match=r"t-0 .*gives no records.* before 9"):
         read(log, 3, 9)
+
+
+class Two:
+    """Two partitions of which a poll gives a record of the first that is assigned."""
+
+    def __init__(self, begins: dict[TopicPartition, int]) -> None:
+        self.at = begins
+        self.asked: list[int] = []
+
+    def poll(self, most: int, timeout_ms: int) -> list[PartitionBatch]:
+        self.asked.append(most)
+        where = min(self.at, key=lambda where: where.partition)
+        offset = self.at[where]
+        self.at[where] += 1
+        return [PartitionBatch("t", where.partition, [offset], [None], [b""], [1])]
+
+    def positions(self, of: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {where: self.at[where] for where in of}
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        for where in partitions:
+            del self.at[where]
+
+
+def test_each_of_several_partitions_is_read_to_its_own_end() -> None:
+    log = Two({WHERE: 5, OTHER: 7})
+    wanted = [ranges.Range(WHERE, 5, 7), ranges.Range(OTHER, 7, 8)]
+    found = [(one.partition, one.offsets[0]) for one in ranges.in_ranges(log, wanted)]
+    assert found == [(0, 5), (0, 6), (1, 7)]
+    assert log.asked == [3, 2, 1]
+    assert log.at == {}
+
+
+def test_few_records_have_few_tasks_and_many_a_task_for_each_partition() -> None:
+    few = [ranges.Range(TopicPartition("t", p), 0, 1_000) for p in range(4)]
+    assert ranges.shared_out(few) == [tuple(few)]
+    some = [ranges.Range(TopicPartition("t", p), 0, 2_000) for p in range(4)]
+    assert ranges.shared_out(some) == [(some[0], some[2]), (some[1], some[3])]
+    many = [ranges.Range(TopicPartition("t", p), 0, 10_000) for p in range(4)]
+    assert ranges.shared_out(many) == [(one,) for one in many]
+    assert ranges.shared_out([]) == []
