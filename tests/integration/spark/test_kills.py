@@ -44,7 +44,7 @@ def broker(bootstrap_servers: str) -> Iterator[str]:
 def python_workers() -> list[psutil.Process]:
     """Processes that run tasks: forked by a daemon that the JVM started."""
     ours = list(psutil.Process().children(recursive=True))
-    daemons = {p.pid for p in ours if "pyspark.daemon" in " ".join(command(p))}
+    daemons = {p.pid for p in ours if "streamlet.spark.daemon" in command(p)}
     return [p for p in ours if command(p) and p.ppid() in daemons]
 
 
@@ -78,6 +78,7 @@ def test_killed_python_workers_lose_nothing_and_count_nothing_twice(
     dice = random.Random(2)
     query: StreamingQuery = words.begin(spark, broker, tmp_path, output=output)
     try:
+        killed = 0
         for _ in range(5):
             before = words.batches(tmp_path)
             wait_for(lambda before=before: words.batches(tmp_path) > before, "a batch", 200)  # type: ignore[misc]
@@ -86,6 +87,8 @@ def test_killed_python_workers_lose_nothing_and_count_nothing_twice(
             if victims:
                 with suppress(psutil.NoSuchProcess):
                     dice.choice(victims).kill()
+                    killed += 1
+        assert killed
     finally:
         query.stop()
     words.finish(spark, broker, tmp_path, output=output)
