@@ -143,13 +143,11 @@ def start(
         app: a module's variable, or ``module:attribute``.
         spark: a session with the Kafka connector, see ``session`` and ``connector_jars``.
         checkpoint: folder or URL that belongs to this query alone; the same one goes on.
-        trigger: time from batch to batch, as ``1s`` or ``500ms``, or ``available-now``: process
-            what is there and end.
+        trigger: time between batches (``1s``, ``500ms``), or ``available-now``: once, then end.
         bootstrap_servers: over the settings.
         settings: in place of the application's.
         kafka: as of ``to_dataframe``.
-        max_records_per_batch: read from Kafka's streams, about so many, so that a query that is far
-            behind does not read all of that at once; None for all there are.
+        max_records_per_batch: about as many are read of streams; None for all there are.
         output: see ``to_dataframe``.
         aggregations: as of ``to_dataframe``; None goes on as the checkpoint was begun.
         connector: who reads and writes Kafka, Java's connector or our own client. None for our
@@ -159,8 +157,7 @@ def start(
             application, unless a query that runs has it.
         shuffle_partitions: over which the tasks of a stage are dealt out; a checkpoint keeps its
             first number. None: as many as there are cores, at most one per task.
-        told: gets a line that says which aggregations Spark SQL does, or why it does none; the log
-            if not given.
+        told: gets a line about aggregations by Spark SQL; the log if not given.
 
     Raises:
         StateError: the checkpoint is of something else, or another query has it (StateLockedError).
@@ -173,8 +170,7 @@ def start(
     wish = (output, aggregations, max_records_per_batch)
     with checkpoint_lock.locked(spark, str(checkpoint), told) as keep:
         ready, writer = _writer(app, spark, where, str(checkpoint), *wish, told)
-        if (own := _name(spark, ready.topology.application, name)) is not None:
-            writer = writer.queryName(own)
+        writer = _named(writer, spark, ready.topology.application, name)
         chosen = _settings(spark, ready, str(checkpoint), shuffle_partitions)
         with query_settings.settings(spark, chosen):
             query = writer.trigger(**rhythm).start()
@@ -203,11 +199,14 @@ def _writer(
     return ready, _sink(frame, ready).option("checkpointLocation", checkpoint)
 
 
-def _name(spark: SparkSession, application: str, given: str | None) -> str | None:
+def _named(
+    writer: DataStreamWriter, spark: SparkSession, application: str, given: str | None
+) -> DataStreamWriter:
     running = {query.name for query in spark.streams.active}
     if given is not None and given in running:
         raise ConfigError([f"name: a query that runs in this session has the name {given!r}"])
-    return given or (None if application in running else application)
+    name = given or (None if application in running else application)
+    return writer if name is None else writer.queryName(name)
 
 
 def _sunk(ready: Prepared) -> tuple[str, ...] | None:
