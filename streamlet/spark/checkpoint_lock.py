@@ -40,7 +40,7 @@ class _Keeper:
     thread: threading.Thread
 
 
-#: By the whole URL of the checkpoint's lock.
+#: By the name of the checkpoint's lock (``_name``).
 _KEEPERS: dict[str, _Keeper] = {}
 
 
@@ -62,7 +62,8 @@ def locked(
     """
     path, files = file_in(spark, checkpoint, LOCK_FILE)
     url = files.makeQualified(path).toUri()
-    _await_release(url.toString())
+    name = _name(url)
+    _await_release(name)
     lock: FolderLock | Lease
     if url.getScheme() == "file":
         lock = FolderLock(Path(url.getPath()), "the checkpoint")
@@ -72,9 +73,10 @@ def locked(
 
     def keep(query: StreamingQuery) -> None:
         nonlocal kept
-        name = "spark-checkpoint-lock"
-        thread = threading.Thread(target=_keep, args=(lock, query), name=name, daemon=True)
-        _KEEPERS[url.toString()] = _Keeper(query, thread)
+        thread = threading.Thread(
+            target=_keep, args=(lock, query), name="spark-checkpoint-lock", daemon=True
+        )
+        _KEEPERS[name] = _Keeper(query, thread)
         thread.start()
         kept = True
 
@@ -90,11 +92,19 @@ def lost(query: StreamingQuery) -> StateLockedError | None:
     return _LOST.get(query)
 
 
-def _await_release(url: str) -> None:
+def _name(url: Any) -> str:
+    """The one name of a lock, however its checkpoint was given.
+
+    Hadoop leaves ``file:/a`` as it is, and makes ``file:///a`` of ``/a``.
+    """
+    return str(Path(url.getPath()).resolve() if url.getScheme() == "file" else url.toString())
+
+
+def _await_release(name: str) -> None:
     """Wait until a query of this process that has ended lets go of a checkpoint."""
     from py4j.protocol import Py4JError
 
-    keeper = _KEEPERS.get(url)
+    keeper = _KEEPERS.get(name)
     if keeper is None:
         return
     try:

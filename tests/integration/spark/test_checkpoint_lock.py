@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,11 @@ import pytest
 
 import streamlet.spark
 from streamlet.errors import StateLockedError
+from streamlet.spark import checkpoint_lock
 from streamlet.spark.checkpoint import file_in
 from streamlet.spark.checkpoint_lock import LOCK_FILE, HadoopFile
 from streamlet.spark.lease import Lease
+from streamlet.state.directory import FolderLock
 from tests.integration.spark import words
 
 if TYPE_CHECKING:
@@ -20,12 +23,25 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(240)]
 
+#: Longer than a query takes from its first call to the lock.
+LATE_S = 2.0
+
 
 def test_a_query_of_a_program_has_its_checkpoint_to_itself(
-    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Refused while it runs, also under another form of its name; free when it has ended."""
+    """Refused while it runs, also under another form of its name; free when it has ended.
+
+    Even if the lock is released late, as by a thread that waits for a processor.
+    """
     words.create_topics(bootstrap_servers)
+    release = checkpoint_lock._release
+
+    def late(lock: FolderLock | Lease) -> None:
+        threading.Event().wait(LATE_S)
+        release(lock)
+
+    monkeypatch.setattr(checkpoint_lock, "_release", late)
 
     def start(checkpoint: Path | str, trigger: str = "1s") -> StreamingQuery:
         where = {"checkpoint": checkpoint, "bootstrap_servers": bootstrap_servers}
