@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import compress
 from operator import and_
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -261,6 +261,23 @@ class AnswerChange:
         yield out.batch(batch)
 
 
+class RowsBefore(Protocol):
+    """Rows of the left table as they were before, to which answers may still come."""
+
+    def fitted(
+        self,
+        ckeys: list[Any],
+        rows: list[Any],
+        digests: list[bytes | None],
+        kept: list[bool],
+    ) -> list[Any]:
+        """The rows for answers with these digests.
+
+        ``kept`` tells which answers are to the ``rows``, and afterwards, which are to the result.
+        """
+        ...
+
+
 @attrs.frozen
 class JoinAnswers:
     """Joins answers with the left rows that asked, and drops those that come too late.
@@ -275,6 +292,7 @@ class JoinAnswers:
         takes: how many of these it takes.
         foreign: the foreign key of a row.
         left: whether rows without a match are joined too.
+        before: rows to which answers may still come; None: to those of the table alone.
     """
 
     name: str
@@ -286,6 +304,7 @@ class JoinAnswers:
     takes: int
     foreign: ForeignKey
     left: bool
+    before: RowsBefore | None = None
     _fence: AnswerFence = attrs.field(factory=AnswerFence, init=False)
 
     def process(self, batch: Batch) -> Batch:
@@ -298,6 +317,8 @@ class JoinAnswers:
         found, failure = collect(map(wire.answered, batch.values[: len(mine)]), len(mine))
         error = failure or error
         kept = [digest == own for (_, digest, _), own in zip(found, mine, strict=False)]
+        if self.before is not None:
+            rows = self.before.fitted(ckeys, rows, [digest for _, digest, _ in found], kept)
         passing = self._fence.passing([source for source, _, _ in found], batch.offsets)
         if passing is not None:
             kept = list(map(and_, kept, passing))

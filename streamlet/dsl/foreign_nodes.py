@@ -6,24 +6,30 @@ one, and one back.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 from streamlet.dsl import foreign_wire as wire
 from streamlet.dsl.builder import Builder, same_app
+from streamlet.dsl.foreign_detours import CopiedTable
 from streamlet.dsl.foreign_keys import (
     AnswerChange,
     AnswerSubscriptions,
     ForeignKey,
     JoinAnswers,
     KeepSubscriptions,
+    RowsBefore,
     Subscribe,
 )
+from streamlet.dsl.foreign_names import ForeignNames
 from streamlet.dsl.functions import form_of, takes
 from streamlet.dsl.inference import result_type
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.table_joins import TableRows
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.table_table import rows_of
 from streamlet.dsl.tables import TableSource, ToTable
@@ -32,7 +38,16 @@ from streamlet.dsl.versioned_tables import for_newest
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
 from streamlet.topology.names import subscription_topic
-from streamlet.topology.nodes import InternalTopic, SinkNode, SourceNode, StoreSpec
+from streamlet.topology.nodes import (
+    Detour,
+    ForeignJoin,
+    InternalTopic,
+    ProcessorNode,
+    SinkNode,
+    SourceNode,
+    StoreSpec,
+)
+from streamlet.topology.operator import TaskContext
 
 if TYPE_CHECKING:
     from streamlet.dsl.table import KTable
@@ -42,6 +57,9 @@ _FORMS = (
     ("key", "left", "right"),
     ("left", "right"),
 )
+
+#: Rows of a table in a task.
+_Rows: TypeAlias = Callable[[TaskContext], TableRows]
 
 #: The reason why rows cannot expire in joins by foreign keys.
 _NO_TTL = "rows find each other in other tasks, which have other stream times"
@@ -88,8 +106,9 @@ def joined_by_foreign_key(
         left._value.needed(call, "value", takes=False),
         right._value.needed(call, "value", takes=False),
     )
-    join = _ForeignJoin(one, other, serdes, foreign, (joiner, count), keeps_left)
-    return join.added(name, store, kind.needed(call, "value")), kind
+    names, named = ForeignNames.of(one.builder, name), name is not None
+    join = _ForeignJoin(one, other, serdes, foreign, (joiner, count), keeps_left, names, named)
+    return join.added(store, kind.needed(call, "value")), kind
 
 
 @attrs.frozen
@@ -103,54 +122,6 @@ class _Serdes:
 
 
 @attrs.frozen
-class _ForeignNames:
-    """The names of the nodes, topics and the store of a join, in the order of their numbers."""
-
-    subscription_topic: str
-    subscribe: str
-    subscription_sink: str
-    subscription_source: str
-    store: str
-    keep: str
-    answer: str
-    change: str
-    response_topic: str
-    response_sink: str
-    response_source: str
-    join: str
-    result: str
-
-    @classmethod
-    def of(cls, builder: Builder, name: str | None) -> _ForeignNames:
-        """Those that begin with a name, else made-up ones."""
-
-        def new(end: str, prefix: str) -> str:
-            return builder.graph.new_name(prefix, name, f"-{end}")
-
-        join = "KTABLE-FK-JOIN-"
-        registration, processor = (
-            f"{join}SUBSCRIPTION-REGISTRATION-",
-            f"{join}SUBSCRIPTION-PROCESSOR-",
-        )
-        response = f"{join}SUBSCRIPTION-RESPONSE-"
-        return cls(
-            new("subscription-registration", registration),
-            new("subscription-registration-processor", registration),
-            new("subscription-registration-sink", "KTABLE-SINK-"),
-            new("subscription-registration-source", "KTABLE-SOURCE-"),
-            new("subscription-store", f"{join}SUBSCRIPTION-STATE-STORE-"),
-            new("subscription-receive", processor),
-            new("subscription-join-foreign", processor),
-            new("foreign-join-subscription", processor),
-            new("subscription-response", response),
-            new("subscription-response-sink", "KTABLE-SINK-"),
-            new("subscription-response-source", "KTABLE-SOURCE-"),
-            new("subscription-response-resolver", f"{response}RESOLVER-PROCESSOR-"),
-            new("result", f"{join}OUTPUT-"),
-        )
-
-
-@attrs.frozen
 class _ForeignJoin:
     """A join by foreign keys, as it is added to a topology."""
 
@@ -160,13 +131,14 @@ class _ForeignJoin:
     foreign: ForeignKey
     joiner: tuple[Any, int]
     keeps_left: bool
+    names: ForeignNames
+    named: bool
 
-    def added(self, name: str | None, store: StoreLike, value: Serde[Any]) -> TableNode:
+    def added(self, store: StoreLike, value: Serde[Any]) -> TableNode:
         """Add its nodes; the node of the result."""
-        builder = self.one.builder
-        names = _ForeignNames.of(builder, name)
-        self._subscriptions(builder, names, named=name is not None)
-        self._answers(builder, names, named=name is not None)
+        builder, names = self.one.builder, self.names
+        self._add_subscriptions(builder)
+        self._add_answers(builder)
         spec, use = (
             builder.store(store, "KTABLE-FK-JOIN-OUTPUT-", self.serdes.key, value, no_ttl=_NO_TTL),
             TableUse(),
@@ -178,27 +150,23 @@ class _ForeignJoin:
             writes=spec.name,
             by_key=True,
         )
+        join = ForeignJoin(names.subscribe, names.keep, self._left_detour(), self._right_detour())
+        builder.graph.add_foreign_join(join)
         return TableNode(builder, names.result, use, spec)
 
-    def _subscriptions(self, builder: Builder, names: _ForeignNames, *, named: bool) -> None:
+    def _add_subscriptions(self, builder: Builder) -> None:
         """From the left table to the store of subscriptions."""
-        serdes, foreign, left = self.serdes, self.foreign, self.keeps_left
-        columns, digest = (serdes.foreign, serdes.key), wire.digests(serdes.left)
-        subscribe = for_newest(
-            names.subscribe,
-            lambda context: Subscribe(names.subscribe, context, foreign, columns, digest, left),
-            self.one.history_ms is not None,
-        )
-        builder.named_processor(names.subscribe, (self.one.name,), subscribe)
+        serdes, names = self.serdes, self.names
+        builder.graph.add_processor(self._subscribe(self.one.name))
         raw = wire.opaque(f"subscriptions of {serdes.key.name}")
-        topic = _between(builder, names.subscription_topic, named)
+        topic = _between(builder, names.subscription_topic, self.named)
         to = wire.opaque(f"bytes of {serdes.foreign.name}"), raw
         builder.graph.add_sink(SinkNode(names.subscription_sink, (names.subscribe,), topic, *to))
         builder.graph.add_source(
             SourceNode(names.subscription_source, (topic,), serdes.foreign, raw)
         )
         key = wire.opaque(f"{serdes.foreign.name} with {serdes.key.name}")
-        spec = StoreSpec(names.store, key, wire.opaque("subscribers"), named=named)
+        spec = StoreSpec(names.store, key, wire.opaque("subscribers"), named=self.named)
         builder.graph.add_store(spec)
         builder.named_processor(
             names.keep,
@@ -208,52 +176,96 @@ class _ForeignJoin:
             by_key=True,
         )
 
-    def _answers(self, builder: Builder, names: _ForeignNames, *, named: bool) -> None:
+    def _add_answers(self, builder: Builder) -> None:
         """From the right table to the join with the left one."""
-        serdes, other, one = self.serdes, self.other, self.one
-        builder.named_processor(
-            names.answer,
-            (names.keep,),
-            lambda context: AnswerSubscriptions(context, rows_of(other, context), serdes.right),
-            reads=other.stores,
+        serdes, names = self.serdes, self.names
+        other, one = self.other, self.one
+        rows = partial(rows_of, other)
+        builder.graph.add_processor(self._answer(rows, other.stores))
+        builder.graph.add_processor(self._change(other.name, other.history_ms is not None))
+        raw = wire.opaque(f"answers of {serdes.right.name}")
+        topic = _between(builder, names.response_topic, self.named)
+        sink = SinkNode(
+            *(names.response_sink, (names.answer, names.change), topic),
+            *(wire.opaque(f"bytes of {serdes.key.name}"), raw),
+            partitions_of=wire.partitions_of,
+        )
+        builder.graph.add_sink(sink)
+        builder.graph.add_source(SourceNode(names.response_source, (topic,), serdes.key, raw))
+        builder.graph.add_processor(self._join(partial(rows_of, one), one.stores))
+
+    def _subscribe(self, parent: str) -> ProcessorNode:
+        serdes, name = self.serdes, self.names.subscribe
+        columns, digest = (serdes.foreign, serdes.key), wire.digests(serdes.left)
+        make = for_newest(
+            name,
+            lambda context: Subscribe(
+                name, context, self.foreign, columns, digest, self.keeps_left
+            ),
+            self.one.history_ms is not None,
+        )
+        return self.one.builder.node(name, (parent,), make)
+
+    def _answer(self, rows: _Rows, stores: tuple[str, ...]) -> ProcessorNode:
+        return self.one.builder.node(
+            self.names.answer,
+            (self.names.keep,),
+            lambda context: AnswerSubscriptions(context, rows(context), self.serdes.right),
+            reads=stores,
             by_key=True,
         )
-        change = for_newest(
+
+    def _change(self, parent: str, versioned: bool) -> ProcessorNode:
+        serdes, names = self.serdes, self.names
+        make = for_newest(
             names.change,
             lambda context: AnswerChange(
                 context, context.store(names.store), serdes.foreign, serdes.right
             ),
-            other.history_ms is not None,
+            versioned,
         )
-        builder.named_processor(
-            names.change, (other.name,), change, reads=(names.store,), by_key=True
+        return self.one.builder.node(
+            names.change, (parent,), make, reads=(names.store,), by_key=True
         )
-        raw = wire.opaque(f"answers of {serdes.right.name}")
-        topic = _between(builder, names.response_topic, named)
-        sink = SinkNode(
-            *(names.response_sink, (names.answer, names.change), topic),
-            *(wire.opaque(f"bytes of {serdes.key.name}"), raw),
-            partitions_of=wire.partitions_of_answers,
-        )
-        builder.graph.add_sink(sink)
-        builder.graph.add_source(SourceNode(names.response_source, (topic,), serdes.key, raw))
-        digest = wire.digests(serdes.left)
-        builder.named_processor(
+
+    def _join(
+        self,
+        rows: _Rows,
+        stores: tuple[str, ...],
+        before: Callable[[TaskContext], RowsBefore | None] = lambda _: None,
+    ) -> ProcessorNode:
+        names, digest = self.names, wire.digests(self.serdes.left)
+        return self.one.builder.node(
             names.join,
             (names.response_source,),
             lambda context: JoinAnswers(
                 names.join,
                 context,
-                rows_of(one, context),
+                rows(context),
                 digest,
-                serdes.right,
+                self.serdes.right,
                 *self.joiner,
                 self.foreign,
                 self.keeps_left,
+                before(context),
             ),
-            reads=one.stores,
+            reads=stores,
             by_key=True,
         )
+
+    def _left_detour(self) -> Detour:
+        """The nodes with which copies of left rows reach the join."""
+        name, serdes = f"{self.names.join}-left", (self.serdes.key, self.serdes.left)
+        copied = CopiedTable(self.one, name, serdes)
+        join = self._join(copied.rows, (copied.store,), copied.replaced)
+        return copied.detour(self._subscribe(copied.changes), join, held=True)
+
+    def _right_detour(self) -> Detour:
+        """The nodes with which copies of right rows reach the subscriptions."""
+        name, serdes = f"{self.names.join}-right", (self.serdes.foreign, self.serdes.right)
+        copied = CopiedTable(self.other, name, serdes)
+        answer = self._answer(copied.rows, (copied.store,))
+        return copied.detour(answer, self._change(copied.copies, False), held=False)
 
 
 def _between(builder: Builder, name: str, named: bool) -> str:

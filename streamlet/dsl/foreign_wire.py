@@ -6,6 +6,7 @@ once, however many rows it meets.
     subscription   version, instruction, [digest], primary key, partition     key: foreign key
     row            digest, partition        key: length of the foreign key, foreign key, primary key
     answer         partition, version, source, [digest], [value]              key: primary key
+    copy           partition, whether there is a row, [value]                 key: that of the row
 
 Answers of version 1 have no source.
 """
@@ -181,10 +182,20 @@ def answered(raw: bytes) -> tuple[bytes, bytes | None, bytes | None]:
     return raw[at:start], raw[start:end] or None, None if head & _NO_VALUE else raw[end:]
 
 
-def partitions_of_answers(raws: list[bytes]) -> list[int]:
-    """The partitions that answers are for: those that asked, however their input is partitioned.
+def copy_of(partition: bytes, value: bytes | None) -> bytes:
+    """The bytes of a copy of a row, for the task of the same partition."""
+    return partition + (b"\0" if value is None else b"\1" + value)
 
-    Both topics have as many partitions as that input.
+
+def copied(raw: bytes) -> bytes | None:
+    """The value of a row that was copied."""
+    return raw[_INT_BYTES + 1 :] if raw[_INT_BYTES] else None
+
+
+def partitions_of(raws: list[bytes]) -> list[int]:
+    """The partitions that answers or copies are for, however their input is partitioned.
+
+    Answers go to those that asked. The topic has as many partitions as that input.
     """
     return [int.from_bytes(raw[:_INT_BYTES], "big") for raw in raws]
 

@@ -134,7 +134,7 @@ def _chosen_for(topology: Topology, counts: Mapping[str, int], every: bool) -> d
         for part in topology.subtopologies
         for sink in part.sinks
         if sink.chooses_partitions and sink.topic not in counts
-    }
+    } - {*topology.repartition_topics}
     if unknown and every:
         raise ConfigError(
             [f"partitions: needed of {', '.join(sorted(unknown))}, for which a partitioner chooses"]

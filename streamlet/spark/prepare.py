@@ -17,7 +17,7 @@ from streamlet.spark.folding import folds_of
 from streamlet.spark.folds import Fold, Unfit
 from streamlet.spark.plan import SparkPlan, mapped_by, plan
 from streamlet.spark.pushdown import filters
-from streamlet.spark.reference import Application, reference_of, resolve
+from streamlet.spark.reference import Application, query_topology, reference_of, resolve
 from streamlet.spark.security import check_clients, java_settings
 from streamlet.spark.session import PROVIDER_SETTING, ROCKSDB_PROVIDER, require_pyspark
 from streamlet.topology.graph import Topology
@@ -103,7 +103,7 @@ def prepare(
     require_pyspark()
     reference = reference_of(app)
     found = resolve(reference)
-    topology, chosen = found.topology(), where.settings or found.settings
+    topology, chosen = query_topology(found), where.settings or found.settings
     _check_policy(found.policy)
     _check_settings(chosen, found.settings)
     _check_globals(topology)

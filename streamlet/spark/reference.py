@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from streamlet.config import Settings
 from streamlet.errors import AppNotFoundError
 from streamlet.runtime.policy import ErrorPolicy
+from streamlet.topology.detours import without_circles
 from streamlet.topology.graph import Topology
 
 
@@ -87,6 +88,14 @@ def resolve(reference: str) -> Application:
         raise AppNotFoundError(f"{reference} is of type {type(found).__name__}, not an App")
     app: Application = found
     return app
+
+
+def query_topology(app: Application) -> Topology:
+    """The topology of an application's query, in which stages follow each other.
+
+    That of the application, but with detours for joins by foreign keys (``topology.detours``).
+    """
+    return without_circles(app.topology())
 
 
 def _importable(module: str) -> bool:

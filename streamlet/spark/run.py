@@ -29,7 +29,7 @@ from streamlet.spark.blobs import unpack
 from streamlet.spark.changelogs import changelog_outputs
 from streamlet.spark.packing import Packed, as_batch
 from streamlet.spark.plan import SparkPlan
-from streamlet.spark.reference import resolve
+from streamlet.spark.reference import query_topology, resolve
 from streamlet.spark.segment_engine import SegmentEngine
 from streamlet.spark.segments import ROWS, Extent, Medium, SegmentLimits, Segments
 from streamlet.state.task_state import TaskState
@@ -89,7 +89,8 @@ class Runner:
 
     def __init__(self, plan: SparkPlan, limits: SegmentLimits, epoch: int | None = None) -> None:
         self._plan, self._limits, self._epoch = plan, limits, epoch
-        self._app = resolve(plan.reference)
+        app = resolve(plan.reference)
+        self._topology, self._policy = query_topology(app), app.policy
         self._warm: dict[TaskId, _Warm] = {}
 
     def run(
@@ -103,7 +104,7 @@ class Runner:
             ProcessingError: a record failed under the policy ``fail``.
             StateError: Spark's state is that of another task or topology, or has these records.
         """
-        part = self._app.topology().subtopology(which.subtopology)
+        part = self._topology.subtopology(which.subtopology)
         raw = kept.head()
         head = self._new_head(which, part) if raw is None else _decode_head(raw)
         _check(head, self._new_head(which, part))
@@ -158,7 +159,7 @@ class Runner:
             part,
             state,
             positions,
-            policy=self._app.policy,
+            policy=self._policy,
             partition_counts=self._plan.out_counts,
             wall_ms=SystemClock().wall_ms,
             has_headers=False,

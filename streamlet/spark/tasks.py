@@ -18,7 +18,7 @@ from streamlet.runtime.outputs import Output
 from streamlet.runtime.task import Task
 from streamlet.spark.packing import Packed, Sender, pack_raw
 from streamlet.spark.plan import SparkPlan
-from streamlet.spark.reference import resolve
+from streamlet.spark.reference import query_topology, resolve
 from streamlet.state.task_state import TaskState
 from streamlet.types import TaskId, TopicPartition
 
@@ -140,7 +140,8 @@ class _StatelessTasks:
 
     def __init__(self, plan: SparkPlan) -> None:
         self._plan = plan
-        self._app = resolve(plan.reference)
+        app = resolve(plan.reference)
+        self._topology, self._policy = query_topology(app), app.policy
         self._tasks: dict[TopicPartition, Task] = {}
 
     def process(self, raw: PartitionBatch) -> Sequence[Output]:
@@ -152,13 +153,13 @@ class _StatelessTasks:
         return task.process(raw)
 
     def _task(self, where: TopicPartition, first: int) -> Task:
-        part = self._app.topology().subtopology(self._plan.readers[where.topic])
+        part = self._topology.subtopology(self._plan.readers[where.topic])
         return Task(
             TaskId(part.id, where.partition),
             part,
             TaskState.open(None, (), 0),
             {where: first},  # its only input: nothing waits for another partition
-            policy=self._app.policy,
+            policy=self._policy,
             partition_counts=self._plan.out_counts,
             wall_ms=SystemClock().wall_ms,
             has_headers=False,

@@ -258,8 +258,9 @@ def _jars(output: CommandOutput, app: App) -> list[Path]:
     from streamlet.spark import connector_jars
     from streamlet.spark.plan import mapped_by
     from streamlet.spark.pushdown import filters
+    from streamlet.spark.reference import query_topology
 
-    topology = app.topology()
+    topology = query_topology(app)
     if not filters(topology, mapped_by(topology)):
         return []
     try:

@@ -21,6 +21,7 @@ from streamlet.topology.names import (
     is_internal,
 )
 from streamlet.topology.nodes import (
+    ForeignJoin,
     GlobalTableSpec,
     InternalTopic,
     ProcessorNode,
@@ -39,13 +40,15 @@ from streamlet.types import TaskId
 class Topology:
     """Everything an application does, cut into the parts that tasks are made of.
 
-    ``optimizations`` are the changes that ``topology.optimization`` made.
+    ``optimizations`` are the changes that ``topology.optimization`` made, and ``foreign_joins`` the
+    joins by foreign keys, with other nodes for them (``detours``).
     """
 
     application: str
     subtopologies: tuple[Subtopology, ...]
     global_tables: tuple[GlobalTableSpec, ...] = ()
     optimizations: tuple[Optimization, ...] = ()
+    foreign_joins: tuple[ForeignJoin, ...] = ()
 
     def subtopology(self, number: int) -> Subtopology:
         """The subtopology with this number."""
@@ -117,6 +120,7 @@ class Graph:
         self._globals: dict[str, GlobalTableSpec] = {}
         self._mergeable: list[MergeableRepartition] = []
         self._joins: list[InnerJoin] = []
+        self._foreign_joins: list[ForeignJoin] = []
         self._frozen: dict[frozenset[str], Topology] = {}
 
     @property
@@ -264,6 +268,10 @@ class Graph:
         """Declare a join that needs one store if its sides turn out to be one stream."""
         self._joins.append(join)
 
+    def add_foreign_join(self, join: ForeignJoin) -> None:
+        """Declare a join by foreign keys; its own nodes are added like others."""
+        self._foreign_joins.append(join)
+
     def freeze(self, optimizations: Iterable[str] = ()) -> Topology:
         """The finished topology; nothing can be added afterwards.
 
@@ -281,7 +289,8 @@ class Graph:
             nodes, changes = self._optimized(rules)
             parts = split(self.application, nodes.values(), self._stores, self._repartitions)
             tables = tuple(self._globals.values())
-            self._frozen[rules] = Topology(self.application, parts, tables, changes)
+            joins = tuple(self._foreign_joins)
+            self._frozen[rules] = Topology(self.application, parts, tables, changes, joins)
             for part in parts:
                 _check_origins(part)
         return self._frozen[rules]

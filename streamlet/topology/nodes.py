@@ -242,3 +242,29 @@ class InternalTopic:
     named: bool = True
     plain: bool = False
     follows: bool = False
+
+
+@attrs.frozen(eq=False)
+class Detour:
+    """The nodes by which rows of a table reach a join as copies, through a topic of their own.
+
+    Those with the name of a node of the topology replace it. ``store`` has the copies.
+    """
+
+    topic: InternalTopic
+    store: StoreSpec
+    nodes: tuple[SourceNode | ProcessorNode | SinkNode, ...]
+
+
+@attrs.frozen(eq=False)
+class ForeignJoin:
+    """A join by foreign keys, whose sides write to each other, and detours for its tables.
+
+    ``subscribe`` is the node that asks for rows of the right table, and ``keep`` the first one
+    beside that table.
+    """
+
+    subscribe: str
+    keep: str
+    left: Detour
+    right: Detour
