@@ -102,12 +102,12 @@ def joined(name: str) -> App:
     return app
 
 
-def assorted(name: str, by_foreign_keys: bool = True) -> App:
+def assorted(name: str) -> App:
     """Joins of streams and by foreign keys, a deduplication, rows that expire, timers of each key.
 
     Even numbers are joined with odd ones. Behind repartition topics two streams of all numbers
     meet, with a grace that no record misses. The join by foreign keys has each key's last number
-    with the row that the number's last digit names; Spark cannot do it.
+    with the row that the number's last digit names.
     """
     app = App(name)
     events = app.stream(f"{name}-in", key=str, value=int)
@@ -132,17 +132,16 @@ def assorted(name: str, by_foreign_keys: bool = True) -> App:
     recent.to_stream().to(f"{name}-recent")
     silent = events.process(_remember, on_timer=_forget, key=str, value=str, name="remember")
     silent.to(f"{name}-silent")
-    if by_foreign_keys:
-        names = app.table(f"{name}-names", key=str, value=int, store="names")
-        found = events.to_table(store="events").left_join(
-            names,
-            lambda key, digit, number, row: f"{digit} {number} {row}",
-            foreign_key=lambda number: f"k{number % 10}",
-            value=str,
-            store="found",
-            name="names-of-events",
-        )
-        found.to_stream().to(f"{name}-found")
+    names = app.table(f"{name}-names", key=str, value=int, store="names")
+    found = events.to_table(store="events").left_join(
+        names,
+        lambda key, digit, number, row: f"{digit} {number} {row}",
+        foreign_key=lambda number: f"k{number % 10}",
+        value=str,
+        store="found",
+        name="names-of-events",
+    )
+    found.to_stream().to(f"{name}-found")
     return app
 
 

@@ -1,9 +1,9 @@
-"""Joins of streams, timers and deduplication by Spark: the results of native tasks."""
+"""Joins, also by foreign keys, timers and deduplication by Spark: the results of native tasks."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,59 +21,79 @@ from tests.integration.spark.test_kafka import run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration]
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(600)]
 
 RECORDS, BATCH = 400, 250
-app = assorted("assorted-on-spark", by_foreign_keys=False)
-IN, *OUTPUTS = (f"{app.name}-{name}" for name in ("in", *TOPICS))
+app = assorted("assorted-on-spark")
+#: The join by foreign keys, of whose results a batch may have fewer, writes the last topic.
+IN, NAMES, *OUTPUTS, FOUND = (f"{app.name}-{name}" for name in ("in", "names", *TOPICS, "found"))
 
-#: Key, number, time.
-Fed = tuple[str, int, int]
+#: Topic, key, number, time.
+Fed = tuple[str, str, int | None, int]
 
 
 def records() -> list[Fed]:
-    """Numbers of few keys, a few milliseconds apart; some are late."""
-    dice, now, found = random.Random(1), OLD_MS, []
+    """Numbers of few keys, a few milliseconds apart; some are late. And what digits refer to."""
+    dice, now = random.Random(1), OLD_MS
+    found: list[Fed] = []
     for number in range(RECORDS):
         now += dice.randrange(20)
         late = OLD_MS if number % 50 == 49 else 0
-        found.append((f"k{dice.randrange(12)}", number, now - late))
+        found.append((IN, f"k{dice.randrange(12)}", number, now - late))
+        if number % 7 == 0:
+            row = None if dice.randrange(5) == 0 else number
+            found.append((NAMES, f"k{dice.randrange(8)}", row, now))
     return found
 
 
 @pytest.fixture
 def topics(bootstrap_servers: str) -> Iterator[str]:
-    """The address of a broker with the records."""
-    admin = KafkaAdmin(bootstrap_servers)
-    admin.create_topics([NewTopic(topic, PARTITIONS) for topic in (IN, *OUTPUTS)])
-    producer = Producer({"bootstrap.servers": bootstrap_servers, "partitioner": "murmur2_random"})
-    for key, number, time in records():
-        producer.produce(IN, number.to_bytes(8, "big"), key.encode(), timestamp=time)
-    assert producer.flush(60) == 0
+    """The address of a broker with empty topics."""
+    admin, every = KafkaAdmin(bootstrap_servers), (IN, NAMES, *OUTPUTS, FOUND)
+    admin.create_topics([NewTopic(topic, PARTITIONS) for topic in every])
     yield bootstrap_servers
-    admin.delete_topics([IN, *OUTPUTS])
+    admin.delete_topics(every)
     admin.close()
+
+
+def produce(bootstrap: str, some: Iterable[Fed]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
+    for topic, key, number, time in some:
+        value = None if number is None else number.to_bytes(8, "big")
+        producer.produce(topic, value, key.encode(), timestamp=time)
+    assert producer.flush(60) == 0
 
 
 def test_every_result_in_several_batches_is_that_of_native_tasks(
     spark: SparkSession, topics: str, tmp_path: Path
 ) -> None:
     """Native ones go through kills, hand-overs and restores in ``chaos/test_assorted.py``."""
-    with TopologyTestDriver(app, partitions={IN: PARTITIONS}) as driver:
-        for key, number, time in records():
-            driver.pipe_input(IN, key, number, time)
+    with TopologyTestDriver(app, partitions={IN: PARTITIONS, NAMES: PARTITIONS}) as driver:
+        for record in records():
+            driver.pipe_input(*record)
         native = {
-            topic: sorted((r.key, r.value, r.timestamp) for r in driver.read_output(topic))
-            for topic in OUTPUTS
+            topic: [(r.key, r.value, r.timestamp) for r in driver.read_output(topic)]
+            for topic in (*OUTPUTS, FOUND)
         }
-    told = run(spark, topics, tmp_path, app=app, max_records_per_batch=BATCH)
-    assert len(told) >= RECORDS // BATCH
+    given, batches = records(), 0
+    for some in (given[:200], given[200:]):  # the second query goes on from the first one's state
+        produce(topics, some)
+        batches += len(run(spark, topics, tmp_path, app=app, max_records_per_batch=BATCH // 2))
+    assert batches > RECORDS // BATCH
     found = {
-        topic: sorted(
+        topic: [
             (record.key.decode(), (record.value or b"").decode(), record.at_ms)
             for record in read_all(topics, topic, range(PARTITIONS))
-        )
-        for topic in OUTPUTS
+        ]
+        for topic in (*OUTPUTS, FOUND)
     }
     assert all(native.values())
-    assert found == native
+    assert last(found.pop(FOUND)) == last(native.pop(FOUND))
+    assert {topic: sorted(some) for topic, some in found.items()} == {
+        topic: sorted(some) for topic, some in native.items()
+    }
+
+
+def last(results: list[tuple[str, str, int]]) -> dict[str, tuple[str, int]]:
+    """The last result of each key, with its time."""
+    return {key: (value, time) for key, value, time in results}
