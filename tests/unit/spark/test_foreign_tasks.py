@@ -193,3 +193,13 @@ def test_a_checkpoint_of_another_cut_is_refused() -> None:
     was = described(native, attrs.evolve(laid_out, counts=counts))
     with pytest.raises(StateError, match="subtopology 0 has changed"):
         compare(was, now, "here")
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_a_backfill_fills_the_changelogs_of_native_tasks_and_no_others(name: str) -> None:
+    native, query = globals()[name].topology(), query_topology(globals()[name])
+    found = [
+        sorted(topic for part in one.subtopologies for topic in part.changelog_topics)
+        for one in (native, query)
+    ]
+    assert found[0] == found[1]
