@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import attrs
 
@@ -49,6 +50,7 @@ from streamlet.runtime.global_tables import GlobalTables
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
+from streamlet.runtime.opening import TaskOpener
 from streamlet.runtime.outside import Observer
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
@@ -57,6 +59,8 @@ from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.stream_thread import StreamThread
+from streamlet.runtime.targets import Targets
+from streamlet.runtime.task import Task
 from streamlet.state.directory import INSTANCE_LOCK, StateDirectory, fields_of
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
@@ -106,7 +110,8 @@ def open_worker(
         )
         undo.callback(session.close)
         copies = _copies(topology, settings, session, board, catalog, clock)
-        edges = _edges(topology, settings, catalog)
+        exact, ids = settings.repartition_exact, catalog.topic_ids
+        edges = EdgePlan(topology, catalog.counts, ids, exact=exact)
         name = f"{topology.application}-{member.member}"
         sink = _sink(topology, settings, name, catalog, policy)
         tables = _global_tables(topology, settings, member, directory, policy, sink, clock, undo)
@@ -345,7 +350,10 @@ def _session(
         protocol.leaving = board.said_leaving
         return copies
 
-    offer = _noting(link, board)
+    def offer(event: SessionEvent) -> None:
+        link.take(event)  # it notes who leads
+        board.offer(event)
+
     session = GroupSession(
         config, protocol, transport, clock, offer, describe=describe, on_member_id=on_member_id
     )
@@ -378,20 +386,6 @@ def _identity(
     )
 
 
-def _noting(link: ControlLink, board: RebalanceEvents) -> Callable[[SessionEvent], None]:
-    """Events for the board, of which the control topic's link notes who leads."""
-
-    def offer(event: SessionEvent) -> None:
-        link.take(event)
-        board.offer(event)
-
-    return offer
-
-
-def _edges(topology: Topology, settings: Settings, catalog: Catalog) -> EdgePlan:
-    return EdgePlan(topology, catalog.counts, catalog.topic_ids, exact=settings.repartition_exact)
-
-
 def _activation(
     topology: Topology,
     settings: Settings,
@@ -404,24 +398,31 @@ def _activation(
     restoring: Callable[[RestoreProgress], None],
     tables: GlobalTables | None,
 ) -> Activation:
-    admin = admin_for(settings)
-    source = _changelog_source(topology, settings, "restore")
-    return Activation(
+    admin, source = admin_for(settings), _changelog_source(topology, settings, "restore")
+    targets = Targets(
         topology,
         inputs=catalog.inputs_of,
-        directory=StateDirectory(settings.state_dir, topology.application),
-        restorer=StoreChangelogReader(source, admin, clock, restoring, positions=source.positions),
-        copies=copies,
         positions=session,
         admin=admin,
         settings=settings,
-        counts=catalog.counts,
-        edges=edges,
-        limits=catalog.limits.by_topic,
-        policy=policy,
-        clock=clock,
         open_source=lambda: _changelog_source(topology, settings, "entries"),
-        global_stores=None if tables is None else tables.stores,
+        clock=clock,
+    )
+    new_task = partial(
+        Task, policy=policy, partition_counts=catalog.counts, idle_ms=settings.max_task_idle_ms
+    )
+    stores = None if tables is None else tables.stores
+    return Activation(
+        topology,
+        targets=targets,
+        open_stores=TaskOpener.in_folder(topology, settings),
+        restorer=StoreChangelogReader(source, admin, clock, restoring, positions=source.positions),
+        copies=copies,
+        settings=settings,
+        edges=edges,
+        new_task=partial(new_task, wall_ms=clock.wall_ms, global_stores=stores),
+        limits=catalog.limits.by_topic,
+        clock=clock,
     )
 
 
@@ -466,9 +467,8 @@ def _copies(
 ) -> StateUpdater:
     admin, source = admin_for(settings), _changelog_source(topology, settings, "copies")
     return StateUpdater(
-        topology,
         inputs=catalog.inputs_of,
-        directory=StateDirectory(settings.state_dir, topology.application),
+        open_stores=TaskOpener.in_folder(topology, settings),
         restorer=StoreChangelogReader(source, admin, clock, positions=source.positions),
         positions=session,
         admin=admin,

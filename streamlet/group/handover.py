@@ -570,3 +570,5 @@ class Handover:
         read = self._followed.read
         assert not self._stages(*OURS) & (read.learner | read.standby), read
         assert all(task in self.claims for task in unit), unit
+        if self._unit is not None and not (self._unit.for_join or self._unit.for_flip):
+            assert all(self.claims[task].claimed for task in unit), (unit, "given up unclaimed")

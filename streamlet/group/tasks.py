@@ -159,6 +159,16 @@ class TasksProtocol:
         self._deferral_deadline_ms: int | None = None
 
     @property
+    def said_nonce(self) -> int | None:
+        """The nonce of our last description, None before the first one."""
+        return None if self._said is None else self._said.nonce
+
+    @property
+    def migration(self) -> TypeMigration | None:
+        """The change of type that we were ordered to make, or made; None once all have come."""
+        return self._flip
+
+    @property
     def gathering(self) -> bool:
         """True if some members have not come over into this group of another type yet."""
         return self._flip is not None and self._flip.protocol_type == self.protocol_type

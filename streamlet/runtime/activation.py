@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from functools import partial
 
 import attrs
 
@@ -33,7 +32,6 @@ from streamlet.errors import (
 )
 from streamlet.group.handover_values import Positions
 from streamlet.kafka.limits import largest_record
-from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.runtime.activating import ActivatingTask
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader
@@ -48,15 +46,12 @@ from streamlet.runtime.mismatch import (
     needs_entry,
     set_back,
 )
-from streamlet.runtime.opening import open_task
-from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.restore_job import RestoreJob
-from streamlet.runtime.state_updater import CommittedPositions, StateUpdater
+from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.targets import LogRange, Target, Targets
 from streamlet.runtime.task import Task
 from streamlet.runtime.task_stage import TaskStage
-from streamlet.state.directory import StateDirectory
-from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
@@ -77,67 +72,47 @@ class Activation:
 
     Args:
         topology: what the tasks do.
-        inputs: the input partitions of a task, as they are just now.
-        directory: where their state lies.
+        targets: finds what tasks begin with.
+        open_stores: opens the stores of a task, as ``opening.open_task``.
         restorer: reads changelogs, on the worker's thread.
         copies: keeps copies, on its own; None without learners and standbys.
-        positions: knows committed positions.
-        admin: knows where partitions begin and end.
         settings: the application's.
-        counts: partitions of every topic.
         edges: knows the repartition topics that are exact.
+        new_task: makes what processes the records of an open task, see ``Task``.
         limits: bytes that a record may have in topics that take less than the producer.
-        policy: what becomes of records that fail.
         clock: for retries.
-        open_source: a consumer with headers, to search changelogs for commit entries.
-        global_stores: those of global tables, by name.
     """
 
     def __init__(
         self,
         topology: Topology,
         *,
-        inputs: Callable[[TaskId], tuple[TopicPartition, ...]],
-        directory: StateDirectory,
+        targets: Targets,
+        open_stores: Callable[[TaskId], OpenTask],
         restorer: StoreChangelogReader,
         copies: StateUpdater | None = None,
-        positions: CommittedPositions,
-        admin: Admin,
         settings: Settings,
-        counts: Mapping[str, int],
         edges: EdgePlan,
+        new_task: Callable[..., Task],
         limits: Mapping[str, int] | None = None,
-        policy: ErrorPolicy,
         clock: Clock,
-        open_source: Callable[[], RecordSource],
-        global_stores: Mapping[str, CachedStore] | None = None,
     ) -> None:
         self._topology = topology
-        self._directory = directory
+        self._open_stores = open_stores
         self._restorer = restorer
         self._copies = copies
-        self._targets = Targets(
-            topology,
-            inputs=inputs,
-            positions=positions,
-            admin=admin,
-            settings=settings,
-            open_source=open_source,
-            clock=clock,
-        )
+        self._targets = targets
         self._decisions = Decisions(
             topology.application,
             settings.state_mismatch_policy,
-            self._targets.newest_entry,
+            targets.newest_entry,
             clock=clock,
             patience_ms=settings.session_timeout_ms,
         )
         self._settings = settings
         self.edges = edges
         self._limits = dict(limits or {})
-        new_task = partial(Task, policy=policy, partition_counts=counts, wall_ms=clock.wall_ms)
-        new_task = partial(new_task, global_stores=global_stores)
-        self._new_task = partial(new_task, idle_ms=settings.max_task_idle_ms)
+        self._new_task = new_task
         self._clock = clock
         self._ask_at_ms = self._read_at_ms = self._retry_ms = 0
         self._coming: dict[TaskId, ActivatingTask] = {}
@@ -398,9 +373,8 @@ class Activation:
             self._retry_ms = now + LOCKED_RETRY_MS
             if now < self._reopen_at_ms.get(task, 0):
                 continue
-            part, cache = self._part(task), self._settings.cache_max_bytes
             try:
-                coming.opened = open_task(self._directory, part, task, cache)
+                coming.opened = self._open_stores(task)
             except StateLockedError as error:
                 log.debug("waiting: %s", error)
             except StateMismatchError:

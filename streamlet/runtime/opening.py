@@ -8,9 +8,11 @@ from contextlib import contextmanager
 
 import attrs
 
+from streamlet.config import Settings
 from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.task_state import TaskState
+from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
 
@@ -70,6 +72,26 @@ def open_task(
     with blamed(task):
         lock = directory.lock_task(task)
         return OpenTask(task, _opened(lock, part, task, cache_bytes), lock)
+
+
+@attrs.frozen(eq=False)
+class TaskOpener:
+    """Opens the stores of a topology's tasks in one folder, each with a cache of so many bytes."""
+
+    topology: Topology
+    directory: StateDirectory
+    cache_bytes: int
+
+    @classmethod
+    def in_folder(cls, topology: Topology, settings: Settings) -> TaskOpener:
+        """Opens tasks in the application's state folder."""
+        directory = StateDirectory(settings.state_dir, topology.application)
+        return cls(topology, directory, settings.cache_max_bytes)
+
+    def __call__(self, task: TaskId) -> OpenTask:
+        """Open a task's stores; raises as ``open_task``."""
+        part = self.topology.subtopology(task.subtopology)
+        return open_task(self.directory, part, task, self.cache_bytes)
 
 
 def _opened(lock: FolderLock, part: Subtopology, task: TaskId, cache_bytes: int) -> TaskState:

@@ -7,11 +7,8 @@
 A promoted copy changes hands as it is, its stores open and its cache warm: nothing is opened or
 read twice between the old owner's last commit and the new one's first record.
 
-The thread shares the interpreter with the worker's loop, so while that has tasks of its own the
-thread rests in proportion to the CPU time it used (``restore.max.share``). While the worker has
-none the thread lets others on the machine go first, which may be those that run the tasks, and
-rests as far as processors are short (``runtime.background``). While a copy is about to be promoted
-it does neither. Since the priority of a thread cannot be raised again two of them take turns.
+What is kept, opened and reported is decided here, a round at a time, without a thread and without
+a rest: ``runtime.copy_threads`` goes round, and the simulator does.
 """
 
 from __future__ import annotations
@@ -19,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import queue
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
@@ -39,9 +35,9 @@ from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.handover_values import Positions
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import Admin
-from streamlet.runtime.background import Processors, lower_priority
 from streamlet.runtime.changelog_ends import short_of_commit, whole_from
 from streamlet.runtime.changelog_reader import StoreChangelogReader
+from streamlet.runtime.copy_threads import CopyRunner, CopyThreads
 from streamlet.runtime.kept_copies import (
     CopyEvent,
     CopyFailed,
@@ -50,12 +46,9 @@ from streamlet.runtime.kept_copies import (
     KeptCopy,
     Promoted,
 )
-from streamlet.runtime.opening import OpenTask, open_task
+from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.restore_job import RestoreJob
-from streamlet.state.directory import StateDirectory
-from streamlet.state.rocksdb import start_threads
 from streamlet.state.task_state import TaskState
-from streamlet.topology.graph import Topology
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -64,9 +57,6 @@ log = logging.getLogger(__name__)
 #: an order to promote has come.
 STEP_MS = 5
 STEP_BUSY_MS = 2
-#: While one is about to come steps do not wait. Where nothing is to be read the thread then rests
-#: for so long: a rest, other than a step that waits, ends with an order.
-AWAIT_MS = 5
 #: How often lags are reported, and how often committed positions of tables' source topics are read.
 LAG_MS = 50
 TABLES_MS = 1_000
@@ -76,8 +66,6 @@ READS_MS = 200
 RETRY_MS = 100
 #: How long copies stay closed after a store refused, or while their changelogs lack records.
 AGAIN_MS = 5_000
-#: No rest is longer, so that new orders are not kept waiting.
-LONGEST_REST_MS = 100
 
 _BROKE = "the thread that keeps copies broke"
 
@@ -110,37 +98,36 @@ _Order: TypeAlias = frozenset[TaskId] | _Promote | _Prefer | None
 
 
 class StateUpdater:
-    """The copies of one worker; all methods are the worker's, everything else the thread's.
+    """The copies of one worker; all methods are the worker's, everything else the runner's.
 
     Args:
-        topology: what the tasks are.
         inputs: the input partitions of a task, as they are just now.
-        directory: where their state lies.
+        open_stores: opens the stores of a task, as ``opening.open_task``.
         restorer: with a consumer of its own.
         positions: knows committed positions, for tables that are their own changelog.
         admin: knows ends and ids of topics.
         settings: the application's.
         clock: the time.
         wake: called, from the thread, when there is something to ``take``.
+        runner: makes what goes round, on threads of its own.
     """
 
     def __init__(
         self,
-        topology: Topology,
         *,
         inputs: Callable[[TaskId], tuple[TopicPartition, ...]],
-        directory: StateDirectory,
+        open_stores: Callable[[TaskId], OpenTask],
         restorer: StoreChangelogReader,
         positions: CommittedPositions,
         admin: Admin,
         settings: Settings,
         clock: Clock,
         wake: Callable[[], None] = lambda: None,
+        runner: Callable[[StateUpdater, Clock, float], CopyRunner] = CopyThreads,
     ) -> None:
         self._wake = wake
-        self._topology = topology
         self._inputs = inputs
-        self._directory = directory
+        self._open_stores = open_stores
         self._restorer = restorer
         self._positions = positions
         self._admin = admin
@@ -148,10 +135,6 @@ class StateUpdater:
         self._clock = clock
         self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[CopyEvent] = queue.SimpleQueue()
-        #: One thread in the background and one that is not; whose turn it is goes round.
-        self._threads: list[threading.Thread] = []
-        self._turns = {True: threading.Event(), False: threading.Event()}
-        self._asked = threading.Event()
         #: Whether the worker runs tasks, which come first; the worker says so.
         self.has_actives = False
         #: What the worker last asked for.
@@ -159,18 +142,19 @@ class StateUpdater:
         self._preferred: frozenset[TaskId] = frozenset()
         #: Offset reached and end, summed over the changelogs, of each copy that is read.
         self.reads: Mapping[TaskId, tuple[int, int]] = {}
-        # The thread's own.
-        self._kept: dict[TaskId, KeptCopy] = {}
+        # The runner's own.
+        self.kept: dict[TaskId, KeptCopy] = {}
         #: When to open copies again whose stores failed, or whose changelogs lost records.
         self._again_ms: dict[TaskId, int] = {}
         self._next_lag_ms = 0
         self._next_reads_ms = 0
         self._next_tables_ms = 0
         self._retry_ms = 0
-        self._closed = False
-        #: What broke the thread.
+        #: There are no more rounds.
+        self.closed = False
+        #: What broke the runner.
         self._failure: StreamletError | None = None
-        self._processors = Processors()
+        self.runner = runner(self, clock, settings.restore_max_share)
 
     # The worker's.
 
@@ -217,11 +201,9 @@ class StateUpdater:
         return events
 
     def close(self) -> None:
-        """End the thread; copies are as far as they were written last."""
-        if self._threads:
-            self._order(None)
-        for thread in self._threads:
-            thread.join()
+        """End the rounds; copies are as far as they were written last."""
+        self._order(None)
+        self.runner.join()
         for event in self.take():
             if isinstance(event, Promoted):
                 event.opened.close()
@@ -229,24 +211,9 @@ class StateUpdater:
 
     def _order(self, order: _Order) -> None:
         self._orders.put(order)
-        self._asked.set()
-        if order and not self._threads:
-            self._start()
-        if self._closed:
+        self.runner.ordered(begin=bool(order))
+        if self.closed:
             self._refuse_orders()
-
-    def _start(self) -> None:
-        start_threads()  # the background thread's databases would have them start behind others
-        threads = [
-            threading.Thread(
-                target=self._run, args=(background,), name="streamlet-copies", daemon=True
-            )
-            for background in self._turns
-        ]
-        for thread in threads:
-            thread.start()
-        self._threads = threads
-        self._turns[False].set()
 
     def _refuse_orders(self) -> None:
         """Fail pending promotions, because the thread has ended; any thread."""
@@ -256,78 +223,73 @@ class StateUpdater:
                 if isinstance(order, _Promote):
                     self._tell(CopyFailed(order.task, _BROKE))
 
-    # The thread's.
+    # The runner's.
+
+    def round(self) -> int:
+        """Take orders, make one step and report; the pause after it, where brokers fail, in ms."""
+        pause_ms = 0
+        self._take_orders()
+        try:
+            self._open_wanted()
+            step_ms = STEP_BUSY_MS if self.promoting else 0 if self.awaited else STEP_MS
+            for task in self._restorer.step(step_ms, gentle=self.has_actives):
+                self._promoted(self.kept[task])
+            self._follow_tables()
+        except (BrokerError, TimedOutError) as error:
+            log.warning("copies wait: %s", error)
+            pause_ms = RETRY_MS
+        except StateError as error:
+            self._fail(error)
+        self._tell_lags()
+        return pause_ms
+
+    @property
+    def promoting(self) -> bool:
+        """True if a copy is brought to its commit."""
+        return bool(self._at(CopyStage.PROMOTING))
+
+    @property
+    def awaited(self) -> bool:
+        """True if a hand-over waits for one of our copies, or will in a moment."""
+        return self.promoting or self._restorer.urgent
+
+    @property
+    def quiet(self) -> bool:
+        """True if there was nothing to read in the last round."""
+        return self._restorer.quiet
+
+    @property
+    def reading(self) -> bool:
+        """True if a copy is open."""
+        return any(copy.opened is not None for copy in self.kept.values())
+
+    def drop_all(self) -> None:
+        """Close all copies: the rounds are over."""
+        for copy in list(self.kept.values()):
+            self._drop(copy)
+
+    def broke(self, error: Exception) -> None:
+        """End the rounds because of a bug of ours, which ends the worker."""
+        log.exception("copies are not kept any more")
+        self._failure = StreamletError(f"{_BROKE}: {error!r}")
+        for task in sorted(self.kept):
+            self._tell(CopyFailed(task, _BROKE))
+        self.closed = True
+        self._refuse_orders()
 
     def _tell(self, event: CopyEvent) -> None:
         self._events.put(event)
         self._wake()
 
-    def _run(self, background: bool) -> None:
-        if background:
-            lower_priority()
-        mine, other = self._turns[background], self._turns[not background]
-        mine.wait()
-        try:
-            while not self._closed:
-                mine.clear()
-                self._keep(background)
-                other.set()
-                if not self._closed:
-                    mine.wait()
-        finally:  # however it ends, the other does not wait for a turn that never comes
-            self._closed = True
-            other.set()
-
-    def _keep(self, background: bool) -> None:
-        """Go round until closed, or until it is the other thread's turn."""
-        self._processors = Processors()
-        try:
-            while not self._closed:
-                self._round()
-                if not self._closed and background is (self.has_actives or self._awaited):
-                    return
-        except Exception as error:  # a bug of ours, which ends the worker
-            log.exception("copies are not kept any more")
-            self._failure = StreamletError(f"{_BROKE}: {error!r}")
-            for task in sorted(self._kept):
-                self._tell(CopyFailed(task, _BROKE))
-            self._closed = True
-            self._refuse_orders()
-        for copy in list(self._kept.values()):
-            self._drop(copy)
-
-    def _round(self) -> None:
-        """Take orders, make one step, report, and rest."""
-        self._take_orders()
-        began = self._clock.thread_ns()
-        try:
-            self._open_wanted()
-            step_ms = (
-                STEP_BUSY_MS if self._at(CopyStage.PROMOTING) else 0 if self._awaited else STEP_MS
-            )
-            for task in self._restorer.step(step_ms, gentle=self.has_actives):
-                self._promoted(self._kept[task])
-            self._follow_tables()
-        except (BrokerError, TimedOutError) as error:
-            log.warning("copies wait: %s", error)
-            self._rest(RETRY_MS)
-        except StateError as error:
-            self._fail(error)
-        self._tell_lags()
-        if not self._awaited:
-            self._rest(self._rest_ms(self._clock.thread_ns() - began))
-        elif self._restorer.quiet and not self._at(CopyStage.PROMOTING):
-            self._rest(AWAIT_MS)
-
     def _at(self, stage: CopyStage) -> list[KeptCopy]:
         """The copies of a stage, in order."""
-        return [copy for _, copy in sorted(self._kept.items()) if copy.stage is stage]
+        return [copy for _, copy in sorted(self.kept.items()) if copy.stage is stage]
 
     def _promoted(self, copy: KeptCopy) -> None:
         """Hand a copy over that was read to its ends; one ahead of its commit stays on disk."""
         beyond = self._restorer.beyond(copy.task)
         if beyond is None:
-            del self._kept[copy.task]
+            del self.kept[copy.task]
             assert copy.opened is not None, copy.task
             self._tell(Promoted(copy.opened, copy.limit))
         else:
@@ -335,28 +297,11 @@ class StateUpdater:
             reason = f"it is of commit {tuple(beyond)}, ahead of the commit"
             self._tell(CopyFailed(copy.task, reason))
 
-    @property
-    def _awaited(self) -> bool:
-        """True if a hand-over waits for one of our copies, or will in a moment."""
-        return bool(self._at(CopyStage.PROMOTING)) or self._restorer.urgent
-
-    def _rest_ms(self, used_ns: int) -> int:
-        if all(copy.opened is None for copy in self._kept.values()):
-            return LONGEST_REST_MS
-        most = self._settings.restore_max_share
-        share = most if self.has_actives else self._processors.share()
-        return min(LONGEST_REST_MS, int(used_ns * (1 - share) / share / 1_000_000))
-
-    def _rest(self, ms: int) -> None:
-        if ms > 0:
-            self._asked.wait(ms / 1000)
-
     def _take_orders(self) -> None:
-        self._asked.clear()
         while not self._orders.empty():
             match self._orders.get():
                 case None:
-                    self._closed = True
+                    self.closed = True
                 case _Promote() as order:
                     self._promote(order)
                 case _Prefer(tasks):
@@ -366,14 +311,14 @@ class StateUpdater:
 
     def _keep_only(self, tasks: frozenset[TaskId]) -> None:
         """Keep copies of exactly these, beside those that are about to change hands."""
-        for task, copy in sorted(self._kept.items()):
+        for task, copy in sorted(self.kept.items()):
             if task not in tasks and copy.stage is not CopyStage.PROMOTING:
                 self._drop(copy)
-        for task in tasks - self._kept.keys():
-            self._kept[task] = KeptCopy(task)
+        for task in tasks - self.kept.keys():
+            self.kept[task] = KeptCopy(task)
 
     def _promote(self, order: _Promote) -> None:
-        copy = self._kept.get(order.task)
+        copy = self.kept.get(order.task)
         reason = "it was not open yet"
         if copy is not None and copy.opened is not None:
             if self._restorer.promote(
@@ -398,9 +343,9 @@ class StateUpdater:
             return
         self._retry_ms = now + RETRY_MS
         for copy in missing:
-            task, part = copy.task, self._topology.subtopology(copy.task.subtopology)
+            task = copy.task
             try:
-                opened = open_task(self._directory, part, task, self._settings.cache_max_bytes)
+                opened = self._open_stores(task)
             except StateLockedError as error:
                 log.debug("waiting: %s", error)
                 continue
@@ -482,16 +427,16 @@ class StateUpdater:
         assert task is not None, error
         log.error("the copy of %s is opened again in %d s: %s", task, AGAIN_MS // 1000, error)
         self._again_ms[task] = self._clock.now_ms() + AGAIN_MS
-        copy = self._kept.get(task)
+        copy = self.kept.get(task)
         if copy is not None and copy.opened is not None:
             copy.opened.damaged = isinstance(error, TaskCorruptedError)
             self._drop(copy)
             if copy.stage is not CopyStage.PROMOTING:
-                self._kept[task] = KeptCopy(task)
+                self.kept[task] = KeptCopy(task)
         self._tell(CopyFailed(task, str(error)))
 
     def _drop(self, copy: KeptCopy) -> None:
-        del self._kept[copy.task]
+        del self.kept[copy.task]
         if copy.opened is None:
             return
         try:

@@ -7,7 +7,7 @@ tasks have records to process and commits to finish, and may have to stop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 import attrs
 
@@ -130,6 +130,7 @@ class Targets:
         settings: the application's.
         open_source: a consumer with headers, to search changelogs for commit entries.
         clock: for the time limit of that.
+        thread: runs what reads from brokers; None: a thread of its own.
     """
 
     def __init__(
@@ -142,6 +143,7 @@ class Targets:
         settings: Settings,
         open_source: Callable[[], RecordSource],
         clock: Clock,
+        thread: Executor | None = None,
     ) -> None:
         self._open_source = open_source
         self._clock = clock
@@ -151,7 +153,7 @@ class Targets:
         self._positions = positions
         self._admin = admin
         self._settings = settings
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="streamlet-targets")
+        self._thread = thread or ThreadPoolExecutor(1, thread_name_prefix="streamlet-targets")
 
     def marked(self, task: TaskId, positions: Positions) -> Target | None:
         """The target of a hand-over marker; None if it does not know all that is needed.

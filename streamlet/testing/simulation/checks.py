@@ -13,7 +13,7 @@ same facts in another order (U8). Members are held to what the hand-over protoco
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -24,6 +24,7 @@ from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.handover_values import OURS, ClaimStage
 from streamlet.group.leader import Assignor
 from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer
+from streamlet.runtime.active import ActiveTask
 from streamlet.testing.simulation.cluster import task_of
 from streamlet.types import TaskId, TopicPartition
 
@@ -108,11 +109,14 @@ class Checks:
 
     # -- members -------------------------------------------------------------------------------
 
-    def restored(self, name: str, task: TaskId, state: int, offset: int) -> None:
-        """S3."""
-        if state != offset:
-            text = f"{name} starts {self._world.cluster.label(task)} at {offset} with state {state}"
-            self.note("S3", text, (task,), (name,))
+    def begins(self, member: SimMember, active: ActiveTask) -> None:
+        """S3: its stores hold the count up to where it begins."""
+        stores: Any = active.state
+        (offset,) = active.committed.values()
+        if active.subtopology.stateful and stores.value != offset:
+            label, name = self._world.cluster.label(active.task), member.name
+            text = f"{name} starts {label} at {offset} with state {stores.value}"
+            self.note("S3", text, (active.task,), (name,))
 
     def started(self, member: SimMember, task: TaskId) -> None:
         """S2, and where the task is now."""
@@ -159,6 +163,7 @@ class Checks:
                     "S1", f"{member.name} commits {label} at {where}", (task,), (member.name,)
                 )
             self._committed[partition] = (offset, metadata.epoch)
+            self._world.protocol.accepted(member, partition, offset, text)
             self._alone(member, task)
 
     def refused(self, name: str, code: int) -> None:
@@ -195,7 +200,7 @@ class Checks:
 
     def _nothing_leaks(self, member: SimMember) -> None:
         wanted = member.handover.copies.keys() - member.tasks(*OURS)
-        if extra := member.worker.copies.following - wanted:
+        if extra := member.worker.copies.kept.keys() - wanted:
             self.note("U13", f"{member.name} still follows copies", extra, (member.name,))
         held = {t for t, name in member.instance.locks.items() if name == member.name}
         if extra := held - wanted - member.worker.held:

@@ -11,12 +11,21 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import attrs
 
 from streamlet.assignor.values import Leaving, TaskInfo
+from streamlet.state.changelog import prefix_of
 from streamlet.testing.simulation.events import InstanceSpec, TaskSpec
 from streamlet.types import StateNumber, TaskId, TopicPartition
+
+if TYPE_CHECKING:
+    from streamlet.testing.simulation.stores import SimStores
+
+
+#: The group's name.
+GROUP = "simulated"
 
 
 @attrs.define
@@ -26,21 +35,11 @@ class Log:
     end: int
     records: list[tuple[StateNumber, int]] = attrs.field(factory=list)
 
-    def restore(self, limit: StateNumber | None) -> int:
-        """The state a reader ends with that counts records up to ``limit`` only (C1, N3)."""
-        highest, state = 0, 0
-        for number, value in self.records:
-            if number.epoch < highest:
-                continue  # a stale owner wrote it
-            highest = number.epoch
-            if limit is None or number <= limit:
-                state = value
-        return state
-
-    @property
-    def highest_epoch(self) -> int:
-        """The highest epoch any record bears."""
-        return max((number.epoch for number, _ in self.records), default=0)
+    def columns(self, start: int) -> tuple[list[bytes | None], list[bytes | None]]:
+        """Keys and values of the records from an offset on, as owners write them."""
+        records = self.records[start:]
+        keys: list[bytes | None] = [b"count"] * len(records)
+        return keys, [prefix_of(number) + b"%d" % value for number, value in records]
 
     def lag(self, offset: int) -> int:
         """Records missing behind an offset; one beyond the end means that nothing counts (§10)."""
@@ -53,8 +52,9 @@ class SimulatedInstance:
 
     spec: InstanceSpec
     process_id: str
-    #: Offset of the copy of each task in the state folder.
+    #: Offset of the copy of each task in the state folder, and what the copy holds.
     disk: dict[TaskId, int] = attrs.field(factory=dict)
+    stores: dict[TaskId, SimStores] = attrs.field(factory=dict)
     #: Which of its members holds a task's folder; no other opens it meanwhile.
     locks: dict[TaskId, str] = attrs.field(factory=dict)
     leaving: Leaving | None = None
@@ -119,5 +119,5 @@ def changelog_of(task: TaskId) -> TopicPartition:
 
 
 def task_of(partition: TopicPartition) -> TaskId:
-    """The task that an input partition belongs to."""
-    return TaskId(int(partition.topic.removeprefix("in-")), partition.partition)
+    """The task that an input or changelog partition belongs to."""
+    return TaskId(int(partition.topic.rpartition("-")[2]), partition.partition)

@@ -9,8 +9,8 @@ from streamlet.assignor.loads import Band
 from streamlet.assignor.order import exact
 from streamlet.group.handover_values import OURS
 from streamlet.testing.simulation.checks import Broken
+from streamlet.testing.simulation.cluster import GROUP
 from streamlet.testing.simulation.events import Expect
-from streamlet.testing.simulation.member import GROUP
 from streamlet.testing.simulation.world import World
 
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, assert_never
 
 import attrs
 
-from streamlet.assignor.values import Copy, MemberState, Role
+from streamlet.assignor.values import Copy, MemberState
 from streamlet.config import Settings
 from streamlet.group.commands import (
     Abandon,
     Assigned,
     Command,
     CommitDone,
+    CommitOutcome,
     Failed,
     FetchDone,
     FindCoordinator,
@@ -45,21 +46,21 @@ from streamlet.group.events import (
     StartMembership,
 )
 from streamlet.group.handover import Handover
-from streamlet.group.handover_values import OURS, ClaimStage, HandoverRules
+from streamlet.group.handover_values import ClaimStage, HandoverRules
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import Membership
 from streamlet.group.messages import JoinGroup
 from streamlet.group.states import ENDED, MembershipState
-from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
+from streamlet.group.tasks import rules_from, types_for
 from streamlet.runtime.rebalance_events import RebalanceEvents
-from streamlet.testing.simulation.cluster import SimulatedInstance
+from streamlet.testing.simulation.cluster import GROUP, SimulatedInstance
+from streamlet.testing.simulation.identities import identity_of, protocol_of, state_of
 from streamlet.testing.simulation.worker import SimWorker
 from streamlet.types import TaskId
 
 if TYPE_CHECKING:
     from streamlet.testing.simulation.world import World
 
-GROUP = "simulated"
 #: Less than a step lasts: owners do not stagger releases here, so none is late with giving up.
 FAREWELL_MS = 250
 
@@ -118,53 +119,33 @@ class SimMember:
         )
         self.machine = Membership(self.config)
         self.handover = Handover(rules)
-        self.identity = self._identity(number, static)
+        self.identity = identity_of(self, number, static)
         self.plan_rules = rules_from(settings, learners=True)
-        self.protocol = self._new_protocol(world)
+        self.protocol = protocol_of(self, lambda reason: self._next.append(RejoinWanted(reason)))
         self._board = RebalanceEvents(self.handover)
         self.worker = SimWorker(self, self._board)
+        #: Generation of the orders that the worker had when it last came round.
+        self.generation_before = -1
+        #: The tasks of commits without an answer, by token, and the outcomes of answered ones.
+        self.commits: dict[int, frozenset[TaskId]] = {}
+        self._outcomes: dict[TaskId, CommitOutcome] = {}
         #: Tasks given up for the join that was last described.
         self.surrendered: frozenset[TaskId] = frozenset()
         self._next: deque[Event] = deque()
         self._feeding = False
+        #: How often our tasks were described to the group.
+        self.descriptions = 0
         #: Number and time of the JoinGroup that is not answered yet.
         self.join_sent: tuple[int, int] | None = None
         self._unread = False  # the board has something that the worker has not taken
-        #: Tasks were lost and the worker has not come round since: nothing is committed for it.
-        self.loss_unseen = False
+        #: How often tasks were lost, and how many of these losses the worker has seen.
+        self.losses = self.losses_seen = 0
+        self._handed = self._handed_at_ms = 0  # what the worker wants, on its way to the machine
         self._backlog: list[Callable[[], None]] = []
         self._tick_at_ms = 0
         self._alarm_ms: int | None = None
         self._work_at_ms: int | None = None
         self._deferral_ms: int | None = None
-
-    def _identity(self, number: int, static: str | None) -> Identity:
-        spec, settings = self.instance.spec, self.world.settings
-        return Identity(
-            instance=self.instance.process_id,
-            name=spec.name,
-            number=number,
-            instance_members=spec.members,
-            capacity=float(spec.capacity or settings.instance_capacity or spec.members),
-            subtopologies=self.world.subtopologies_of(spec),
-            instance_id=static,
-            tags={**settings.instance_tags, **spec.tags},
-            learners=spec.learners and self.mode != "eager",
-            mode=self.mode,
-        )
-
-    def _new_protocol(self, world: World) -> TasksProtocol:
-        return TasksProtocol(
-            self.identity,
-            self.plan_rules,
-            lambda state: world.plan(self, state),
-            tasks=lambda: world.cluster.infos,
-            wall_ms=lambda: world.now_ms,
-            rejoin=lambda reason: self._next.append(RejoinWanted(reason)),
-            envelope=world.envelope,
-            flip_timeout_ms=world.settings.rebalance_timeout_ms,
-            latest=self.instance.spec.version,
-        )
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.machine!r}>"
@@ -177,9 +158,14 @@ class SimMember:
         return self.alive_process and self.ended is None
 
     @property
+    def loss_unseen(self) -> bool:
+        """True if tasks were lost and the worker has not come round since."""
+        return self.losses != self.losses_seen
+
+    @property
     def settled(self) -> bool:
         """True if nothing is under way but processing and its commits."""
-        if self._unread or self._next:
+        if self._unread or self._next or self._handed:
             return False
         machine = self.machine
         quiet = machine.state is MembershipState.STABLE or machine.state in ENDED
@@ -197,28 +183,7 @@ class SimMember:
 
     def state(self) -> MemberState:
         """The state of this member as a leader would know it if it joined now."""
-        copies = self.handover.view(self._dormant())
-        if self.handover.rules.stops_at_joins:
-            for task in self.tasks(*OURS):
-                copies[task] = attrs.evolve(copies[task], role=Role.RELEASED, ready=True, lag=0)
-        identity = self.identity
-        leader = self.world.leader() or self
-        pairs = enumerate(zip(identity.subtopologies, leader.identity.subtopologies, strict=True))
-        runs = frozenset(number for number, (own, theirs) in pairs if own == theirs)
-        return MemberState(
-            member_id=self.machine.member_id,
-            instance=identity.instance,
-            number=identity.number,
-            capacity=identity.capacity,
-            instance_id=identity.instance_id,
-            runs=None if len(runs) == len(identity.subtopologies) else runs,
-            copies=copies,
-            tags=identity.tags,
-            leaving=self.protocol.leaving,
-            learners=identity.learners,
-            joined_generation=self.machine.generation,
-            deferral_deadline_ms=self._deferral_ms,
-        )
+        return state_of(self, self.handover.view(self._dormant()), self._deferral_ms)
 
     # -- the control thread --------------------------------------------------------------------
 
@@ -285,14 +250,16 @@ class SimMember:
                 self._next.append(AssignmentsReady(generation, assignments))
             case Assigned():
                 orders = self.protocol.decode(command.assignment)
+                self.world.protocol.delivered(self, orders, self.protocol.said_nonce)
                 self._deferral_ms = orders.deferral_deadline_ms
                 orders = attrs.evolve(orders, turn_ms=0)  # a step is over sooner than all turns
                 self.tell(Assigned(command.generation, command.member_id, orders))
                 flip = orders.flip
                 if flip is not None and flip.protocol_type != self.protocol.protocol_type:
+                    self.world.protocol.ordered_over(self, command.generation)
                     self._next.append(MigrationOrdered(flip.protocol_type, command.generation))
             case Lost():
-                self.loss_unseen = True
+                self.losses += 1
                 self.tell(command)
             case CommitDone() | FetchDone() | JoinBlocked() | JoinSoon():
                 self.tell(command)
@@ -328,7 +295,10 @@ class SimMember:
         for task in self.world.cluster.specs.keys() - dormant.keys():
             self._board.forget_dormant(task)
         self._board.add_dormant(dormant)
-        return self._board.describe()
+        self.descriptions += 1
+        described = self._board.describe()
+        self.world.protocol.described(self, described)
+        return described
 
     def _dormant(self) -> dict[TaskId, int | None]:
         """State in the instance's folder that no other of its members has in its hands."""
@@ -339,15 +309,26 @@ class SimMember:
             if instance.locks.get(task, self.name) == self.name
         }
 
+    def hand_over(self, action: Callable[[], None]) -> None:
+        """Do what the worker wants of the machine, in the order in which it wants it."""
+        self._handed += 1
+        self._handed_at_ms = max(self._handed_at_ms, self.world.now_ms + self.world.network.hop())
+
+        def arrive() -> None:
+            self._handed -= 1
+            action()
+
+        self.world.at(self._handed_at_ms, self.when_awake(arrive))
+
     # -- the worker's thread -------------------------------------------------------------------
 
     def tell(self, event: SessionEvent) -> None:
         """Leave an event for the worker."""
-        if isinstance(event, FetchDone) and event.token < 0:
-            self.worker.activation.answers.append(event)
-        else:
-            self._board.offer(event)
-            self._unread = True
+        if isinstance(event, CommitDone):
+            tasks = self.commits.pop(event.token, frozenset())
+            self._outcomes |= dict.fromkeys(tasks, event.outcome)
+        self._board.offer(event)
+        self._unread = True
         self.wake_worker()
 
     def wake_worker(self, at_ms: int | None = None) -> None:
@@ -365,12 +346,18 @@ class SimMember:
 
     def _work(self) -> None:
         """One round of the worker's loop."""
-        self.loss_unseen = False
+        self.losses_seen = self.losses
         self.feed(ProgressMade())
         self._unread = False
+        stages = {task: claim.stage for task, claim in self.handover.claims.items()}
+        outcomes, self._outcomes = self._outcomes, {}
+        descriptions, self.generation_before = self.descriptions, self.handover.generation
         self.worker.round()
         if not self.live:
             return
+        knows_all = not (self.loss_unseen or self._unread or self.worker.stopping)
+        if knows_all and descriptions == self.descriptions:
+            self.world.protocol.went_round(self, stages, outcomes)
         self.worker.check_invariants()
         self.handover.check_invariants()
         times = [self.handover.due_ms(), self.worker.due_ms()]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
+from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.group.commands import Connection, Send
 from streamlet.group.events import Answered, FailureKind, RequestFailed
 from streamlet.group.messages import (
@@ -22,10 +23,13 @@ from streamlet.group.messages import (
     LeaveGroup,
     OffsetCommit,
     OffsetCommitAnswer,
+    Request,
     SyncGroup,
 )
+from streamlet.runtime.activation import REOPEN_MS
 from streamlet.testing.coordinator_desk import RequestId
 from streamlet.testing.simulation.events import Lose, NetworkSpec
+from streamlet.types import TaskId
 
 if TYPE_CHECKING:
     from streamlet.testing.coordinator import Answers
@@ -59,6 +63,7 @@ class Network:
         self._world = world
         self._spec = spec
         self._dice = random.Random(f"network of {seed}")
+        self._faults = random.Random(f"faults of {seed}")
         self._flights: dict[RequestId, _Flight] = {}
         self._last_there: dict[tuple[int, Connection], int] = {}
         self._last_back: dict[tuple[int, Connection], int] = {}
@@ -96,9 +101,42 @@ class Network:
 
         self._world.later(self._delay(), arrive)
 
+    def loses(self, sender: SimMember, request: Request) -> bool:
+        """True if a request of a client beside the membership gets no answer."""
+        return self._is_named(sender, request) or self._dice.random() < self._spec.loss
+
+    def hop(self) -> int:
+        """The time that something lies in the queue between two threads, in ms."""
+        return self._faults.randint(0, 3) if self._spec.delay_ms[1] else 0
+
+    def refuses(self) -> bool:
+        """True if a broker does not take records just now, as often as it loses a message."""
+        refused = self._spec.loss > 0 and self._faults.random() < self._spec.loss
+        if refused:
+            self._world.disturbed_ms = self._world.now_ms + LATE_MS
+        return refused
+
+    def check_disk(self, task: TaskId) -> None:
+        """Use the stores of a task.
+
+        Raises:
+            StateError: they fail, as often as a message is lost; half of them are damaged then.
+        """
+        if self.refuses():
+            kind = TaskCorruptedError if self._faults.random() < 0.5 else StateError
+            error = kind(f"the disk refuses to read or write {task}")
+            error.task = task
+            self._world.disturbed_ms = self._world.now_ms + 2 * REOPEN_MS
+            raise error
+
+    def round_trip(self) -> int:
+        """The time until such a request is answered, in ms."""
+        return 1 + self._delay() + self._delay()
+
     def send(self, sender: SimMember, send: Send) -> None:
         """Put a request on its way."""
-        named = self._is_named(sender, send)
+        self._world.protocol.sent(sender, send.request)
+        named = self._is_named(sender, send.request)
         if named or self._dice.random() < self._spec.loss:
             self._lose(sender, send, forever=named)
             return
@@ -110,8 +148,8 @@ class Network:
         if doubled:  # at the heels of the first, as on one connection nothing comes between
             self._depart(_Flight(sender, send), copy=1, delay_ms=0)
 
-    def _is_named(self, sender: SimMember, send: Send) -> bool:
-        kind, lost = type(send.request).__name__, False
+    def _is_named(self, sender: SimMember, request: Request) -> bool:
+        kind, lost = type(request).__name__, False
         for index, (lose, senders) in enumerate(self._losses):
             if sender.name in senders and kind == lose.request:
                 self._sent[index][kind] += 1
@@ -119,6 +157,7 @@ class Network:
         return lost
 
     def _lose(self, sender: SimMember, send: Send, *, forever: bool) -> None:
+        self._world.disturbed_ms = self._world.now_ms + LATE_MS
         fates = (
             ["never", "answer", "late"]
             if isinstance(send.request, OffsetCommit)

@@ -1,7 +1,4 @@
-"""Ports that surround the real parts of a simulated worker: group, input, changelogs.
-
-The state of a task is the count of its inputs, so a wrong restore shows at once.
-"""
+"""Ports that surround the real parts of a simulated worker: group, input, changelogs."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from streamlet.errors import UnreachableError
 from streamlet.group.commands import CommitDone, CommitOutcome
 from streamlet.group.events import (
     BlockJoinWanted,
@@ -21,10 +19,10 @@ from streamlet.group.events import (
 from streamlet.group.states import BETWEEN, MembershipState
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit_port import TaskCommit
-from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.record_failures import TaskCounters
 from streamlet.state.drained import Drained
-from streamlet.testing.simulation.cluster import changelog_of, input_of
+from streamlet.testing.simulation.cluster import changelog_of, input_of, task_of
+from streamlet.testing.simulation.stores import STORE
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 if TYPE_CHECKING:
@@ -65,19 +63,21 @@ class SimGroup:
 
     def rejoin(self, reason: str, descriptions: int | None = None) -> None:
         """Have the group rebalance."""
-        self._member.feed(RejoinWanted(reason, descriptions))
+        if "does not proceed" in reason:
+            self._member.world.protocol.late(self._member, reason)
+        self._want(RejoinWanted(reason, descriptions))
 
     def fetch(self, token: int, partitions: Sequence[TopicPartition]) -> None:
         """Read committed positions once."""
-        self._member.feed(FetchWanted(token, tuple(partitions)))
+        self._want(FetchWanted(token, tuple(partitions)))
 
     def hold(self, token: int, generation: int) -> None:
         """Ask that no join begins."""
-        self._member.feed(BlockJoinWanted(token, generation))
+        self._want(BlockJoinWanted(token, generation))
 
     def end_hold(self, token: int) -> None:
         """Let joins begin again."""
-        self._member.feed(UnblockJoinWanted(token))
+        self._want(UnblockJoinWanted(token))
 
     def commit(
         self,
@@ -85,14 +85,26 @@ class SimGroup:
         offsets: Mapping[TopicPartition, tuple[int, str]],
         hold: int | None = None,
     ) -> None:
-        """Send; what stems from tasks that were lost is turned away before."""
-        if self._member.loss_unseen:
-            self._member.tell(CommitDone(token, CommitOutcome.LOST))
-        else:
-            self._member.feed(CommitWanted(token, dict(offsets), hold))
+        """Send; a commit from before a loss is turned away where losses happen."""
+        member = self._member
+        wanted, seen = CommitWanted(token, dict(offsets), hold), member.losses_seen
+        member.commits[token] = frozenset(map(task_of, offsets))
+
+        def arrive() -> None:
+            if seen != member.losses:
+                member.tell(CommitDone(token, CommitOutcome.LOST))
+            else:
+                member.feed(wanted)
+
+        member.hand_over(arrive)
+
+    def _want(
+        self, wanted: RejoinWanted | FetchWanted | BlockJoinWanted | UnblockJoinWanted
+    ) -> None:
+        self._member.hand_over(lambda: self._member.feed(wanted))
 
 
-class SimSource:
+class SimConsumer:
     """A consumer that brings nothing: tasks make up their records themselves."""
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -119,6 +131,7 @@ class SimDelivery:
         counting: Any = active.processor
         contained = StateNumber(active.epoch, active.number + 1)
         counting.flushed = contained.number
+        self._member.world.protocol.wrote(self._member, active)
         offsets = dict(counting.positions)
         part = TaskCommit(active, contained.number, offsets, contained, Drained({}, {}))
         part.look = look
@@ -129,7 +142,13 @@ class SimDelivery:
         return part
 
     def deliver(self, parts: Sequence[TaskCommit]) -> None:
-        """Take all of it for delivered."""
+        """Take all of it for delivered; not if a broker refuses.
+
+        Raises:
+            UnreachableError: it refuses.
+        """
+        if self._member.world.network.refuses():
+            raise UnreachableError("the broker takes no records")
 
     def forget_queued(self) -> None:
         """Keep it: it is in the logs already."""
@@ -164,78 +183,57 @@ class CountingTask:
 
 
 @attrs.frozen
+class SimSource:
+    """The input of a subtopology: read from its first record where nothing is committed."""
+
+    reset: str = "earliest"
+
+
+@attrs.frozen
+class SimStore:
+    """The store of a subtopology, and its changelog."""
+
+    name: str
+    source_topic: None = None
+
+
+@attrs.frozen
 class SimSubtopology:
-    """Part of a subtopology that commits ask for."""
+    """A part of the topology, with one store or none."""
 
+    number: int
     stateful: bool
-    stores: tuple[()] = ()
+    repartitions: tuple[()] = ()
+
+    @property
+    def stores(self) -> tuple[SimStore, ...]:
+        """Its stores."""
+        return (SimStore(STORE),) if self.stateful else ()
+
+    @property
+    def changelog_topics(self) -> tuple[str, ...]:
+        """The topics of its changelogs."""
+        return tuple(self.changelog_topic(one.name) for one in self.stores)
+
+    def changelog_topic(self, store: str) -> str:
+        """The topic of a store's changelog."""
+        return changelog_of(TaskId(self.number, 0)).topic
+
+    def store(self, name: str) -> SimStore:
+        """The store of that name."""
+        return SimStore(name)
+
+    def source_of(self, topic: str) -> SimSource:
+        """The source that reads the topic."""
+        return SimSource()
 
 
-@attrs.define(eq=False)
-class SimStores:
-    """The stores of a task on an instance's disk, and the lock on their folder."""
-
-    member: SimMember
-    task: TaskId
-    state: StateNumber
-    cache_bytes: int = 0
-
-    def has_dirty(self) -> bool:
-        """True if something was put that no commit covers."""
-        return False  # it comes with the positions
-
-    def dirty_bytes(self) -> int:
-        """Bytes that only a commit frees: none here."""
-        return 0
-
-    def write(self, drained: Drained, contained: StateNumber, *_: object) -> None:
-        """Take over what was accepted."""
-        self.state = contained
-        self.read_to_end()
-
-    def read_to_end(self) -> None:
-        """The disk has all of the changelog."""
-        world = self.member.world
-        if world.cluster.is_stateful(self.task):
-            self.member.instance.disk[self.task] = world.cluster.logs[self.task].end
-
-    def close(self) -> None:
-        """Close nothing: files stay as they are."""
-
-    def wipe(self) -> None:
-        """Delete what is on disk."""
-        self.member.instance.disk[self.task] = 0
-
-    def release(self) -> None:
-        """Let other members of the instance have the folder."""
-        locks = self.member.instance.locks
-        if locks.get(self.task) == self.member.name:
-            del locks[self.task]
-
-
-def locked(member: SimMember, task: TaskId) -> bool:
-    """Lock the folder of a task; False if it is locked already."""
-    if member.world.cluster.is_stateful(task):
-        if task in member.instance.locks:
-            return False
-        member.instance.locks[task] = member.name
-    return True
-
-
-def opened(member: SimMember, task: TaskId, state: StateNumber) -> OpenTask:
-    """The stores of a task whose folder is locked."""
-    stores: Any = SimStores(member, task, state)
-    return OpenTask(task, stores, stores)
-
-
-def active_task(opened: OpenTask, committed: int, contained: StateNumber) -> ActiveTask:
-    """A task that is ready to process from this offset."""
-    stores: Any = opened.state
-    stateful = stores.member.world.cluster.is_stateful(opened.task)
-    part: Any = SimSubtopology(stateful)
-    active = ActiveTask(opened, part, (input_of(opened.task),), contained=contained)
-    active.committed = {input_of(opened.task): committed}
-    counting: Any = CountingTask(dict(active.committed))
-    active.process_with(counting)
-    active.looked_ms = stores.member.world.now_ms
-    return active
+def counting(
+    task: TaskId,
+    subtopology: object,
+    state: object,
+    positions: dict[TopicPartition, int],
+    **_: object,
+) -> CountingTask:
+    """A processor for the records of an open task, in place of ``runtime.task.Task``."""
+    return CountingTask(dict(positions))

@@ -64,6 +64,7 @@ class Recorder:
             for i, data in finished.assignments.items()
         }
         self._count(finished, given)
+        world.protocol.gathered(said, given)
         if planned is not None:
             self.last_plan = planned.plan
             self.known_tasks |= {info.task for info in planned.state.tasks}

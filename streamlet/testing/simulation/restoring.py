@@ -1,244 +1,243 @@
-"""The way up of a simulated worker's tasks, and its copies; both take time where state is read."""
+"""Changelogs and folders under a simulated worker's activation and copies.
+
+Reading takes time: a restore as long as scenarios say that a copy is behind. What is read is read
+by the real readers (``runtime.restore_job``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
 
-from streamlet.group.commands import FetchDone, FetchOutcome
-from streamlet.group.events import FetchWanted
-from streamlet.group.handover_values import Positions
-from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.edges.writer import Agreement
-from streamlet.runtime.kept_copies import CopyEvent, CopyFailed, CopyLag, Promoted
-from streamlet.runtime.opening import OpenTask
-from streamlet.testing.simulation.cluster import input_of
-from streamlet.testing.simulation.ports import active_task, locked, opened
-from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
+from streamlet.errors import StateError, StateLockedError
+from streamlet.kafka.ports import PartitionBatch
+from streamlet.runtime.opening import OpenTask, blamed
+from streamlet.runtime.restore_job import (
+    OPEN_END,
+    ChangelogPart,
+    RestoreJob,
+    RestoreRun,
+    mistrust,
+    reader_of,
+)
+from streamlet.runtime.state_updater import LAG_MS, RETRY_MS, StateUpdater
+from streamlet.testing.simulation.stores import locked, opened
+from streamlet.types import StateNumber, TaskId, TopicPartition
 
 if TYPE_CHECKING:
     from streamlet.testing.simulation.member import SimMember
 
 #: Records restored per ms, and the longest a restore takes: scenarios say when copies are ready.
 RESTORE_RATE, RESTORE_MAX_MS = 1_000, 100
-LOCK_RETRY_MS = 5
-RETRY_MS = 20
 
 
-class SimCopies:
-    """Copies of others' tasks, in place of ``runtime.state_updater``."""
+class SimReader:
+    """The reader of changelogs, in place of ``runtime.changelog_reader``."""
 
     def __init__(self, member: SimMember) -> None:
         self._member = member
-        self.wanted: frozenset[TaskId] = frozenset()
-        #: Those whose folders could be locked.
-        self.following: set[TaskId] = set()
-        self.news: list[CopyEvent] = []
+        self._added: list[RestoreJob] = []
+        self._runs: dict[TaskId, RestoreRun] = {}
+        self._due_ms: dict[TaskId, int] = {}
+        self._beyond: dict[TaskId, StateNumber] = {}
+        self._preferred: frozenset[TaskId] = frozenset()
+        #: Lags may have changed since they were told.
+        self.news = False
+        self.quiet = True
 
-    def set(self, tasks: frozenset[TaskId]) -> None:
-        """Read exactly these, as soon as no other member of the instance has their folders."""
-        self.wanted = tasks
-        for task in sorted(self.following - tasks):
-            self.following.discard(task)
-            self._member.instance.locks.pop(task, None)
-        for task in sorted(tasks - self.following):
-            if locked(self._member, task):
-                self.following.add(task)
-                self._member.instance.disk.setdefault(task, 0)
-                self.report(task)
-        if tasks - self.following:
-            self._member.later(LOCK_RETRY_MS, lambda: self._again(tasks))
+    @property
+    def due_ms(self) -> int | None:
+        """The time at which the next task is done."""
+        return min(self._due_ms.values(), default=None)
 
-    def _again(self, tasks: frozenset[TaskId]) -> None:
-        if tasks is self.wanted:
-            self.set(tasks)
-
-    def report(self, task: TaskId) -> None:
-        """Tell how far the copy is."""
-        instance, log = self._member.instance, self._member.world.cluster.logs[task]
-        if task in self.following:
-            if instance.disk.get(task, 0) > log.end:
-                instance.disk[task] = 0
-            self._tell(CopyLag(task, log.lag(instance.disk.get(task, 0))))
-
-    def promote(self, task: TaskId, limit: StateNumber, took_ms: int) -> None:
-        """Bring a copy to a commit and hand it over."""
-        self.wanted -= {task}
-        if task not in self.following:
-            self._tell(CopyFailed(task, "it is not open"))
-            return
-        self.following.discard(task)
-        news = Promoted(opened(self._member, task, limit), limit)
-        self._member.later(took_ms, lambda: self._tell(news))
+    @property
+    def urgent(self) -> bool:
+        """True if a preferred task is among those that are read."""
+        return not self._preferred.isdisjoint(self._runs)
 
     def prefer(self, tasks: frozenset[TaskId]) -> None:
-        """Ignore the preference: all are read at once."""
+        """Note the preference: all are read at once."""
+        self._preferred = tasks
 
-    def take(self) -> list[CopyEvent]:
-        """The news since the last call."""
-        news, self.news = self.news, []
-        return news
+    def add(self, job: RestoreJob) -> None:
+        """Restore this task, from the next step on."""
+        self._added.append(job)
 
-    def _tell(self, event: CopyEvent) -> None:
-        self.news.append(event)
-        self._member.wake_worker()
+    def remove(self, task: TaskId) -> None:
+        """Give a task up; its stores are as far as they were read."""
+        self._added = [job for job in self._added if job.task != task]
+        self._runs.pop(task, None)
+        self._due_ms.pop(task, None)
 
+    def promote(
+        self,
+        task: TaskId,
+        limit: StateNumber | None,
+        ends: Mapping[TopicPartition, int],
+        *,
+        inputs: Mapping[TopicPartition, int] | None = None,
+        complete: bool = False,
+    ) -> bool:
+        """Read a followed task up to these ends; False: it is not here, or not that far."""
+        run = self._runs.get(task)
+        if run is None or (complete and any(p.position < ends[p.tp] for p in run.parts)):
+            return False
+        run.job = attrs.evolve(run.job, limit=limit, ends=ends, inputs=inputs, follow=False)
+        for part in run.parts:
+            part.end = ends[part.tp]
+        self._take_time(run)
+        return True
 
-@attrs.define(eq=False)
-class _Coming:
-    """A task on its way up; ``promoting`` while the copies have it."""
+    def extend(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> None:
+        """Read tables on: there are none."""
 
-    task: TaskId
-    positions: Positions | None
-    promoting: bool = False
-    opened: OpenTask | None = None
+    def lags(self) -> dict[TaskId, int]:
+        """The lag of each copy, as scenarios count it."""
+        self.news = False
+        disk, logs = self._member.instance.disk, self._member.world.cluster.logs
+        return {task: logs[task].lag(disk.get(task, 0)) for task in self._runs}
 
-    @property
-    def contained(self) -> StateNumber:
-        """The state that its commit contains."""
-        newest = None if self.positions is None else self.positions.newest
-        return NO_STATE if newest is None else newest.state
+    def reads(self) -> dict[TaskId, tuple[int, int]]:
+        """Progress for people: none."""
+        return {}
 
+    def step(self, max_ms: int, *, gentle: bool = False) -> list[TaskId]:
+        """Read on; the tasks that are done."""
+        for job in self._added:
+            self._begin(job)
+        self._added = []
+        now = self._member.world.now_ms
+        done = [task for task, due_ms in sorted(self._due_ms.items()) if due_ms <= now]
+        for task in done:
+            self._member.world.network.check_disk(task)
+        for task in done:
+            run = self._runs.pop(task)
+            del self._due_ms[task]
+            self._read(run)
+            with blamed(task):
+                run.finish()
+            if run.beyond is not None:
+                self._beyond[task] = run.beyond
+        for run in self._runs.values():
+            if run.job.follow:
+                self._read(run)
+        return done
 
-@attrs.frozen
-class SimEdges:
-    """Agreement of the members on prefixes."""
+    def beyond(self, task: TaskId) -> StateNumber | None:
+        """A number above the commit's that a done task met, if that proves a later commit."""
+        return self._beyond.pop(task, None)
 
-    agreement: Agreement = attrs.field(factory=Agreement)
+    def close(self) -> None:
+        """Give up everything."""
 
-
-class SimActivation:
-    """The way up of tasks, in place of ``runtime.activation``, in the same order.
-
-    Positions, then the copy or the folder, then the changelog to its end as it is then.
-    """
-
-    def __init__(self, member: SimMember, copies: SimCopies) -> None:
-        self._member = member
-        self._copies = copies
-        self._coming: dict[TaskId, _Coming] = {}
-        self._token = 0  # the task manager's are above
-        self._asked: dict[int, _Coming] = {}
-        self._ready: list[_Coming] = []
-        self.answers: list[FetchDone] = []
-        self.edges = SimEdges()
-
-    @property
-    def tasks(self) -> frozenset[TaskId]:
-        """The tasks on their way."""
-        return frozenset(self._coming)
-
-    @property
-    def unread(self) -> bool:
-        """True if ``step`` has something to do."""
-        return bool(self.answers or self._ready)
-
-    def inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
-        """The input partitions of a task."""
-        return (input_of(task),)
-
-    def want(self, task: TaskId, positions: Positions | None = None) -> None:
-        """Bring this task up; ``positions`` are those of a mark, None: read them."""
-        assert task not in self._coming, f"{self._member.name} opens {task} twice"
-        coming = self._coming[task] = _Coming(task, positions)
-        if positions is None:
-            self._ask(coming)
+    def _begin(self, job: RestoreJob) -> None:
+        state = job.state
+        if mistrust(job, dict.fromkeys(state.changelogs.values(), 0)) is not None:
+            state.wipe()
+        now = self._member.world.now_ms
+        parts = [
+            ChangelogPart(
+                job.task,
+                tp,
+                store,
+                reader_of(job, store, tp),
+                state.loader(store),
+                state.positions.get(tp, 0),
+                OPEN_END if job.follow else job.ends[tp],
+                started_ms=now,
+                reported_ms=now,
+            )
+            for store, tp in state.changelogs.items()
+        ]
+        run = self._runs[job.task] = RestoreRun(job, parts)
+        if job.follow:
+            self.news = True
         else:
-            self._begin(coming)
+            self._take_time(run)
 
-    def cancel(self, task: TaskId) -> None:
-        """Bring it up no more; a copy that is promoted is closed when it comes."""
-        coming = self._coming.pop(task, None)
-        if coming is not None and coming.opened is not None:
-            coming.opened.close()
+    def _take_time(self, run: RestoreRun) -> None:
+        """Read for as long as the records take that the disk lacks."""
+        world, task = self._member.world, run.job.task
+        lag = world.cluster.logs[task].lag(self._member.instance.disk.get(task, 0))
+        stateful = world.cluster.is_stateful(task)
+        ms = 1 + (min(lag // RESTORE_RATE, RESTORE_MAX_MS) if stateful else 0)
+        self._due_ms[task] = world.now_ms + ms
 
-    def step(self) -> list[ActiveTask]:
-        """Take the answers; tasks that may process from now on."""
-        answers, self.answers = self.answers, []
-        for event in answers:
-            coming = self._asked.pop(event.token)
-            if self._coming.get(coming.task) is not coming:
-                continue
-            if event.outcome is FetchOutcome.FETCHED:
-                coming.positions = Positions.of(self.inputs(coming.task), event.committed)
-                self._begin(coming)
-            else:
-                self._later(RETRY_MS, coming, self._ask)
-        ready, self._ready = self._ready, []
-        return [self._done(one) for one in ready if self._coming.get(one.task) is one]
+    def _read(self, run: RestoreRun) -> None:
+        """Read to the end there is, and write all of it."""
+        log = self._member.world.cluster.logs[run.job.task]
+        for part in run.parts:
+            if part.position < min(part.end, len(log.records)):
+                keys, values = log.columns(part.position)
+                at = range(part.position, part.position + len(keys))
+                times = [0] * len(keys)
+                part.take(PartitionBatch(part.tp.topic, part.tp.partition, at, keys, values, times))
+                part.flush()
 
-    def promoted(self, event: Promoted | CopyFailed) -> ActiveTask | None:
-        """Take what became of a promotion; the task, if it may process from now on."""
-        task = event.opened.task if isinstance(event, Promoted) else event.task
-        coming = self._coming.get(task)
-        waits = coming is not None and coming.promoting
-        if isinstance(event, Promoted):
-            if coming is None or not waits or coming.contained != event.limit:
-                event.opened.close()
-                return None
-            coming.opened = event.opened
-            return self._done(coming)
-        if coming is not None and waits:
-            coming.promoting = False
-            self._open(coming)
-        return None
 
-    def _ask(self, coming: _Coming) -> None:
-        self._token -= 1
-        self._asked[self._token] = coming
-        self._member.feed(FetchWanted(self._token, self.inputs(coming.task)))
+class SimRunner:
+    """Goes round for the copies, in place of ``runtime.copy_threads``: when there is reason to."""
 
-    def _begin(self, coming: _Coming) -> None:
-        if coming.task in self._copies.wanted:
-            coming.promoting = True
-            took_ms = self._restore(coming)
-            self._copies.promote(coming.task, coming.contained, took_ms)
-        else:
-            self._open(coming)
+    def __init__(self, member: SimMember, reader: SimReader, copies: StateUpdater) -> None:
+        self._member, self._reader, self._copies = member, reader, copies
+        self._at_ms: int | None = None
+        #: An order is not taken yet, or a change of a lag not told.
+        self.busy = False
 
-    def _open(self, coming: _Coming) -> None:
-        if not locked(self._member, coming.task):
-            self._later(LOCK_RETRY_MS, coming, self._open)
-            return
-        coming.opened = opened(self._member, coming.task, coming.contained)
-        self._later(self._restore(coming), coming, self._restored)
+    def ordered(self, *, begin: bool) -> None:
+        """Take an order soon."""
+        self.busy = True
+        self.wake(self._member.world.now_ms + 1)
 
-    def _restored(self, coming: _Coming) -> None:
-        self._ready.append(coming)
+    def join(self) -> None:
+        """Wait for nothing: the process ends."""
 
-    def _restore(self, coming: _Coming) -> int:
-        """Compare what the changelog says with the commit; the time it takes to read, ms."""
-        assert coming.positions is not None
-        world, task = self._member.world, coming.task
-        if not world.cluster.is_stateful(task):
-            return 1
-        log = world.cluster.logs[task]
-        offset = max(coming.positions.offsets[input_of(task)], 0)
-        world.checks.restored(self._member.name, task, log.restore(coming.contained), offset)
-        missing = log.lag(self._member.instance.disk.get(task, 0))
-        return 1 + min(missing // RESTORE_RATE, RESTORE_MAX_MS)
+    def wake(self, at_ms: int) -> None:
+        """Go round then, if not before."""
+        if self._at_ms is None or at_ms < self._at_ms:
+            self._at_ms = at_ms
+            self._member.world.at(at_ms, self._member.when_awake(lambda: self._woken(at_ms)))
 
-    def _done(self, coming: _Coming) -> ActiveTask:
-        """A new active period: an epoch above every one that was met."""
-        assert coming.opened is not None
-        assert coming.positions is not None
-        del self._coming[coming.task]
-        newest = coming.positions.newest
-        log = self._member.world.cluster.logs[coming.task]
-        offset = max(coming.positions.offsets[input_of(coming.task)], 0)
-        active = active_task(coming.opened, offset, coming.contained)
-        active.epoch = 1 + max(0 if newest is None else newest.epoch, log.highest_epoch)
-        stores = coming.opened.state
-        stores.read_to_end()  # type: ignore[attr-defined]
-        return active
+    def report(self, task: TaskId) -> None:
+        """Have the lag of a copy told, which has changed."""
+        instance, log = self._member.instance, self._member.world.cluster.logs[task]
+        if task in self._copies.kept:
+            if instance.disk.get(task, 0) > log.end:
+                instance.disk[task] = 0
+            self._reader.news = self.busy = True
+            self.wake(self._member.world.now_ms)
 
-    def _later(self, ms: int, coming: _Coming, action: Callable[[_Coming], None]) -> None:
-        """Do something with a task later, if it is still on its way then."""
+    def _woken(self, at_ms: int) -> None:
+        if at_ms == self._at_ms:  # else an earlier one took its place
+            self.round()
 
-        def run() -> None:
-            if self._coming.get(coming.task) is coming:
-                action(coming)
+    def round(self) -> None:
+        """Go round now, and again when there is something to do."""
+        self._at_ms, self.busy, now = None, False, self._member.world.now_ms
+        pause_ms = self._copies.round()
+        if self._reader.news:
+            self.busy = True
+            self.wake(now + LAG_MS)
+        if pause_ms or any(copy.opened is None for copy in self._copies.kept.values()):
+            self.wake(now + RETRY_MS)
+        if self._reader.due_ms is not None:
+            self.wake(self._reader.due_ms)
 
-        self._member.later(ms, run)
+
+def opener(member: SimMember) -> Callable[[TaskId], OpenTask]:
+    """Opens the stores of tasks in the folder of a member's instance."""
+
+    def open_stores(task: TaskId) -> OpenTask:
+        if not locked(member, task):
+            raise StateLockedError(f"another member has {task}")
+        task_stores = opened(member, task)
+        try:
+            member.world.network.check_disk(task)
+        except StateError:
+            task_stores.close()
+            raise
+        return task_stores
+
+    return open_stores

@@ -14,6 +14,7 @@ from streamlet.group.handover_values import OURS
 from streamlet.group.leader import Assignor
 from streamlet.scaling.leavers import Burden, choose_leavers
 from streamlet.testing.simulation import events as ev
+from streamlet.testing.simulation.cluster import input_of
 from streamlet.testing.simulation.events import Event, Step
 from streamlet.testing.simulation.expect import compare, out_of_band
 from streamlet.testing.simulation.report import Recorder, as_dict, final_of
@@ -26,6 +27,9 @@ STEP_MS = 1_000
 #: How long ``settle`` waits for one round to end: a member that never comes back is thrown out
 #: after the rebalance timeout.
 ROUND_MS = 180_000
+#: How long beyond a commit interval a task of a group at rest may take to commit new input, and how
+#: often it may take as long once more: answers may be lost.
+PROGRESS_MS, PROGRESS_TRIES = 1_000, 5
 #: Turns without a rebalance after which nothing will come any more.
 _IDLE_TURNS = 8
 
@@ -172,8 +176,7 @@ class Simulation:
                     task = world.cluster.by_label[label].task
                     world.cluster.truncate(task)
                     for member in world.members:
-                        member.worker.copies.report(task)
-                        member.wake_worker()
+                        member.worker.runner.report(task)
             case ev.CoordinatorRestart():
                 world.fail_over()
             case ev.AddTasks(specs):
@@ -255,11 +258,10 @@ class Simulation:
     def _lag(self, name: str, label: str, lag: int) -> None:
         spec = self.world.cluster.by_label[label]
         for member in self.world.named(name):
-            if spec.task in member.worker.copies.following:
+            if spec.task in member.worker.copies.kept:
                 end = self.world.cluster.logs[spec.task].end
                 member.instance.disk[spec.task] = max(end - lag, 0)
-                member.worker.copies.report(spec.task)
-                member.wake_worker()
+                member.worker.runner.report(spec.task)
 
     # -- settling ------------------------------------------------------------------------------
 
@@ -282,6 +284,7 @@ class Simulation:
             plan = world.would_plan()
             if self._is_fixpoint(plan):
                 self._check_band(plan)
+                self._check_progress(plan)
                 return
             force = not self._wait_for_deadline(plan)
         if world.members:
@@ -322,9 +325,36 @@ class Simulation:
             if name not in known and not plan.unassigned:
                 self.world.checks.note("band", f"{text}, and the plan does not say so")
 
+    def _check_progress(self, plan: Plan) -> None:
+        """Let input come, and see that every task commits some of it before long."""
+        world, wait_ms = self.world, self.scenario.settings.commit_interval_ms + PROGRESS_MS
+        before = world.protocol.offsets()
+        for _ in range(PROGRESS_TRIES):
+            world.input_until_ms = world.now_ms + wait_ms
+            for member in world.members:
+                member.wake_worker()
+            world.run(world.now_ms + wait_ms)
+            after, given = world.protocol.offsets(), world.cluster.specs.keys() - plan.unassigned
+            stays = [m for m in world.members if m.instance.leaving is None and not m.paused]
+            stuck = [
+                task
+                for task in given
+                if after.get(input_of(task), 0) <= before.get(input_of(task), 0)
+            ]
+            if not stays or not stuck:
+                return
+        text = f"{', '.join(world.cluster.labels(stuck))} stand still though nothing is under way"
+        world.checks.note("liveness", text, stuck)
+
     def _wait_for_deadline(self, plan: Plan) -> bool:
-        """Let time pass to what the plan waits for; False: there is nothing, so force a round."""
-        due = plan.follow_up_ms
+        """Let time pass to what the plan waits for; False: there is nothing, so force a round.
+
+        In a group that gathers after a change of its type that is the end of the change: until then
+        leaders plan nothing, however often they are asked.
+        """
+        flips = (m.protocol.migration for m in self.world.members if m.protocol.gathering)
+        ends = [flip.until_ms for flip in flips if flip is not None]
+        due = max(ends) if ends else plan.follow_up_ms
         timers = [m.handover.due_ms() for m in self.world.members if not m.paused]
         later = [at for at in timers if at is not None and at > self.world.now_ms]
         if due is None or due <= self.world.now_ms or not later:

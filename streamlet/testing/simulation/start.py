@@ -15,7 +15,7 @@ from streamlet.group.commands import Assigned, Command, NeedMetadata, Send, Wake
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.envelope import CONSUMER, STREAM, open_subscription
 from streamlet.group.events import Answered, CoordinatorFound, Event, MetadataReady, StartMembership
-from streamlet.group.handover_values import ClaimStage
+from streamlet.group.handover_values import ClaimStage, SetCopies
 from streamlet.group.messages import (
     JoinGroup,
     JoinGroupAnswer,
@@ -26,9 +26,10 @@ from streamlet.group.messages import (
 from streamlet.group.tasks import PROTOCOL, TYPES
 from streamlet.group.values import Assignment, Subscription
 from streamlet.runtime.active import ActiveTask
-from streamlet.testing.simulation.cluster import changelog_of, input_of
+from streamlet.testing.simulation.cluster import GROUP, changelog_of, input_of
 from streamlet.testing.simulation.events import Held
-from streamlet.testing.simulation.member import GROUP, SimMember
+from streamlet.testing.simulation.member import SimMember
+from streamlet.testing.simulation.stores import stores_on
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def _join(
     delivered = _only(Assigned, synced)
     orders = member.protocol.decode(delivered.assignment)
     member.handover.assigned(GENERATION, member_id, orders, world.now_ms)
-    member.handover.take()  # what it decides has happened long ago
+    decided = member.handover.take()  # all of it has happened long ago
+    member.worker.begin_with([one for one in decided if isinstance(one, SetCopies)])
     assert isinstance(join.request, JoinGroup)
     return attrs.evolve(join.request, member_id=member_id), assignment
 
@@ -137,6 +139,7 @@ def _run(world: World, member: SimMember, held: Held) -> None:
         ends = {changelog_of(active.task): 1}
         by = member.machine.member_id
         offset = active.committed[input_of(active.task)]
+        world.protocol.begun(member, input_of(active.task), offset)
         text = CommitMetadata(active.epoch, by, GENERATION, ends, active.contained).to_text()
         offsets[input_of(active.task)] = (offset, text)
     if offsets:
@@ -155,5 +158,6 @@ def _running(world: World, member: SimMember, task: TaskId) -> ActiveTask:
     claim.stage, claim.claimed = ClaimStage.RUNNING, True
     if world.cluster.is_stateful(task):
         world.cluster.logs[task].records.append((StateNumber(1, 1), 1))
+        stores_on(world, member.instance, task).load_all()
     world.checks.owner[task] = member.instance.spec.name
     return member.worker.adopt(task, member.machine.member_id)

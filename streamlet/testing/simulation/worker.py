@@ -6,35 +6,39 @@ message travels or state is restored.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from streamlet.errors import TaskMigratedError, TimedOutError
+from streamlet.errors import BrokerError, StateError, TaskMigratedError, TimedOutError
 from streamlet.group.commands import CommitOutcome
 from streamlet.group.events import LeaveWanted
+from streamlet.group.handover_values import SetCopies
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.commit_loop import HOLD_OFF_MS, LastCommit
 from streamlet.runtime.commit_port import Settled
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
+from streamlet.runtime.state_updater import StateUpdater
+from streamlet.runtime.stream_thread import RESTORE_STEP_MS
+from streamlet.runtime.targets import Targets
 from streamlet.runtime.task_failures import StoreFailures
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.task_stage import TaskStage
-from streamlet.testing.simulation.ports import (
-    SimDelivery,
-    SimGroup,
-    SimSource,
-    active_task,
-    locked,
-    opened,
-)
-from streamlet.testing.simulation.restoring import RETRY_MS, SimActivation, SimCopies
+from streamlet.testing.simulation.brokers import SimBroker, SimEdges, SimThread, SimTopology
+from streamlet.testing.simulation.cluster import input_of
+from streamlet.testing.simulation.ports import SimConsumer, SimDelivery, SimGroup, counting
+from streamlet.testing.simulation.restoring import SimReader, SimRunner, opener
+from streamlet.testing.simulation.stores import locked, opened
+from streamlet.testing.simulation.watched import WatchedActivation
 from streamlet.types import StateNumber, TaskId
 
 if TYPE_CHECKING:
     from streamlet.testing.simulation.member import SimMember
+
+#: How soon the loop comes round again while something is waited for.
+RETRY_MS = 20
 
 
 class SimWorker:
@@ -46,12 +50,13 @@ class SimWorker:
         settings, clock = member.world.settings, member.world.clock
         self._interval_ms = settings.commit_interval_ms
         self._timeout_ms = settings.session_timeout_ms
-        source: Any = SimSource()
+        source: Any = SimConsumer()
         delivery: Any = SimDelivery(member)
-        copies: Any = SimCopies(member)
-        activation: Any = SimActivation(member, copies)
-        self.copies: SimCopies = copies
-        self.activation: SimActivation = activation
+        self._unheard = False  # copies told something since the last round
+        self._topology: Any = SimTopology(member.world)
+        self._broker: Any = SimBroker(member)
+        self.copies = self._new_copies()
+        self.activation = self._new_activation()
         self._group = SimGroup(member)
         self._commit = AtLeastOnceCommit(self._group, delivery, clock)
         self.registry = TaskRegistry(
@@ -62,27 +67,83 @@ class SimWorker:
             board,
             group=self._group,
             holdings=self.registry,
-            activation=activation,
-            copies=copies,
+            activation=self.activation,
+            copies=self.copies,
             commit=self._commit,
             clock=clock,
             settled=self._settled,
             meters=meters,
             handover_timeout_ms=settings.handover_timeout_ms,
         )
-        failures = StoreFailures(self.registry, activation, self._manager, meters)
+        failures = StoreFailures(self.registry, self.activation, self._manager, meters)
+        self._failures = failures
         self._last = LastCommit(self._commit, self.registry, self._manager, failures, board, clock)
         self._next_commit_ms = self._retry_at_ms = 0
         self._known: frozenset[TaskId] = frozenset()  # ran when we looked last
         self.stopping: str | None = None
         self._deadline_ms: int | None = None  # of the last commit
 
+    def _new_copies(self) -> StateUpdater:
+        member = self._member
+        reader: Any = SimReader(member)
+        copies = StateUpdater(
+            inputs=lambda task: (input_of(task),),
+            open_stores=opener(member),
+            restorer=reader,
+            positions=self._broker,
+            admin=self._broker,
+            settings=self._world.settings,
+            clock=self._world.clock,
+            wake=self._told,
+            runner=lambda copies, clock, most: SimRunner(member, reader, copies),
+        )
+        runner: Any = copies.runner
+        self.runner: SimRunner = runner
+        return copies
+
+    def _told(self) -> None:
+        """The copies have something to say."""
+        self._unheard = True
+        self._member.wake_worker()
+
+    def _new_activation(self) -> WatchedActivation:
+        member, settings, clock = self._member, self._world.settings, self._world.clock
+        thread: Any = SimThread(member)
+        reader: Any = SimReader(member)
+        self._reader: SimReader = reader
+        edges: Any = SimEdges()
+        new_task: Any = counting
+        targets = Targets(
+            self._topology,
+            inputs=lambda task: (input_of(task),),
+            positions=self._broker,
+            admin=self._broker,
+            settings=settings,
+            open_source=_no_source,
+            clock=clock,
+            thread=thread,
+        )
+        return WatchedActivation(
+            member,
+            self._topology,
+            targets=targets,
+            open_stores=opener(member),
+            restorer=reader,
+            copies=self.copies,
+            settings=settings,
+            edges=edges,
+            new_task=new_task,
+            clock=clock,
+        )
+
     # -- what others ask -----------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
         """True if something is under way besides processing and its commits."""
-        if self.stopping or self._manager.waiting or self.activation.unread or self.copies.news:
+        if self.stopping or self._manager.waiting or not self.activation.idle:
+            return True
+        if self._unheard or self.runner.busy:
             return True
         return any(not active.claimed for active in self.registry.tasks.values())
 
@@ -107,6 +168,8 @@ class SimWorker:
             return None
         if manager.waiting or not manager.precopy.over:
             return now + 1
+        if not self.activation.idle:
+            return min(now + RETRY_MS, self._reader.due_ms or now + RETRY_MS)
         tasks = self.registry.tasks.values()
         if any(active.stage is TaskStage.STOPPED for active in tasks):
             return now + RETRY_MS
@@ -124,14 +187,19 @@ class SimWorker:
         if self.stopping is not None:
             self._stop_now(self.stopping)
             return
+        self._unheard = False
         self._manager.take()
         if self._manager.leaving is not None:
             self._member.instance.drained = True
             self.stop(self._manager.leaving)
             self._stop_now(self._manager.leaving)
             return
-        for active in self.activation.step():
+        for active in self.activation.step(RESTORE_STEP_MS):
+            self.activation.opened_here(active.task)
             self._manager.run(active)
+        given_back = self.activation.given_back()
+        if given_back:
+            self._manager.give_back(given_back)
         self._look()
         if self._world.now_ms <= self._world.input_until_ms:
             for active in self.registry.of_stage(TaskStage.RUNNING):
@@ -145,6 +213,8 @@ class SimWorker:
         running = frozenset(t for t, a in tasks.items() if a.stage is TaskStage.RUNNING)
         for task in sorted(running - self._known):
             self._world.checks.started(self._member, task)
+            if not tasks[task].claimed:
+                self._world.checks.begins(self._member, tasks[task])
             self._next_commit_ms = -HOLD_OFF_MS  # its claim, which waits for nothing
         self._known = running
 
@@ -176,8 +246,16 @@ class SimWorker:
         try:
             step()
         except TaskMigratedError:
-            self._manager.lose_all()
-            self._group.rejoin("membership was lost")
+            self._lose()
+        except StateError as error:
+            if not self._failures.restart(error):
+                self._lose()
+        except BrokerError:
+            self._retry_at_ms = self._world.now_ms + RETRY_MS
+
+    def _lose(self) -> None:
+        self._manager.lose_all()
+        self._group.rejoin("membership was lost")
 
     def _settled(self, settled: Settled) -> None:
         accepted = settled.outcome is CommitOutcome.ACCEPTED
@@ -226,25 +304,38 @@ class SimWorker:
 
     def adopt(self, task: TaskId, by: str) -> ActiveTask:
         """Have a task that was ours before the simulation began, with one commit behind it."""
-        number = StateNumber(1, 1)
         locked(self._member, task)
-        active = active_task(opened(self._member, task, number), 1, number)
+        inputs = {input_of(task): 1}
+        part = self._topology.subtopology(task.subtopology)
+        active = ActiveTask(opened(self._member, task), part, tuple(inputs))
         active.epoch = active.number = 1
+        active.contained, active.committed = StateNumber(1, 1), inputs
         active.by, active.claimed = by, True
+        counting_task: Any = counting(task, part, active.state, inputs)
+        active.process_with(counting_task)
         self.registry.add(active)
         self.registry.resume(active)
         self._known |= {task}
         return active
+
+    def begin_with(self, copies: Sequence[SetCopies]) -> None:
+        """Keep the copies that were asked for before the simulation began."""
+        self._manager._perform(copies)
 
     def follow_from_the_start(self) -> None:
         """Take over the copies that were read before the simulation began.
 
         Of one that has caught up already the group has yet to hear.
         """
-        self.copies.set(frozenset(self._member.handover.copies))
+        self.runner.round()
         self._member.wake_worker()
 
     def check_invariants(self) -> None:
         """Raise AssertionError where a task contradicts itself."""
         for active in self.registry.tasks.values():
             active.check_invariants()
+
+
+def _no_source() -> Any:
+    """A consumer to search changelogs for commit entries: nothing here calls for one."""
+    raise AssertionError("positions and state disagree")

@@ -25,10 +25,16 @@ from streamlet.group.wire import short_hash
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.coordinator_desk import BrokerRules, GroupPhase
 from streamlet.testing.simulation.checks import Checks
-from streamlet.testing.simulation.cluster import SimulatedCluster, SimulatedInstance, input_of
+from streamlet.testing.simulation.cluster import (
+    GROUP,
+    SimulatedCluster,
+    SimulatedInstance,
+    input_of,
+)
 from streamlet.testing.simulation.events import InstanceSpec
-from streamlet.testing.simulation.member import GROUP, SimMember
+from streamlet.testing.simulation.member import SimMember
 from streamlet.testing.simulation.network import Network
+from streamlet.testing.simulation.protocol_checks import ProtocolChecks
 from streamlet.testing.simulation.scenario import Scenario
 from streamlet.types import TaskId
 
@@ -102,6 +108,9 @@ class World:
         self.network = Network(self, scenario.network, seed)
         self.reasons = Reasons()
         self.checks = Checks(self)
+        self.protocol = ProtocolChecks(self)
+        #: When something last happened that a hand-over may have to wait for.
+        self.disturbed_ms = 0
         #: Processes that run, in the order they were started.
         self.members: list[SimMember] = []
         #: Every process that ever got a member id, by that id.
@@ -224,6 +233,7 @@ class World:
     def begin_step(self) -> None:
         """Keep join phases open for a while, so that all events of a step come in one round."""
         self._hold_until_ms = self.now_ms + HOLD_MS
+        self.disturbed_ms = self.now_ms
         self.input_until_ms = self.now_ms + INPUT_MS
 
     def _holds(self, group: str) -> bool:
@@ -293,6 +303,7 @@ class World:
 
     def member_ended(self, member: SimMember) -> None:
         """A process left the group, or was refused for good."""
+        self.disturbed_ms = self.now_ms
         self.checks.ended(member)
         member.die()
         self.members.remove(member)
@@ -349,6 +360,7 @@ class World:
 
     def plan(self, leader: SimMember, state: GroupState) -> Plan:
         """Plan for a leader, and look the plan over."""
+        self.protocol.planned(leader, state)
         plan = self._assign(state)
         violations = self.checks.planned(state, plan, self._assign)
         key = (state.generation, leader.machine.member_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
+from streamlet.runtime.opening import TaskOpener
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
@@ -35,6 +37,8 @@ from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.stream_thread import StreamThread
+from streamlet.runtime.targets import Targets
+from streamlet.runtime.task import Task
 from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.testing.coordinator import FakeCoordinator
@@ -172,7 +176,7 @@ class Member:
         """The stores of the copies it keeps now."""
         copies = self.worker._copies
         assert copies is not None
-        kept = list(copies._kept.items())
+        kept = list(copies.kept.items())
         return {task: copy.state for task, copy in kept if copy.opened is not None}
 
     def open_tasks(self) -> dict[TaskId, TaskState]:
@@ -191,36 +195,17 @@ class Member:
         catalog = Catalog(group.topology, admin, settings)
         catalog.prepare()
         session = self.session = self._session(board, catalog)
+        opener = TaskOpener(group.topology, self.directory, settings.cache_max_bytes)
         copies = StateUpdater(
-            group.topology,
             inputs=catalog.inputs_of,
-            directory=self.directory,
+            open_stores=opener,
             restorer=self._restorer(),
             positions=session,
             admin=admin,
             settings=settings,
             clock=CLOCK,
         )
-        activation = Activation(
-            group.topology,
-            inputs=catalog.inputs_of,
-            directory=self.directory,
-            restorer=self._restorer(self.meters.restoring),
-            copies=copies,
-            positions=session,
-            admin=admin,
-            settings=settings,
-            counts=catalog.counts,
-            edges=EdgePlan(
-                group.topology,
-                catalog.counts,
-                catalog.topic_ids,
-                exact=settings.repartition_exact,
-            ),
-            policy=ErrorPolicy(),
-            clock=CLOCK,
-            open_source=lambda: MemorySource(group.log, headers=True),
-        )
+        activation = self._activation(session, catalog, opener, copies)
         delivery = ChangelogDelivery(
             *(sink, admin, CLOCK),
             open_source=lambda: MemorySource(group.log, headers=True),
@@ -243,6 +228,41 @@ class Member:
             meters=self.meters,
             measured=self.snapshots.append,
             advisor=advised(),
+        )
+
+    def _activation(
+        self, session: GroupSession, catalog: Catalog, opener: TaskOpener, copies: StateUpdater
+    ) -> Activation:
+        group, settings, admin = self.group, self.group.settings, MemoryAdmin(self.group.log)
+        return Activation(
+            group.topology,
+            targets=Targets(
+                group.topology,
+                inputs=catalog.inputs_of,
+                positions=session,
+                admin=admin,
+                settings=settings,
+                open_source=lambda: MemorySource(group.log, headers=True),
+                clock=CLOCK,
+            ),
+            open_stores=opener,
+            restorer=self._restorer(self.meters.restoring),
+            copies=copies,
+            settings=settings,
+            edges=EdgePlan(
+                group.topology,
+                catalog.counts,
+                catalog.topic_ids,
+                exact=settings.repartition_exact,
+            ),
+            new_task=partial(
+                Task,
+                policy=ErrorPolicy(),
+                partition_counts=catalog.counts,
+                wall_ms=CLOCK.wall_ms,
+                idle_ms=settings.max_task_idle_ms,
+            ),
+            clock=CLOCK,
         )
 
     def _restorer(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -25,7 +26,10 @@ from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.commit_delivery import ChangelogDelivery
 from streamlet.runtime.edges.plan import EdgePlan
+from streamlet.runtime.opening import TaskOpener
 from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.targets import Targets
+from streamlet.runtime.task import Task
 from streamlet.runtime.task_stage import TaskStage
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
@@ -108,19 +112,30 @@ class Owner:
         self.given_back = 0
         #: So many times a changelog cannot be read again.
         self.unreadable = 0
+        settings = Settings.load({"state.mismatch.policy": policy})
         self.activation = Activation(
             world.topology,
-            inputs=lambda task: (INPUT,),
-            directory=StateDirectory(host or world.host(), "app"),
+            targets=Targets(
+                world.topology,
+                inputs=lambda task: (INPUT,),
+                positions=self,
+                admin=admin,
+                settings=settings,
+                open_source=lambda: MemorySource(world.log, headers=True),
+                clock=clock,
+            ),
+            open_stores=TaskOpener(
+                world.topology,
+                StateDirectory(host or world.host(), "app"),
+                settings.cache_max_bytes,
+            ),
             restorer=StoreChangelogReader(MemorySource(world.log, headers=True), admin, clock),
-            positions=self,
-            admin=admin,
-            settings=Settings.load({"state.mismatch.policy": policy}),
-            counts={},
+            settings=settings,
             edges=EdgePlan(world.topology, {}, {}, exact=False),
-            policy=ErrorPolicy(),
+            new_task=partial(
+                Task, policy=ErrorPolicy(), partition_counts={}, wall_ms=clock.wall_ms, idle_ms=0
+            ),
             clock=clock,
-            open_source=lambda: MemorySource(world.log, headers=True),
         )
         self.active = self._activate()
 

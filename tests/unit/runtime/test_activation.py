@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -22,9 +23,11 @@ from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.kept_copies import Promoted
-from streamlet.runtime.opening import OpenTask, open_task
+from streamlet.runtime.opening import OpenTask, TaskOpener, open_task
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.state_updater import StateUpdater
+from streamlet.runtime.targets import Targets
+from streamlet.runtime.task import Task
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -84,20 +87,31 @@ class Bench:
         self.committed = Committed(0, "")
         self.clock, self.admin = ManualClock(1_000), Away(log)
         self.topology, self.directory = app.topology(), StateDirectory(folder, "app")
+        settings = Settings.load()
         self.activation = Activation(
             self.topology,
-            inputs=lambda task: (INPUT,),
-            directory=self.directory,
-            copies=cast("StateUpdater | None", copies),
+            targets=Targets(
+                self.topology,
+                inputs=lambda task: (INPUT,),
+                positions=self,
+                admin=self.admin,
+                settings=settings,
+                open_source=lambda: MemorySource(log, headers=True),
+                clock=self.clock,
+            ),
+            open_stores=TaskOpener(self.topology, self.directory, settings.cache_max_bytes),
             restorer=StoreChangelogReader(MemorySource(log, headers=True), self.admin, self.clock),
-            positions=self,
-            admin=self.admin,
-            settings=Settings.load(),
-            counts={},
+            copies=cast("StateUpdater | None", copies),
+            settings=settings,
             edges=EdgePlan(self.topology, {}, {}, exact=False),
-            policy=ErrorPolicy(),
+            new_task=partial(
+                Task,
+                policy=ErrorPolicy(),
+                partition_counts={},
+                wall_ms=self.clock.wall_ms,
+                idle_ms=0,
+            ),
             clock=self.clock,
-            open_source=lambda: MemorySource(log, headers=True),
         )
 
     def fetch_committed(

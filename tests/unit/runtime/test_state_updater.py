@@ -21,6 +21,7 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime import state_updater
 from streamlet.runtime.changelog_reader import GENTLE_RECORDS, POLL_RECORDS, StoreChangelogReader
 from streamlet.runtime.kept_copies import CopyEvent, CopyFailed, CopyLag, Promoted
+from streamlet.runtime.opening import TaskOpener
 from streamlet.runtime.state_updater import StateUpdater
 from streamlet.state.changelog import encode_column
 from streamlet.state.directory import StateDirectory
@@ -87,9 +88,8 @@ class World:
             admin, source = Unsteady(admin), Unsteady(source)
         self.parts = {"admin": admin, "source": source}
         self.copies = StateUpdater(
-            counting(),
             inputs=lambda task: (TopicPartition("words", task.partition),),
-            directory=self.directory,
+            open_stores=TaskOpener(counting(), self.directory, Settings.load().cache_max_bytes),
             restorer=StoreChangelogReader(source, admin, clock, positions=self.source.positions),
             positions=self,
             admin=admin,
@@ -334,12 +334,12 @@ def test_a_copy_whose_store_refuses_is_closed_alone_and_opened_again(
     world.copies.set(frozenset({T0, T1}))
     world.see(lambda event: event == CopyLag(T1, 0))
     world.log.append(C0, [b"a"], [b""])  # no number in front: not ours
-    other = world.copies._kept[T1].opened
+    other = world.copies.kept[T1].opened
     world.see(lambda event: isinstance(event, CopyFailed))
     world.told.clear()
     world.log.lose_tail(C0, world.log.end(C0) - 1)  # what was not ours is gone
     world.see(lambda event: event == CopyLag(T0, 0))
-    assert world.copies._kept[T1].opened is other, "the other copy was read on"
+    assert world.copies.kept[T1].opened is other, "the other copy was read on"
     assert not any(isinstance(e, CopyFailed) and e.task == T1 for e in world.told)
 
 
@@ -366,8 +366,8 @@ from pathlib import Path
 from tests.unit.runtime.test_state_updater import T0, T1, CopyLag, World, wait_for
 
 world, turns = World(Path(sys.argv[1])), []
-keep = world.copies._keep
-world.copies._keep = lambda background: (turns.append(background), keep(background))
+keep = world.copies.runner._keep
+world.copies.runner._keep = lambda background: (turns.append(background), keep(background))
 world.copies.prefer(frozenset({T1}))
 wait_for(lambda: True in turns, "it is the background thread that opens the first")
 world.copies.set(frozenset({T0}))
@@ -397,7 +397,7 @@ def test_when_the_thread_breaks_all_who_wait_hear_of_it_and_nothing_stays_open(
     world.see(lambda event: event == CopyLag(T1, 0))
     monkeypatch.setattr(world.source, "unassign", refused)
     monkeypatch.setattr(world.source, "poll", bug)
-    both = world.copies._threads
+    both = world.copies.runner._threads
     wait_for(lambda: not any(map(threading.Thread.is_alive, both)), "both threads end")
     world.told.clear()
     world.copies.promote(T0, None, {C0: 0})

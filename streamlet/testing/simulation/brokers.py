@@ -1,0 +1,116 @@
+"""Brokers and topology, as a simulated worker's activation knows them.
+
+An answer of a broker takes as long as the network is slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from streamlet.errors import StreamletError, TimedOutError
+from streamlet.group.messages import Committed, OffsetFetch
+from streamlet.runtime.edges.writer import Agreement
+from streamlet.testing.simulation.cluster import GROUP, task_of
+from streamlet.testing.simulation.ports import SimSubtopology
+from streamlet.types import TopicPartition
+
+if TYPE_CHECKING:
+    from streamlet.testing.simulation.member import SimMember
+    from streamlet.testing.simulation.world import World
+
+#: An input that never ends.
+ENDLESS = 1 << 40
+
+
+class SimTopology:
+    """The topology: each task counts its one input, those with state in one store."""
+
+    application = "simulated"
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._parts: dict[int, SimSubtopology] = {}
+
+    def subtopology(self, number: int) -> SimSubtopology:
+        """The part of this number."""
+        if number not in self._parts:
+            specs = self._world.cluster.specs.values()
+            stateful = any(one.stateful for one in specs if one.task.subtopology == number)
+            self._parts[number] = SimSubtopology(number, stateful)
+        return self._parts[number]
+
+
+class SimBroker:
+    """Committed positions and the ends of logs, as a client of its own reads them."""
+
+    def __init__(self, member: SimMember) -> None:
+        self._member = member
+
+    def fetch_committed(
+        self, partitions: Sequence[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, Committed]:
+        """Committed positions as they are now."""
+        request = OffsetFetch(GROUP, tuple(partitions))
+        return self._member.world.coordinator.offsets.fetch(request).committed
+
+    def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offsets: nothing is ever deleted."""
+        return dict.fromkeys(partitions, 0)
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The ends: of inputs there is none."""
+        logs = self._member.world.cluster.logs
+        return {
+            tp: len(logs[task_of(tp)].records) if tp.topic.startswith("log-") else ENDLESS
+            for tp in partitions
+        }
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """The ids of topics: they are not told."""
+        return {}
+
+
+class SimThread:
+    """The thread that asks brokers, in place of an executor: answers take time, or are lost."""
+
+    def __init__(self, member: SimMember) -> None:
+        self._member = member
+
+    def submit(self, job: Callable[..., Any], *args: object) -> Future[Any]:
+        """Do it once a broker has answered."""
+        future: Future[Any] = Future()
+        member, network = self._member, self._member.world.network
+        lost = network.loses(member, OffsetFetch(GROUP, ()))
+
+        def answer() -> None:
+            if lost:
+                future.set_exception(TimedOutError("no answer"))
+                return
+            try:
+                future.set_result(job(*args))
+            except StreamletError as error:
+                future.set_exception(error)
+
+        member.later(network.round_trip(), answer)
+        return future
+
+    def shutdown(self, **_: object) -> None:
+        """End nothing."""
+
+
+@attrs.frozen
+class SimEdges:
+    """Agreement of the members on prefixes; no topic has any."""
+
+    agreement: Agreement = attrs.field(factory=Agreement)
+
+    def notes(self, *_: object) -> dict[TopicPartition, Any]:
+        """The notes that a task begins with."""
+        return {}
+
+    def of_task(self, *_: object) -> None:
+        """The edges of a task."""

@@ -1,0 +1,76 @@
+"""A simulated member's identity, and the tasks protocol as it speaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from streamlet.assignor.values import Copy, MemberState, Role
+from streamlet.group.handover_values import OURS
+from streamlet.group.tasks import Identity, TasksProtocol
+from streamlet.types import TaskId
+
+if TYPE_CHECKING:
+    from streamlet.testing.simulation.member import SimMember
+
+
+def identity_of(member: SimMember, number: int, static: str | None) -> Identity:
+    """The identity of a member, the ``number``-th of its instance."""
+    spec, settings = member.instance.spec, member.world.settings
+    return Identity(
+        instance=member.instance.process_id,
+        name=spec.name,
+        number=number,
+        instance_members=spec.members,
+        capacity=float(spec.capacity or settings.instance_capacity or spec.members),
+        subtopologies=member.world.subtopologies_of(spec),
+        instance_id=static,
+        tags={**settings.instance_tags, **spec.tags},
+        learners=spec.learners and member.mode != "eager",
+        mode=member.mode,
+    )
+
+
+def protocol_of(member: SimMember, rejoin: Callable[[str], None]) -> TasksProtocol:
+    """The protocol as a member speaks it; ``rejoin`` is called where it calls for a rebalance."""
+    world = member.world
+    return TasksProtocol(
+        member.identity,
+        member.plan_rules,
+        lambda state: world.plan(member, state),
+        tasks=lambda: world.cluster.infos,
+        wall_ms=lambda: world.now_ms,
+        rejoin=rejoin,
+        envelope=world.envelope,
+        flip_timeout_ms=world.settings.rebalance_timeout_ms,
+        latest=member.instance.spec.version,
+    )
+
+
+def state_of(
+    member: SimMember, copies: dict[TaskId, Copy], deferral_deadline_ms: int | None
+) -> MemberState:
+    """The state of a member as a leader would know it if it joined now."""
+    if member.handover.rules.stops_at_joins:
+        for task in member.tasks(*OURS):
+            copies[task] = attrs.evolve(copies[task], role=Role.RELEASED, ready=True, lag=0)
+    identity = member.identity
+    leader = member.world.leader() or member
+    pairs = enumerate(zip(identity.subtopologies, leader.identity.subtopologies, strict=True))
+    runs = frozenset(number for number, (own, theirs) in pairs if own == theirs)
+    return MemberState(
+        member_id=member.machine.member_id,
+        instance=identity.instance,
+        number=identity.number,
+        capacity=identity.capacity,
+        instance_id=identity.instance_id,
+        runs=None if len(runs) == len(identity.subtopologies) else runs,
+        copies=copies,
+        tags=identity.tags,
+        leaving=member.protocol.leaving,
+        learners=identity.learners,
+        joined_generation=member.machine.generation,
+        deferral_deadline_ms=deferral_deadline_ms,
+    )

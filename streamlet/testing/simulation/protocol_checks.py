@@ -1,0 +1,227 @@
+"""The duties of the hand-over protocol, watched on the wire, in the changelogs and in each member.
+
+``checks`` says what must never be seen of a task. These say which step comes before which, so that
+a step left out shows even where nothing worse came of it this time. Rules have the numbers of
+docs/rules.md; F is the change of a group's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from streamlet.assignor.values import Copy, GroupState, Role
+from streamlet.group.commands import CommitOutcome
+from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.handover_values import ClaimStage, Positions
+from streamlet.group.messages import OffsetCommit, Request
+from streamlet.group.states import BETWEEN
+from streamlet.group.values import Assignment, Subscription
+from streamlet.runtime.active import ActiveTask
+from streamlet.runtime.task_stage import TaskStage
+from streamlet.testing.simulation.cluster import input_of, task_of
+from streamlet.types import TaskId, TopicPartition
+
+if TYPE_CHECKING:
+    from streamlet.testing.simulation.member import SimMember
+    from streamlet.testing.simulation.world import World
+
+#: The stage of a task by that of its claim; a claim in another stage has no open task.
+_STAGES = {
+    ClaimStage.RUNNING: TaskStage.RUNNING,
+    ClaimStage.STOPPED: TaskStage.STOPPED,
+    ClaimStage.HELD: TaskStage.STOPPED,
+}
+#: Stages of claims that leave a stopped task for good, with what its last commit must have come to.
+_AFTER_STOP = {
+    ClaimStage.RELEASED: ("M5", {CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN}),
+    ClaimStage.HELD: ("F2", {CommitOutcome.ACCEPTED}),
+}
+#: How late a worker may be with giving a hand-over back: it may be in a user function.
+_SLACK_MS = 500
+#: A hand-over may take so many times as long as the slowest message.
+_TRIPS = 20
+
+
+class ProtocolChecks:
+    """Notes what is broken with ``Checks``."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        #: The active period that was claimed last: epoch, and the process that did.
+        self._claimed: dict[TopicPartition, tuple[int, int]] = {}
+        #: The last commit that was a marker: epoch, offset and text.
+        self._marked: dict[TopicPartition, tuple[int, int, str]] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._by: dict[TopicPartition, str] = {}
+
+    def _note(self, rule: str, text: str, task: TaskId, member: SimMember) -> None:
+        label = self._world.cluster.label(task)
+        self._world.checks.note(rule, f"{member.name}, {label}: {text}", (task,), (member.name,))
+
+    # -- commits -------------------------------------------------------------------------------
+
+    def begun(self, member: SimMember, partition: TopicPartition, offset: int) -> None:
+        """The task was claimed before the simulation began."""
+        self._claimed[partition] = 1, member.uid
+        self._committed[partition] = offset
+
+    def sent(self, member: SimMember, request: Request) -> None:
+        """M2: no commit is begun between JoinGroup and SyncGroup, unless the join is parked."""
+        if not isinstance(request, OffsetCommit) or member.machine.state not in BETWEEN:
+            return
+        after_ms, join = member.config.parked_commit_after_ms, member.join_sent
+        parked = join is not None and after_ms is not None
+        if not (parked and self._world.now_ms - join[1] >= after_ms):  # type: ignore[index, operator]
+            task = task_of(min(request.offsets))
+            self._note("M2", f"a commit is begun while {member.machine.state}", task, member)
+
+    def accepted(
+        self, member: SimMember, partition: TopicPartition, offset: int, text: str
+    ) -> None:
+        """M4, M5 and M7, of a commit that the coordinator took."""
+        said = CommitMetadata.from_text(text)
+        assert said is not None
+        task, before = task_of(partition), self._committed.get(partition, 0)
+        epoch, claimant = self._claimed.get(partition, (0, 0))
+        if said.epoch > epoch:
+            self._claimed[partition] = said.epoch, member.uid
+            if said.state.epoch >= said.epoch or offset != before or said.release_to is not None:
+                self._note("M4", f"epoch {said.epoch} begins without a claim", task, member)
+        elif said.epoch == epoch and claimant != member.uid:
+            self._note("M4", f"epoch {epoch} was claimed by another process", task, member)
+        elif said.epoch == epoch and self._by.get(partition, said.by) != said.by:
+            self._note("F4", f"it goes on in epoch {epoch} under another member id", task, member)
+        self._by[partition] = said.by
+        marked = self._marked.get(partition, (0, 0, ""))
+        if said.epoch == marked[0] and (offset, text) != marked[1:]:
+            self._note("M5", "it commits behind its marker", task, member)
+        if said.release_to is not None:
+            self._marked[partition] = said.epoch, offset, text
+            if not self._ordered(member.machine.member_id, task, said):
+                self._note("M7", "its marker answers no order of its generation", task, member)
+        self._committed[partition] = offset
+
+    def _ordered(self, member_id: str, task: TaskId, said: CommitMetadata) -> bool:
+        plans = [one.plan for key, one in self._world.planned.items() if key[0] == said.generation]
+        parts = [plan.members[said.by] for plan in plans if said.by in plan.members]
+        return any(part.release.get(task) == said.release_to for part in parts)
+
+    def wrote(self, member: SimMember, active: ActiveTask) -> None:
+        """M4: nothing goes to a changelog before the claim of its epoch."""
+        claimed = self._claimed.get(input_of(active.task), (0, 0))
+        if claimed != (active.epoch, member.uid):
+            self._note("M4", "it writes to the changelog without a claim", active.task, member)
+
+    def offsets(self) -> Mapping[TopicPartition, int]:
+        """The offsets committed so far."""
+        return dict(self._committed)
+
+    # -- members -------------------------------------------------------------------------------
+
+    def wanted(self, member: SimMember, task: TaskId, positions: Positions | None) -> None:
+        """M7: a marker that a member begins with is of the order it holds."""
+        if positions is None or member.loss_unseen:
+            return
+        orders = {member.handover.generation, member.generation_before}
+        own = {(member.machine.member_id, generation) for generation in orders}
+        answers = {(one.release_to, one.generation) for one in positions.metadata if one}
+        if len(answers) != 1 or not answers <= own:
+            self._note("M7", f"it begins with a marker for {answers}, not {own}", task, member)
+
+    def delivered(self, member: SimMember, orders: Assignment, nonce: int | None) -> None:
+        """M9: no process is given the moves that its predecessor was ordered to make."""
+        moves = orders.release or orders.pending or orders.revoke
+        if moves and nonce is not None and orders.answers_nonce != nonce:
+            self._world.checks.note(
+                "M9", f"{member.name} gets orders of its predecessor", members=(member.name,)
+            )
+
+    def described(self, member: SimMember, copies: Mapping[TaskId, Copy]) -> None:
+        """M6 and F3: of stopped tasks those that are held are active, and no others.
+
+        The last commit of the others may have arrived.
+        """
+        for stage, rule, wrong in (
+            (ClaimStage.STOPPED, "M6", {Role.ACTIVE}),
+            (ClaimStage.HELD, "F3", set(Role) - {Role.ACTIVE}),
+        ):
+            for task in member.tasks(stage) & copies.keys():
+                if copies[task].role in wrong:
+                    self._note(rule, f"{stage}, it is said to be {copies[task].role}", task, member)
+
+    def went_round(
+        self,
+        member: SimMember,
+        before: Mapping[TaskId, ClaimStage],
+        outcomes: Mapping[TaskId, CommitOutcome],
+    ) -> None:
+        """M1, M4, M5, M8 and F2, of a worker that knows of all that happened."""
+        world, slowest_ms = self._world, self._world.scenario.network.delay_ms[1]
+        slack_ms = _SLACK_MS + _TRIPS * slowest_ms
+        overdue_ms = world.now_ms - world.settings.handover_timeout_ms - slack_ms
+        claims, tasks = member.handover.claims, member.worker.registry.tasks
+        for task, claim in claims.items():
+            stage = None if task not in tasks else tasks[task].stage
+            reclaimed = claim.stage is ClaimStage.OPENING and stage is TaskStage.STOPPED
+            if stage is not _STAGES.get(claim.stage) and not reclaimed:
+                self._note("M1", f"it is {stage} under a claim that is {claim.stage}", task, member)
+            elif claim.stage is ClaimStage.RUNNING and claim.claimed and not tasks[task].claimed:
+                self._note("M4", "its claim counts though it was not made", task, member)
+            if claim.stage is ClaimStage.WAITING and claim.since_ms < overdue_ms:
+                self._note("M8", "its hand-over is not given back", task, member)
+            rule, good = _AFTER_STOP.get(claim.stage, ("", set()))
+            if rule and before.get(task) is ClaimStage.STOPPED and outcomes.get(task) not in good:
+                text = f"it is {claim.stage} after a commit that was {outcomes.get(task)}"
+                self._note(rule, text, task, member)
+        for task in tasks.keys() - claims.keys():
+            self._note("M1", "it is open without a claim", task, member)
+
+    def late(self, member: SimMember, reason: str) -> None:
+        """Liveness: in a calm group no hand-over takes as long as it may."""
+        world, limit_ms = self._world, self._world.settings.handover_timeout_ms
+        slowest_ms = world.scenario.network.delay_ms[1]
+        calm = world.now_ms - world.disturbed_ms > limit_ms
+        if calm and limit_ms > _TRIPS * slowest_ms and not any(m.paused for m in world.members):
+            world.checks.note("liveness", f"{member.name}: {reason}", members=(member.name,))
+
+    def began(self, member: SimMember, task: TaskId) -> None:
+        """A task whose copy was to be promoted was opened and read instead."""
+        self._note("promotion", "it begins without the copy that was there", task, member)
+
+    # -- changes of the group's type -----------------------------------------------------------
+
+    def planned(self, leader: SimMember, state: GroupState) -> None:
+        """F: leaders plan nothing before all members have come into the other group."""
+        there = [self._world.by_id[member.member_id] for member in state.members]
+        for member in there:
+            flip = member.protocol.migration
+            if flip is None or flip.protocol_type != leader.protocol.protocol_type:
+                continue
+            if len(there) < flip.members and self._world.now_ms < flip.until_ms:
+                text = f"{leader.name} plans for {len(there)} members of {flip.members}"
+                self._world.checks.note("F", text, members=(leader.name,))
+
+    def ordered_over(self, member: SimMember, generation: int) -> None:
+        """F1: the type is not changed while a task is on its way."""
+        for (number, _), made in self._world.planned.items():
+            parts = made.plan.members.values() if number == generation else ()
+            if any(part.release or part.pending or part.revoke for part in parts):
+                text = f"{member.name} is ordered over while tasks move"
+                self._world.checks.note("F1", text, members=(member.name,))
+
+    def gathered(self, said: Mapping[str, Subscription], given: Mapping[str, Assignment]) -> None:
+        """F3 and F5: amid a change of type the newest claim on each task counts."""
+        if not any(one.flip is not None for one in given.values()):
+            return
+        claims: dict[TaskId, list[tuple[int, str]]] = {}
+        for member_id, one in said.items():
+            for task, copy in one.copies.items():
+                if copy.role is Role.ACTIVE:
+                    claims.setdefault(task, []).append((copy.generation, member_id))
+        for task, found in claims.items():
+            newest = max(found)
+            tied = sum(generation == newest[0] for generation, _ in found) > 1
+            if not tied and newest[1] in given and task not in given[newest[1]].active:
+                text = f"{self._world.name_of(newest[1])} is not given what it claims last"
+                self._world.checks.note("F5", text, (task,))
