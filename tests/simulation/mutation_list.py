@@ -1,0 +1,338 @@
+"""Each rule of the task manager broken once: the exact line, and what stands there instead.
+
+``mutations`` runs the simulation suites against each. The source text has to be in its file once:
+whoever changes such a line changes its mutation, too.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen
+class Mutation:
+    """One broken rule. ``rule`` is a number of docs/rules.md, ``file`` is below ``streamlet/``."""
+
+    name: str
+    rule: str
+    broken: str
+    file: str
+    source: str
+    replacement: str
+
+
+HANDOVER = "group/handover.py"
+MANAGER = "runtime/task_manager.py"
+ACTIVATION = "runtime/activation.py"
+
+MUTATIONS = (
+    Mutation(
+        "lost-tasks-run-on",
+        "M1",
+        "a member that loses its id closes nothing",
+        HANDOVER,
+        """        for task in sorted(self._stages(*OURS, ClaimStage.HELD)):
+            self._close(task)
+        self.claims.clear()
+""",
+        "        self.claims.clear()\n",
+    ),
+    Mutation(
+        "id-lost-alone",
+        "M1",
+        "tasks are not lost with the id",
+        "group/member.py",
+        """        self.lose_tasks(reason)
+        self.drop(Heartbeat)
+        self.member_id = ""
+""",
+        """        self.drop(Heartbeat)
+        self.member_id = ""
+""",
+    ),
+    Mutation(
+        "join-beside-a-unit",
+        "M2",
+        "a join waits for no unit",
+        "group/membership.py",
+        "return not self._member.holds and not self._member.in_flight.of(OffsetCommit)",
+        "return not self._member.in_flight.of(OffsetCommit)",
+    ),
+    Mutation(
+        "open-gate",
+        "M2",
+        "the commit gate is ignored",
+        "group/member.py",
+        "return None if self._parked_long() else CommitOutcome.GATED",
+        "return None",
+    ),
+    Mutation(
+        "opened-again",
+        "M3",
+        "what runs already is opened again",
+        HANDOVER,
+        "for task in sorted(orders.active - self._stages(*OURS)):",
+        "for task in sorted(orders.active):",
+    ),
+    Mutation(
+        "given-up-unclaimed",
+        "M4",
+        "a task is given up before its claim stands",
+        HANDOVER,
+        "ready = (t for t in self._stages(ClaimStage.RUNNING) & wanted if self.claims[t].claimed)",
+        "ready = self._stages(ClaimStage.RUNNING) & wanted",
+    ),
+    Mutation(
+        "unit-without-claims",
+        "M4",
+        "a unit commits stopped tasks that were not claimed",
+        MANAGER,
+        "if not self._commit.begin_claims(last.token, tasks):",
+        "if True:",
+    ),
+    Mutation(
+        "no-claim",
+        "M4",
+        "an active period begins without a claim",
+        "runtime/commit.py",
+        """        changed = [t for t in running if t.claimed and (t.changed or self._look_due(t))]
+""",
+        """        for t in running:
+            t.claimed = True
+        changed = [t for t in running if t.claimed and (t.changed or self._look_due(t))]
+""",
+    ),
+    Mutation(
+        "claim-of-before",
+        "M4",
+        "a commit from before a loss is the claim of the task given back",
+        MANAGER,
+        "if settled.outcome is CommitOutcome.ACCEPTED and not lost:",
+        "if settled.outcome is CommitOutcome.ACCEPTED:",
+    ),
+    Mutation(
+        "old-order",
+        "M5",
+        "a unit is begun for an order of another generation",
+        "group/membership.py",
+        """                    m.state is MembershipState.STABLE
+                    and generation == m.generation
+                    and m.poisoned is None
+""",
+        """                    m.state is MembershipState.STABLE
+                    and m.poisoned is None
+""",
+    ),
+    Mutation(
+        "turned-away-releases",
+        "M5",
+        "a task is released though its last commit was turned away",
+        HANDOVER,
+        "elif outcome in (CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN):",
+        "elif outcome is not CommitOutcome.LOST:",
+    ),
+    Mutation(
+        "no-marker",
+        "M5",
+        "the hand-over marker is left out",
+        HANDOVER,
+        "marks = {task: owner for task in unit.tasks if (owner := self._next_owner(unit, task))}",
+        "marks: dict[TaskId, str] = {}",
+    ),
+    Mutation(
+        "block-stays",
+        "M5",
+        "a unit that is over blocks joins until its time is up",
+        HANDOVER,
+        """        self._end_orders(now_ms)  # before the hold ends, so that one join does for both
+        self._out.append(UnblockJoin(token))
+""",
+        """        self._end_orders(now_ms)  # before the hold ends, so that one join does for both
+""",
+    ),
+    Mutation(
+        "unknown-goes-on",
+        "M6",
+        "the generation goes on after an unknown outcome",
+        "group/answers.py",
+        "        member.poisoned = member.generation\n",
+        "",
+    ),
+    Mutation(
+        "unknown-resumes",
+        "M6",
+        "a task goes on after an unknown outcome of its marker",
+        HANDOVER,
+        "elif outcome in (CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN):",
+        "elif outcome is CommitOutcome.ACCEPTED:",
+    ),
+    Mutation(
+        "overdue-stays",
+        "M6",
+        "what an overdue unit stopped is said to be active",
+        HANDOVER,
+        "        if unit is None or not self._stages(ClaimStage.STOPPED):\n",
+        "        if unit is None or self._stages(ClaimStage.STOPPED):\n",
+    ),
+    Mutation(
+        "any-generations-marker",
+        "M7",
+        "a marker counts whatever order it answers",
+        "group/commit_metadata.py",
+        "return self.release_to == member_id and self.generation == generation",
+        "return self.release_to == member_id",
+    ),
+    Mutation(
+        "any-members-marker",
+        "M7",
+        "a marker counts for any member",
+        "group/commit_metadata.py",
+        "return self.release_to == member_id and self.generation == generation",
+        "return self.release_to is not None and self.generation == generation",
+    ),
+    Mutation(
+        "order-not-renewed",
+        "M7",
+        "an order that is given again keeps its old generation",
+        HANDOVER,
+        """        elif claim.stage is ClaimStage.WAITING and task in orders.pending:
+            claim.generation = self.generation
+""",
+        """        elif claim.stage is ClaimStage.WAITING and task in orders.pending:
+            pass
+""",
+    ),
+    Mutation(
+        "waits-for-ever",
+        "M8",
+        "a hand-over that does not proceed is not given back",
+        HANDOVER,
+        "late = [t for t in waiting if now_ms - self.claims[t].since_ms >= self.rules.timeout_ms]",
+        "late: list[TaskId] = []",
+    ),
+    Mutation(
+        "failed-in-silence",
+        "M8",
+        "the group is not told of a task that cannot be opened",
+        HANDOVER,
+        """            self._rejoin(f"cannot take over {task}: {reason}")
+""",
+        "",
+    ),
+    Mutation(
+        "predecessors-orders",
+        "M9",
+        "a restarted process carries out the orders of its predecessor",
+        "group/tasks.py",
+        "        return _predecessors(self._said, assignment)\n",
+        "            pass\n",
+    ),
+    Mutation(
+        "nothing-surrendered",
+        "L7",
+        "nothing is given up at a join",
+        HANDOVER,
+        "mine &= self._orders.being_learned if self.rules.gives_up_at_joins else frozenset()",
+        "mine = set()",
+    ),
+    Mutation(
+        "amid-hand-overs",
+        "F1",
+        "the group changes its type while tasks are on their way",
+        "group/type_migration.py",
+        "return now_ms + LOOK_AGAIN_MS if _moves(said, plan) else None",
+        "return None",
+    ),
+    Mutation(
+        "held-unacknowledged",
+        "F2",
+        "a task is held whatever became of its last commit",
+        HANDOVER,
+        "if unit.for_flip and outcome is CommitOutcome.ACCEPTED:",
+        "if unit.for_flip:",
+    ),
+    Mutation(
+        "held-not-claimed",
+        "F3",
+        "what is held is not said to be active",
+        "group/copy_progress.py",
+        """            case _:
+                said[task] = Copy(Role.ACTIVE, claim.generation)
+""",
+        """            case ClaimStage.HELD:
+                said[task] = Copy(Role.DORMANT, lag=0)
+            case _:
+                said[task] = Copy(Role.ACTIVE, claim.generation)
+""",
+    ),
+    Mutation(
+        "not-compared",
+        "F4",
+        "a held task goes on though others have committed it",
+        MANAGER,
+        "if positions.are(active.committed, active.by, active.epoch):",
+        "if True:",
+    ),
+    Mutation(
+        "same-epoch",
+        "F4",
+        "a held task goes on in its old epoch",
+        "runtime/active.py",
+        "        self.epoch += 1\n        if self.processor is not None:",
+        "        if self.processor is not None:",
+    ),
+    Mutation(
+        "older-claim",
+        "F5",
+        "of two claims the older counts",
+        "group/leader.py",
+        "claim = (_RANK[copy.role], -copy.generation, member)",
+        "claim = (_RANK[copy.role], copy.generation, member)",
+    ),
+    Mutation(
+        "planned-at-once",
+        "F",
+        "tasks are planned before all have come into the other group",
+        "group/type_migration.py",
+        "    if flip is None or len(said) >= flip.members or now_ms >= flip.until_ms:\n",
+        "    if True:\n",
+    ),
+    Mutation(
+        "copy-let-go",
+        "P",
+        "the copy that is to be promoted is closed before",
+        MANAGER,
+        "needed = (activating | self._activation.tasks) & self._copies.wanted",
+        "needed: frozenset[TaskId] = frozenset()",
+    ),
+    Mutation(
+        "stale-promotion",
+        "P",
+        "a copy promoted to an earlier commit is taken",
+        ACTIVATION,
+        "if coming is None or not waits or coming.known().limit != event.limit:",
+        "if coming is None or not waits:",
+    ),
+    Mutation(
+        "failed-promotion",
+        "P",
+        "a task whose copy cannot be promoted is not read instead",
+        ACTIVATION,
+        """            self._begin_here(coming, coming.known())
+        return None
+
+    def close""",
+        """            pass
+        return None
+
+    def close""",
+    ),
+    Mutation(
+        "promoted-as-it-is",
+        "P",
+        "a copy is promoted without what it held back",
+        "runtime/restore_job.py",
+        "                part.loader.add(*part.reader.settle(self.job.limit))\n",
+        "                part.reader.settle(self.job.limit)\n",
+    ),
+)

@@ -1,0 +1,31 @@
+"""The list of broken rules fits the code as it is, and is in docs/rules.md with its outcome."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.simulation.mutation_list import MUTATIONS, Mutation
+from tests.simulation.mutations import mutated
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.name)
+def test_each_mutation_still_applies_and_is_still_python(mutation: Mutation) -> None:
+    compile(mutated(mutation, ROOT / "streamlet"), mutation.file, "exec")
+
+
+def test_a_mutation_whose_source_is_not_there_once_is_refused() -> None:
+    gone = attrs.evolve(MUTATIONS[0], source="no such line")
+    with pytest.raises(ValueError, match=f"{gone.name}: its source text is 0 times"):
+        mutated(gone, ROOT / "streamlet")
+
+
+def test_the_page_of_rules_lists_each_mutation_once() -> None:
+    page = (ROOT / "docs" / "rules.md").read_text("utf-8")
+    section = page.partition("## Mutations\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([\w-]+)` \|", section, re.M) == [one.name for one in MUTATIONS]
