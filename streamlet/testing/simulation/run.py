@@ -12,6 +12,7 @@ from streamlet.assignor.values import Leaving, Plan, Role
 from streamlet.group.events import RejoinWanted
 from streamlet.group.handover_values import OURS
 from streamlet.group.leader import Assignor
+from streamlet.runtime.state_updater import AGAIN_MS
 from streamlet.scaling.leavers import Burden, choose_leavers
 from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.cluster import input_of
@@ -298,6 +299,9 @@ class Simulation:
             learners |= any(role is Role.LEARNER for _, role in behind)
             for task, _ in behind:
                 self._lag(member.name, self.world.cluster.label(task), 0)
+        kept = [copy for m in self.world.members for copy in m.worker.copies.kept.values()]
+        if learners and any(copy.opened is None for copy in kept):
+            self.world.run(self.world.now_ms + AGAIN_MS)  # its disk failed, or its folder is held
         return learners
 
     def _is_fixpoint(self, plan: Plan) -> bool:
