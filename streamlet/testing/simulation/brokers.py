@@ -70,7 +70,7 @@ class SimBroker:
         }
 
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
-        """The ids of topics: they are not told."""
+        """No ids: the simulated brokers know none."""
         return {}
 
 

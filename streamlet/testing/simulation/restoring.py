@@ -201,7 +201,7 @@ class SimRunner:
             self._member.world.at(at_ms, self._member.when_awake(lambda: self._woken(at_ms)))
 
     def report(self, task: TaskId) -> None:
-        """Have the lag of a copy told, which has changed."""
+        """Note that the lag of a copy has changed."""
         instance, log = self._member.instance, self._member.world.cluster.logs[task]
         if task in self._copies.kept:
             if instance.disk.get(task, 0) > log.end:

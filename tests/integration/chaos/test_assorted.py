@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -95,9 +95,11 @@ def _pause(dice: random.Random) -> None:
     wait_for(lambda: time.monotonic() >= moment, "the moment")
 
 
-def undisturbed(cluster: Cluster) -> tuple[dict[TaskId, Rows], dict[str, set[tuple[str, str]]]]:
+def undisturbed(
+    cluster: Cluster, shape: str = "assorted", topics: Sequence[str] = TOPICS
+) -> tuple[dict[TaskId, Rows], dict[str, set[tuple[str, str]]]]:
     """The stores of all tasks, and the results, where nothing fails."""
-    app = SHAPES["assorted"](cluster.name)
+    app = SHAPES[shape](cluster.name)
     counts = dict.fromkeys(cluster.topology.source_topics, cluster.partition_count)
     with TopologyTestDriver(app, partitions=counts) as driver:
         for topic in cluster.topology.source_topics:
@@ -113,7 +115,7 @@ def undisturbed(cluster: Cluster) -> tuple[dict[TaskId, Rows], dict[str, set[tup
         }
         results = {
             name: {(r.key, r.value) for r in driver.read_output(cluster.topic(name))}
-            for name in TOPICS
+            for name in topics
         }
     return rows, results
 

@@ -145,6 +145,19 @@ def assorted(name: str) -> App:
     return app
 
 
+def optimized(name: str) -> App:
+    """Two uses of changed keys share a topic; a stream joined with itself has one store."""
+    app = App(name, config={"topology.optimization": "all"})
+    events = app.stream(f"{name}-in", key=str, value=int)
+    digits = events.select_key(lambda key, number: key[-1], key=str)
+    digits.group_by_key().count(store="counts")
+    digits.group_by_key().reduce(lambda one, other: one + other, store="sums")
+    near = join_windows(MET_MS, grace="1h")
+    pairs = events.join(events, lambda a, b: f"{a} {b}", within=near, value=str, store="pairs")
+    pairs.to(f"{name}-pairs")
+    return app
+
+
 def _last_numbers(key: str, number: int, before: str) -> str:
     return f"{before} {number}"[-40:]
 
@@ -346,6 +359,7 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "regrouped": regrouped,
     "renamed": renamed,
     "in_front": in_front,
+    "optimized": optimized,
     "originated": originated,
     "plain": plain,
     "poisoned": poisoned,
