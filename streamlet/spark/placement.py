@@ -25,8 +25,12 @@ _BLOCK = 1 << 20
 _KEYS_REMEMBERED = 1 << 17
 
 
-def groups(count: int) -> list[int]:
-    """Numbers to group by: the i-th goes to shuffle partition ``i % n`` for each n named above."""
+@lru_cache
+def groups(count: int) -> tuple[int, ...]:
+    """Numbers to group by: the i-th goes to shuffle partition ``i % n`` for each n named above.
+
+    Remembered: to find them takes some 0.1 s, and the stages of a query have like counts.
+    """
     import numpy as np
 
     assert count <= MODULUS, f"{count} groups"
@@ -40,7 +44,7 @@ def groups(count: int) -> list[int]:
         for residue, index in zip(at.tolist(), wanted[where].tolist(), strict=True):
             found.setdefault(residue, first + index)
         first += _BLOCK
-    return [found[i] for i in range(count)]
+    return tuple(found[i] for i in range(count))
 
 
 def shuffle_partitions(tasks: int, cores: int) -> int:

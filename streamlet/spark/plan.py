@@ -40,7 +40,7 @@ class SparkStage:
         return cls(
             dict(zip(own, tasks, strict=True)),
             dict(zip(tasks, own, strict=True)),
-            tuple(numbers[len(tasks) :]),
+            numbers[len(tasks) :],
         )
 
 
