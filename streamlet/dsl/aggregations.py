@@ -222,14 +222,12 @@ def row_times(
         note_times(store, ckeys, times)
         return times
     out = times.copy()
-    rows, rest, begin = iter(ckeys), iter(times), 0
+    rows, rest, begin = iter(ckeys), iter(out), 0
     for at in late:
         store.mark(islice(rows, at - begin), islice(rest, at - begin))
-        ckey, time = next(rows), next(rest)
         if existed(at):
-            out[at] = time = max(time, store.time_of(ckey))
-        store.mark((ckey,), (time,))
-        begin = at + 1
+            out[at] = max(times[at], store.time_of(ckeys[at]))
+        begin = at
     store.mark(rows, rest)
     store.latest = max(store.latest, max(times))
     return out

@@ -25,9 +25,6 @@ from streamlet.serdes.windowed import windowed_of
 from streamlet.state.window_store import WindowStore
 from streamlet.topology.operator import TaskContext
 
-#: Of a row that is not in the cache.
-_UNKNOWN = object()
-
 
 @attrs.frozen
 class WindowEntries:
@@ -150,25 +147,27 @@ class TimeWindowed:
         if folding.of.counts:
             counts = self._counted(pairs)
             return counts, [count - 1 or None for count in counts] if self.use.olds else [], None
-        self.store.load_many(pairs)
+        self.store.load_old(pairs)
         step = folding.of.first, folding.of.step, folding.check, folding.copy, folding.sent
         return aggregated(self.store, batch, pairs, *step)
 
     def _counted(self, pairs: list[Any]) -> list[int]:
         """Count a record for each row.
 
-        From the first one on that is not in the cache all rows are loaded together. Each look-up
-        in a large cache waits for memory, so there is none before that is known to be needed.
+        Rows of the medium are loaded together when the first one is not in the cache. Each look-up
+        in a large cache waits for memory, so there is one for each record.
         """
-        cache, get = self.store.cache, self.store.cache.get
+        cache, get, load, loaded = self.store.cache, self.store.cache.get, self.store.load, False
         out: list[int] = []
         append = out.append
         for pair in pairs:
-            count = get(pair, _UNKNOWN)
-            if count is _UNKNOWN:
-                self.store.load_many(pairs[len(out) :])
-                count = get(pair)
-            cache[pair] = count = (count or 0) + 1
+            count = get(pair)
+            if count is None:
+                if not loaded:
+                    self.store.load_old(pairs[len(out) :])
+                    loaded = True
+                count = load(pair) or 0
+            cache[pair] = count = count + 1
             append(count)
         return out
 

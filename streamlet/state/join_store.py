@@ -82,7 +82,7 @@ class JoinStore(WindowStore):
         self.latest = max(self.latest, latest)
         shown, bucket, cache = self.shown_from, self.layout.bucket_ms, self.cache
         pairs = [(time - time % bucket, ckey) for time, ckey in zip(times, ckeys, strict=True)]
-        self._load_old([pair for pair, time in zip(pairs, times, strict=True) if time >= shown])
+        self.load_old([pair for pair, time in zip(pairs, times, strict=True) if time >= shown])
         new: list[tuple[int, Any]] = []
         done = 0
         try:
@@ -125,7 +125,7 @@ class JoinStore(WindowStore):
         if min(firsts, default=shown) // bucket * bucket <= self._complete_above:
             spans = map(range, [low - low % bucket for low in firsts], [h + 1 for h in highs])
             rows = zip(ckeys, spans, strict=True)
-            self._load_old([(s, ckey) for ckey, span in rows for s in span[::bucket]])
+            self.load_old([(s, ckey) for ckey, span in rows for s in span[::bucket]])
         get, out = self.cache.get, []
         for ckey, low, high in zip(ckeys, firsts, highs, strict=True):
             some: list[Kept] = []
@@ -141,11 +141,6 @@ class JoinStore(WindowStore):
                 some.sort(key=_time_of)
             out.append(some)
         return out
-
-    def _load_old(self, pairs: list[tuple[int, Any]]) -> None:
-        """Bring rows into the cache that may be on the medium only."""
-        old = self._complete_above
-        self.load_many([pair for pair in pairs if pair[0] <= old])
 
     # Rows of one bucket and key.
 

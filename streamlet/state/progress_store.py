@@ -114,6 +114,16 @@ class ProgressStore(CachedStore):
         super().load_many(wanted)
         self._index(wanted)
 
+    def load_old(self, ckeys: Iterable[Any]) -> None:
+        """Fetch those rows that may be on the medium only; one call to the medium for all.
+
+        ``load`` finds out about the others without the medium.
+        """
+        old, cache = self._complete_above, self.cache
+        wanted = [ckey for ckey in ckeys if ckey[0] <= old and ckey not in cache]
+        if wanted:
+            self.load_many(wanted)
+
     def _is_new(self, time: int) -> bool:
         """True if rows of the time are in the cache, if there are any."""
         return self._progress is not None and time > self._complete_above

@@ -42,6 +42,12 @@ def time_of_row(row: bytes) -> int:
     return int.from_bytes(row[:TIME_BYTES], "big") - 1
 
 
+def times_of_rows(rows: Iterable[bytes]) -> list[int]:
+    """The times of rows, ms; -1 of those that have none."""
+    heads = b"".join([row[:TIME_BYTES] for row in rows])
+    return [time - 1 for time in struct.unpack(f">{len(heads) // TIME_BYTES}Q", heads)]
+
+
 def latest_of(rows: Iterable[bytes | None]) -> int:
     """The time of the youngest of these rows, ms; -1 where there is none."""
     return time_of_row(max(filter(None, rows), default=_UNTIMED))

@@ -30,7 +30,7 @@ from streamlet.serdes import ColumnError, Serde
 from streamlet.state.backing import Backing, Columns, end_of_prefix
 from streamlet.state.bounded import BoundedCache
 from streamlet.state.overlay import Overlay
-from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row
+from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row, times_of_rows
 from streamlet.state.sizes import ROW_BYTES, deep_size
 from streamlet.state.source_times import SourceTimes
 
@@ -96,26 +96,21 @@ class CachedStore:
             value = None if raw is None else self._decoded(raw)
             if raw is not None:
                 self._times[ckey] = time_of_row(raw)
-            if self._keep is None:
-                self.cache[ckey] = value
-            else:
-                self._keep(ckey, value)
+            (self._keep or self.cache.__setitem__)(ckey, value)
         return value
-
-    missing = load
 
     def load_many(self, ckeys: Iterable[Any]) -> None:
         """Fetch what is not in the cache; one call to the medium for all."""
         cache = self.cache
+        wanted = list(dict.fromkeys(ckey for ckey in ckeys if ckey not in cache))
+        if not wanted:
+            return
+        raws = self._backing.get_many(self._to_bytes(wanted))
         keep = self._keep or cache.__setitem__
-        wanted = [ckey for ckey in ckeys if ckey not in cache]
-        if wanted:
-            wanted = list(dict.fromkeys(wanted))
-            raws = self._backing.get_many(self._to_bytes(wanted))
-            for ckey, raw in zip(wanted, raws, strict=True):
-                keep(ckey, None if raw is None else self._decoded(raw))
-                if raw is not None:
-                    self._times[ckey] = time_of_row(raw)
+        for ckey, value in zip(wanted, self._decoded_all(raws), strict=True):
+            keep(ckey, value)
+        rows = {ckey: raw for ckey, raw in zip(wanted, raws, strict=True) if raw is not None}
+        self._times.update(zip(rows, times_of_rows(rows.values()), strict=True))
 
     def mark(self, ckeys: Iterable[Any], times: Iterable[int]) -> None:
         """Say that these were written to ``cache``, and the times of their rows, ms.
@@ -230,8 +225,7 @@ class CachedStore:
     def _committed(self, ckeys: list[Any]) -> list[Any]:
         """The values of rows on the medium."""
         assert not self._pinned, f"{self.name}: the medium is not as of the last commit"
-        raws = self._backing.get_many(self._to_bytes(ckeys)) if ckeys else []
-        return [None if raw is None else self._decoded(raw) for raw in raws]
+        return self._decoded_all(self._backing.get_many(self._to_bytes(ckeys))) if ckeys else []
 
     def has_changes(self) -> bool:
         """True if a drain would return anything."""
@@ -387,6 +381,12 @@ class CachedStore:
             return self._value.decode(raw[TIME_BYTES:])
         except SerdeError as error:
             raise StateError(f"store {self.name}: {error}") from error
+
+    def _decoded_all(self, raws: list[bytes | None]) -> list[Any]:
+        try:
+            return self._value.decode_column([raw and raw[TIME_BYTES:] for raw in raws])
+        except ColumnError as error:
+            raise StateError(f"store {self.name}: {error.cause}") from error.cause
 
     def _measure(self) -> None:
         """Take the size of a few entries, the oldest and the last written, when the cache grew."""
