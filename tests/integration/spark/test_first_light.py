@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 import examples.wordcount
@@ -26,6 +27,17 @@ def test_workers_start_with_modules_loaded(spark: SparkSession) -> None:
     """A worker is forked from a process that has loaded them; without it PySpark loads none."""
     loaded = spark.sparkContext.parallelize([0], 1).map(lambda _: sorted(sys.modules)).collect()
     assert {"pandas", "pyarrow", "streamlet.spark.processor"} <= set(loaded[0])
+
+
+def test_workers_are_reached_without_tcp(spark: SparkSession) -> None:
+    """Over TCP each batch waits 40 ms for an acknowledgement that the kernel delays."""
+    found = spark.sparkContext.parallelize([0], 1).map(tcp_connections).collect()
+    assert found == [0]
+
+
+def tcp_connections(_: int) -> int:
+    """The TCP connections of this process."""
+    return len(psutil.Process().net_connections("tcp"))
 
 
 def test_word_counts_stateless_part_runs_in_map_in_arrow(spark: SparkSession) -> None:

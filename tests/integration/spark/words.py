@@ -229,6 +229,8 @@ def main(
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.python.daemon.module": "streamlet.spark.daemon",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": "/tmp",
         "spark.cores.max": "2",
         "spark.executor.cores": "1",
     }
