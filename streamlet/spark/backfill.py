@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import attrs
 
 from streamlet.errors import MissingTopicError, TopologyError
-from streamlet.spark import frames
+from streamlet.spark import frames, query_settings
 from streamlet.spark.checkpoint import file_in
 from streamlet.spark.frame_sources import FrameSource, frame_sources
 from streamlet.spark.framed import packed_rows
@@ -126,7 +126,9 @@ class PreparedBackfill:
         clients = self.ready.clients
         writer = delivered(rows, clients.bootstrap_servers, clients.producer, "append")
         writer = writer.option("checkpointLocation", checkpoint)
-        return writer.trigger(availableNow=True).start()
+        chosen = query_settings.of_query(self.query.spark, self.ready, checkpoint)
+        with query_settings.settings(self.query.spark, chosen):
+            return writer.trigger(availableNow=True).start()
 
 
 def _check_files(topology: Topology, sources: Mapping[str, FrameSource]) -> None:

@@ -13,7 +13,6 @@ from streamlet.errors import ConfigError
 from streamlet.spark import checkpoint as checkpoints
 from streamlet.spark import checkpoint_lock, frames, query_settings, topics
 from streamlet.spark.framed import framed
-from streamlet.spark.placement import shuffle_partitions as shuffle_partitions_for
 from streamlet.spark.prepare import (
     Aggregations,
     Connector,
@@ -171,7 +170,7 @@ def start(
     with checkpoint_lock.locked(spark, str(checkpoint), told) as keep:
         ready, writer = _writer(app, spark, where, str(checkpoint), *wish, told)
         writer = _named(writer, spark, ready.topology.application, name)
-        chosen = _settings(spark, ready, str(checkpoint), shuffle_partitions)
+        chosen = query_settings.of_query(spark, ready, str(checkpoint), shuffle_partitions)
         with query_settings.settings(spark, chosen):
             query = writer.trigger(**rhythm).start()
         keep(query)
@@ -274,18 +273,6 @@ def _frame(
         return frames.folded(ready.plan, folds, rows, columns)
     source = pushed(source, ready.topology, ready.plan.mapped)
     return frames.assemble(ready.plan, source, chosen, columns)
-
-
-def _settings(
-    spark: SparkSession, ready: Prepared, checkpoint: str, given: int | None
-) -> dict[str, str]:
-    cores = spark.sparkContext.defaultParallelism
-    tasks = max((len(stage.tasks) for stage in ready.plan.stages), default=1)
-    # Spark SQL's state lies by key, over as many as there are cores.
-    number = given or (cores if ready.folds else shuffle_partitions_for(tasks, cores))
-    local = checkpoints.is_local(spark, checkpoint)
-    files = query_settings.local_files(spark) if local else {}
-    return {query_settings.SHUFFLE: str(number), **files}
 
 
 def _trigger(text: str) -> dict[str, Any]:

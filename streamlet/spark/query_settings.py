@@ -6,26 +6,43 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from streamlet.spark.checkpoint import is_local
+from streamlet.spark.placement import shuffle_partitions
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from streamlet.spark.prepare import Prepared
+
 SHUFFLE: Final = "spark.sql.shuffle.partitions"
 
-_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 #: A batch writes a file for each shuffle partition and two more, in one piece. Without Hadoop's
 #: native library, which does not come with PySpark, Spark's usual way to do so on a local disk
 #: starts some ten processes for each file (``readlink``, ``chmod``), this one two. Both write under
 #: another name and rename; neither waits for the disk.
 _LOCAL_FILES = {
-    _MANAGER: "org.apache.spark.sql.execution.streaming.checkpointing."
+    MANAGER: "org.apache.spark.sql.execution.streaming.checkpointing."
     "FileSystemBasedCheckpointFileManager",
 }
 
 
+def of_query(
+    spark: SparkSession, ready: Prepared, checkpoint: str, given: int | None = None
+) -> dict[str, str]:
+    """Settings that fit a query's tasks and checkpoint; ``given`` shuffle partitions, if any."""
+    cores = spark.sparkContext.defaultParallelism
+    tasks = max((len(stage.tasks) for stage in ready.plan.stages), default=1)
+    # Spark SQL's state lies by key, over as many as there are cores.
+    number = given or (cores if ready.folds else shuffle_partitions(tasks, cores))
+    files = local_files(spark) if is_local(spark, checkpoint) else {}
+    return {SHUFFLE: str(number), **files}
+
+
 def local_files(spark: SparkSession) -> Mapping[str, str]:
     """Settings for a checkpoint on a local disk; none if the session has chosen its own manager."""
-    return {} if spark.conf.get(_MANAGER, "") else _LOCAL_FILES
+    return {} if spark.conf.get(MANAGER, "") else _LOCAL_FILES
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from streamlet.control.topic import control_topic_name
 from streamlet.errors import RefusedError, StreamletError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
+from streamlet.spark import query_settings
 from streamlet.testing import TopologyTestDriver
 from streamlet.tools.main import build
 from tests.integration.spark import backfills
@@ -117,6 +118,33 @@ def test_live_after_a_backfill_of_the_topic_equals_all_live(topics: str, tmp_pat
     code, document = backfill(topics, tmp_path, "--from", "topic")
     assert code == 5
     assert "has run before" in document["error"]["message"]
+
+
+def test_the_query_has_settings_of_its_own_as_a_stream_has(
+    spark: SparkSession, topics: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files without Spark's ten processes each, and no more shuffle partitions than tasks need."""
+    from pyspark.sql.streaming import DataStreamWriter
+
+    manager, shuffle = query_settings.MANAGER, query_settings.SHUFFLE
+    found, start = [], DataStreamWriter.start
+
+    def started(writer: DataStreamWriter, *given: Any, **more: Any) -> Any:
+        found.append((spark.conf.get(manager), spark.conf.get(shuffle)))
+        return start(writer, *given, **more)
+
+    monkeypatch.setattr(DataStreamWriter, "start", started)
+    send(topics, VISITS[:HALF])
+    before = spark.conf.get(shuffle)
+    spark.conf.set(shuffle, "7")
+    try:
+        code, document = backfill(topics, tmp_path, "--from", "topic")
+    finally:
+        spark.conf.set(shuffle, before)
+    assert code == 0, document
+    (name, number) = found[0]
+    assert (name.rpartition(".")[2], number) == ("FileSystemBasedCheckpointFileManager", "2")
+    assert not spark.conf.get(manager, ""), "the session has its own settings again"
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
