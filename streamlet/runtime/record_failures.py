@@ -18,13 +18,17 @@ from streamlet.types import TaskId, TopicPartition
 
 @attrs.define
 class TaskCounters:
-    """The counts of a task since it was made."""
+    """The counts of a task since it was made, or since they were cleared."""
 
     records: int = 0
     dropped: int = 0  # by rule: null keys, negative times from an extractor
     late: int = 0  # out of closed windows; a record counts for each of its windows
     skipped: int = 0  # by error policy, dead letters included
     dead_lettered: int = 0
+
+    def clear(self) -> None:
+        """Begin to count again."""
+        self.records = self.dropped = self.late = self.skipped = self.dead_lettered = 0
 
 
 @attrs.define

@@ -227,6 +227,8 @@ class PackRows:
                     packed.extend(self._without_offsets(where, some))
             if packed:
                 yield packed_rows(packed)
+        if reports := packer.reports():
+            yield packed_rows(reports)
 
     def _without_offsets(self, where: TopicPartition, rows: pa.RecordBatch) -> Iterator[Any]:
         from streamlet.spark.blobs import blob

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlet.spark.folds import Fold
 from streamlet.spark.plan import SparkPlan
+from streamlet.spark.task_reports import observed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,10 +38,15 @@ def assemble(
 
 
 def staged(plan: SparkPlan, packed: DataFrame, options: Options) -> DataFrame:
-    """The stages of a plan over rows of ``packing.PACKED_SCHEMA``; what comes out is of it, too."""
+    """The stages of a plan over rows of ``packing.PACKED_SCHEMA``; what comes out is of it, too.
+
+    What the tasks report is in Spark's progress, and no longer among the rows.
+    """
     from streamlet.spark.packing import PACKED_SCHEMA
     from streamlet.spark.processor import StageProcessor
 
+    if plan.mapped:
+        packed = observed(packed, f"{plan.reference}:map")
     for stage in range(len(plan.stages)):
         packed = packed.groupBy("group").transformWithState(
             statefulProcessor=StageProcessor(plan, stage, options),
@@ -48,6 +54,7 @@ def staged(plan: SparkPlan, packed: DataFrame, options: Options) -> DataFrame:
             outputMode="Update",
             timeMode="None",
         )
+        packed = observed(packed, f"{plan.reference}:{stage}")
     return packed
 
 

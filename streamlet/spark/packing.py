@@ -84,6 +84,8 @@ class Sender:
 
     def __init__(self, plan: SparkPlan, stage: int, name: str) -> None:
         self._plan, self._stage, self._name = plan, stage, name
+        #: Records packed so far.
+        self.records = 0
 
     def rows(self, outputs: Sequence[Output], first: int) -> Iterator[Packed]:
         """Rows in the order of the outputs; ``first`` must grow from call to call."""
@@ -92,6 +94,7 @@ class Sender:
             for partition, records in self._split(output):
                 group = self._plan.address(self._stage, output.topic, partition, self._name)
                 place = self._name, first, part, records.timestamps[0]
+                self.records += len(records.keys)
                 yield Packed(group, *place, output.topic, partition, pack(records))
                 part += 1
 

@@ -98,6 +98,7 @@ class StageProcessor(StatefulProcessor):
             yield from sender.rows(now, count)
             count += 1
         yield from sender.rows(latest.outputs(), count)
+        yield runner.report(task, sender.records).row()
 
     def _readdressed(self, row: Packed) -> Packed:
         group = self._plan.address(self._stage + 1, row.topic, row.partition, row.sender)

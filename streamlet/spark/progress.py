@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
@@ -12,6 +12,8 @@ import attrs
 from streamlet.errors import SparkFailedError
 from streamlet.spark.checkpoint_lock import lost
 from streamlet.spark.executors import reason
+from streamlet.spark.task_reports import TaskReport, reports_in
+from streamlet.types import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -36,6 +38,10 @@ class BatchProgress:
     took_ms: int
     lag: int
     state_bytes: int
+    #: The tasks that had records.
+    tasks: tuple[TaskReport, ...] = ()
+    #: ``lag`` by topic and partition.
+    lags: Mapping[TopicPartition, int] = attrs.field(factory=dict)
 
     @property
     def records_per_second(self) -> float:
@@ -45,12 +51,15 @@ class BatchProgress:
     @classmethod
     def of(cls, progress: Mapping[str, Any]) -> Self:
         """Read what Spark reports of a batch."""
+        lags = {where: lag for source in progress["sources"] for where, lag in _lags(source)}
         return cls(
             batch=progress["batchId"],
             records=_records(progress),
             took_ms=progress["durationMs"].get("triggerExecution", 0),
-            lag=sum(map(_lag, progress["sources"])),
+            lag=sum(lags.values()),
             state_bytes=sum(map(_state_bytes, progress["stateOperators"])),
+            tasks=reports_in(progress),
+            lags=lags,
         )
 
 
@@ -144,22 +153,23 @@ def _records(progress: Mapping[str, Any]) -> int:
     return int(sum(observed) if observed else progress["numInputRows"])
 
 
-def _lag(source: Mapping[str, Any]) -> int:
+def _lags(source: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, int]]:
     end, latest = (_offsets(source.get(name)) for name in ("endOffset", "latestOffset"))
-    return sum(max(0, offset - end.get(where, offset)) for where, offset in latest.items())
+    for where, offset in latest.items():
+        yield where, max(0, offset - end.get(where, offset))
 
 
-def _offsets(said: Any) -> dict[tuple[str, str], int]:
+def _offsets(said: Any) -> dict[TopicPartition, int]:
     """Kafka's offsets by topic and partition; nothing for any other source."""
     found = json.loads(said) if isinstance(said, str) and said.startswith("{") else said
     if not isinstance(found, dict):
         return {}
     return {
-        (topic, partition): offset
+        TopicPartition(topic, int(partition)): offset
         for topic, partitions in found.items()
         if isinstance(partitions, dict)
         for partition, offset in partitions.items()
-        if isinstance(offset, int)
+        if isinstance(offset, int) and partition.isdigit()
     }
 
 

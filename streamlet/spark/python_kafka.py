@@ -237,3 +237,5 @@ def _packed_rows(plan: SparkPlan, batches: Iterator[PartitionBatch]) -> Iterator
         else:
             packed = packer.as_read(where, columns_as_read(batch))
         yield read_rows(len(batch), list(packed))
+    if reports := packer.reports():
+        yield read_rows(0, reports)

@@ -32,6 +32,7 @@ from streamlet.spark.plan import SparkPlan
 from streamlet.spark.reference import query_topology, resolve
 from streamlet.spark.segment_engine import SegmentEngine
 from streamlet.spark.segments import ROWS, Extent, Medium, SegmentLimits, Segments
+from streamlet.spark.task_reports import TaskReport
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId
@@ -76,6 +77,8 @@ class _Warm:
     segments: Segments
     mark: bytes
     batch: int
+    #: Of the last batch, without what was written.
+    report: TaskReport
 
 
 class Runner:
@@ -108,6 +111,8 @@ class Runner:
         raw = kept.head()
         head = self._new_head(which, part) if raw is None else _decode_head(raw)
         _check(head, self._new_head(which, part))
+        clock = SystemClock()
+        began = clock.now_ns()
         # Not there while it is worked on: whatever goes wrong now, it is no longer as marked.
         warm = self._warm.pop(which, None)
         if warm is None or warm.mark != head.mark:
@@ -116,6 +121,7 @@ class Runner:
             task, segments = warm.task, warm.segments
             segments.medium = kept
         positions = dict(head.positions)
+        task.counters.clear()
         yield from _process(task, rows, positions)
         mark = os.urandom(_MARK_BYTES)
         drained = task.state.drain()
@@ -135,8 +141,14 @@ class Runner:
             {name: store.latest for name, store in task.state.stores.items()},
         )
         kept.set_head(_encode_head(changed))
-        self._warm[which] = _Warm(task, segments, mark, batch)
+        size = sum(run.size for run in segments.extent.runs)
+        report = TaskReport.of(which, task.counters, 0, clock.now_ns() - began, size)
+        self._warm[which] = _Warm(task, segments, mark, batch, report)
         self._forget(batch)
+
+    def report(self, which: TaskId, written: int) -> TaskReport:
+        """The report of a task's last ``run``, with the number of records that were sent on."""
+        return msgspec.structs.replace(self._warm[which].report, written=written)
 
     def _new_head(self, which: TaskId, part: Subtopology) -> TaskHeader:
         partitions = part.task_count(self._plan.counts)

@@ -7,6 +7,7 @@ names and numbers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from streamlet.runtime.task import Task
 from streamlet.spark.packing import Packed, Sender, pack_raw
 from streamlet.spark.plan import SparkPlan
 from streamlet.spark.reference import query_topology, resolve
+from streamlet.spark.task_reports import TaskReport
 from streamlet.state.task_state import TaskState
 from streamlet.types import TaskId, TopicPartition
 
@@ -79,6 +81,8 @@ class Pack:
                     packed.extend(packer.as_read(where, some))
             if packed:
                 yield packed_rows(packed)
+        if reports := packer.reports():
+            yield packed_rows(reports)
 
 
 class Packer:
@@ -91,6 +95,7 @@ class Packer:
     def __init__(self, plan: SparkPlan) -> None:
         self._plan = plan
         self._tasks = _StatelessTasks(plan)
+        self._written: Counter[str] = Counter()
 
     def maps(self, topic: str) -> bool:
         """True if a stateless task reads the topic; what it writes is packed then."""
@@ -106,7 +111,18 @@ class Packer:
         where = TopicPartition(raw.topic, raw.partition)
         self._plan.check(where)
         name = str(TaskId(self._plan.readers[where.topic], where.partition))
-        return Sender(self._plan, 0, name).rows(self._tasks.process(raw), raw.offsets[0])
+        sender = Sender(self._plan, 0, name)
+        yield from sender.rows(self._tasks.process(raw), raw.offsets[0])
+        self._written[name] += sender.records
+
+    def reports(self) -> list[Packed]:
+        """A row for each stateless task that had records: what it did, see ``TaskReport``."""
+        return [
+            TaskReport.of(
+                task.task, task.counters, self._written[str(task.task)], took_ns, None
+            ).row()
+            for task, took_ns in self._tasks.each()
+        ]
 
     def as_read(self, where: TopicPartition, rows: pa.RecordBatch) -> Iterator[Packed]:
         """The records themselves, for the task of their partition.
@@ -143,6 +159,13 @@ class _StatelessTasks:
         app = resolve(plan.reference)
         self._topology, self._policy = query_topology(app), app.policy
         self._tasks: dict[TopicPartition, Task] = {}
+        self._clock = SystemClock()
+        self._took_ns: Counter[TopicPartition] = Counter()
+
+    def each(self) -> Iterator[tuple[Task, int]]:
+        """Each task, and how many nanoseconds it took."""
+        for where, task in self._tasks.items():
+            yield task, self._took_ns[where]
 
     def process(self, raw: PartitionBatch) -> Sequence[Output]:
         """Let the batch's task process it."""
@@ -150,7 +173,10 @@ class _StatelessTasks:
         task = self._tasks.get(where)
         if task is None:
             task = self._tasks[where] = self._task(where, raw.offsets[0])
-        return task.process(raw)
+        began = self._clock.now_ns()
+        outputs = task.process(raw)
+        self._took_ns[where] += self._clock.now_ns() - began
+        return outputs
 
     def _task(self, where: TopicPartition, first: int) -> Task:
         part = self._topology.subtopology(self._plan.readers[where.topic])

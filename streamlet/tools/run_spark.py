@@ -13,6 +13,7 @@ from streamlet.config.spark import MAX_RECORDS_PER_BATCH, RESTARTS
 from streamlet.errors import BrokerError, SparkFailedError, UnreachableError
 from streamlet.spark.restarts import Restarts
 from streamlet.spark.submit import Submission
+from streamlet.spark.task_reports import TaskTotals
 from streamlet.tools.output import CommandOutput
 
 if TYPE_CHECKING:
@@ -65,9 +66,13 @@ def run_on_spark(
         StreamletError: it cannot be started, or failed.
     """
     from streamlet.spark.metrics import QueryMetrics
+    from streamlet.spark.reference import query_topology
 
     checkpoint = options.checkpoint or str(settings.state_dir / app.name / "spark")
-    report = SparkReport(output, QueryMetrics(app.name), Restarts(options.restarts))
+    parts = query_topology(app).subtopologies
+    readers = {topic: part.id for part in parts for topic in part.input_topics}
+    metrics = QueryMetrics(app.name, readers=readers)
+    report = SparkReport(output, metrics, Restarts(options.restarts))
     query = SparkQuery(report, reference, settings, options, checkpoint)
     with _served(report, options):
         query.run(app)
@@ -103,12 +108,15 @@ class SparkReport:
     batches: int = 0
     records: int = 0
     lag: int = 0
+    tasks: dict[str, TaskTotals] = attrs.field(factory=dict)
 
     def batch(self, one: BatchProgress) -> None:
         """Report one batch."""
         self.batches += 1
         self.records += one.records
         self.lag = one.lag
+        for report in one.tasks:
+            self.tasks.setdefault(report.task, TaskTotals(report.task)).add(report)
         self.metrics.batch(one)
         self.restarts.succeeded()
         self.output.note(line(one))
@@ -123,6 +131,7 @@ class SparkReport:
             "records": self.records,
             "lag": self.lag,
             "restarts": self.restarts.total,
+            "tasks": [self.tasks[task].document() for task in sorted(self.tasks)],
             "exit_code": 0,
             "error": None,
         }

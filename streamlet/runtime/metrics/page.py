@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from streamlet.runtime.metrics.table import METRICS, SECONDS, SPARK, SPARK_SECONDS, Metric
+from streamlet.runtime.metrics.spark_table import SPARK, SPARK_LAG, SPARK_SECONDS, SPARK_TASKS
+from streamlet.runtime.metrics.table import METRICS, SECONDS, Metric
 
 _HEAD = """\
 # Metrics, health, readiness
@@ -60,8 +61,10 @@ _SPARK = """
 ## On Spark
 
 `streamlet run APP --engine spark --metrics-port 9404` serves the same paths with the metrics of the
-query, reported after each micro-batch; `/ready` says whether the query runs. Their only label is
-`application`; bounds of the histogram are {bounds} s.
+query, reported after each micro-batch; `/ready` says whether the query runs. Every metric has the
+label `application`, and none `member`; bounds of the histogram are {bounds} s. A task is named as
+natively, and so is what means the same. Tasks are not reported where Spark SQL does the
+aggregations, nor where Java's connector reads for an application that keeps no state.
 
 | metric | type | labels | meaning |
 |---|---|---|---|
@@ -105,7 +108,7 @@ def page() -> str:
     kafka = [pair for metric in METRICS.values() for pair in metric.kafka]
     parts += [f"| `{name}` | `{ours}` |\n" for name, ours in sorted(kafka)]
     parts.append(_SPARK.format(bounds=", ".join(f"{bound:g}" for bound in SPARK_SECONDS)))
-    parts += [_row(metric) for metric in SPARK]
+    parts += [_row(metric) for metric in (*SPARK, *SPARK_TASKS.values(), SPARK_LAG)]
     parts.append(_TAIL)
     return "".join(parts)
 

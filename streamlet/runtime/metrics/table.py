@@ -455,26 +455,3 @@ _ALL = (
 
 #: By name, in the order of the page.
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
-
-#: Those of ``--engine spark``; their only label is ``application``.
-SPARK: tuple[Metric, ...] = (
-    Metric(
-        "streamlet_spark_records_total",
-        MetricType.COUNTER,
-        "Records read by micro-batches that count",
-    ),
-    Metric(
-        "streamlet_spark_batch_seconds",
-        MetricType.HISTOGRAM,
-        "What micro-batches took, all of it",
-    ),
-    Metric("streamlet_spark_lag", MetricType.GAUGE, "Records in Kafka behind the last micro-batch"),
-    Metric(
-        "streamlet_spark_state_bytes",
-        MetricType.GAUGE,
-        "What state takes in Spark's stores, on disk and in memory",
-    ),
-)
-
-#: Bounds of a micro-batch's time, seconds.
-SPARK_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)

@@ -146,6 +146,16 @@ def test_a_run_goes_on_without_its_workers_and_sigterm_finishes_the_batch(
         words.delete_topics(bootstrap_servers)
     assert (answer["engine"], answer["error"]) == ("spark", None)
     assert (answer["records"], answer["lag"], answer["restarts"]) == (len(LINES), 0, 1)
+    read = [task for task in answer["tasks"] if task["state_bytes"] is None]
+    kept = [task for task in answer["tasks"] if task["state_bytes"]]
+    word_count = sum(words.counted(LINES).values())
+    assert [task["task"] for task in (*read, *kept)] == [task["task"] for task in answer["tasks"]]
+    assert [sum(task["records"] for task in some) for some in (read, kept)] == [
+        len(LINES),
+        word_count,
+    ]
+    assert [sum(task["written"] for task in some) for some in (read, kept)] == [word_count] * 2
+    assert all(task["seconds"] > 0 for task in kept)
     batches = [one.partition(":")[0] for one in said if one.startswith("batch ")]
     assert batches == ["batch 0"]
     logged = [file.read_text() for file in events.rglob("*") if file.is_file()]

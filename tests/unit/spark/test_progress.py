@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from streamlet.spark.progress import OBSERVED, BatchProgress
+from streamlet.spark.task_reports import OBSERVED_TASKS, TaskReport
+from streamlet.types import TopicPartition
 
 REPORT = {
     "batchId": 7,
@@ -25,8 +27,28 @@ REPORT = {
 
 def test_a_batch_says_its_rate_its_lag_and_what_state_takes() -> None:
     found = BatchProgress.of(REPORT)
-    assert found == BatchProgress(batch=7, records=500, took_ms=250, lag=7, state_bytes=112)
+    lags = {("lines", 0): 5, ("lines", 1): 0, ("airlines", 0): 2}
+    by_partition = {TopicPartition(*where): lag for where, lag in lags.items()}
+    assert found == BatchProgress(7, 500, 250, lag=7, state_bytes=112, lags=by_partition)
     assert found.records_per_second == 2_000
+
+
+def test_each_task_reports_once_however_often_spark_ran_it() -> None:
+    """Tasks with state by their last report, those without by the sum of their parts."""
+
+    def texts(*reports: TaskReport) -> dict[str, list[str]]:
+        return {"tasks": [report.row().records.decode() for report in reports]}
+
+    mapped = TaskReport("0_1", 10, 20, 1, 0, 2, 0.5)
+    again, kept = (TaskReport("1_0", 30, 3, 0, 4, 0, took, 800) for took in (0.25, 0.75))
+    observed = {
+        f"{OBSERVED_TASKS}a:app:map": texts(mapped, mapped),
+        f"{OBSERVED_TASKS}a:app:0": texts(again, kept),
+        f"{OBSERVED_TASKS}a:app:1": {"tasks": None},
+    }
+    found = BatchProgress.of(REPORT | {"observedMetrics": observed})
+    assert found.tasks == (TaskReport("0_1", 20, 40, 2, 0, 4, 1.0), kept)
+    assert found.records == 500
 
 
 def test_rows_that_are_many_records_say_how_many() -> None:
