@@ -114,6 +114,7 @@ def summary(
 @contextmanager
 def _session() -> Iterator[SparkSession]:
     import streamlet as sl
+    from streamlet.spark.gateway import short_errors
 
     spark = sl.spark.session(
         "bench",
@@ -122,7 +123,8 @@ def _session() -> Iterator[SparkSession]:
         config={"spark.driver.memory": "3g", "spark.sql.shuffle.partitions": "2"},
     )
     try:
-        yield spark
+        with short_errors():  # later there is no JVM that has the text of an error
+            yield spark
     finally:
         sl.spark.stop(spark)
 

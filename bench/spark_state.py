@@ -87,11 +87,13 @@ def by_size(found: Mapping[int, Batches]) -> dict[str, Any]:
 @contextmanager
 def _session(cores: int) -> Iterator[SparkSession]:
     import streamlet as sl
+    from streamlet.spark.gateway import short_errors
 
     settings = {"spark.driver.memory": "3g"}
     spark = sl.spark.session("bench-state", master=f"local[{cores}]", config=settings)
     try:
-        yield spark
+        with short_errors():  # later there is no JVM that has the text of an error
+            yield spark
     finally:
         sl.spark.stop(spark)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
+from tests.integration.spark.programs import ROOT
 from tests.integration.test_bench import bench
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
@@ -39,3 +43,28 @@ def test_batches_of_few_changes_are_measured_by_size_and_cores(bootstrap_servers
         assert measured[f"keys_{keys}"]["bytes"] > changed
     # Ten changes of 4,000 do not have the table written again, whichever tasks they are of.
     assert measured["keys_4000"]["most_bytes"] < 4_000 * found["value_bytes"] / 4
+
+
+#: A query in the session of ``spark-state`` whose batch fails.
+_FAILING = """
+from bench.spark_state import _session
+from streamlet.errors import StreamletError
+
+def fail(batch, number):
+    raise ValueError("the real cause")
+
+try:
+    with _session(1) as spark:
+        source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+        source.writeStream.foreachBatch(fail).start().processAllAvailable()
+except StreamletError as error:
+    print(error)
+"""
+
+
+def test_a_query_that_fails_is_reported_with_its_cause() -> None:
+    """Its error has its text from the JVM, which has ended when the benchmark prints it."""
+    pytest.importorskip("pyspark")
+    command = [sys.executable, "-c", _FAILING]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.stdout.endswith("ValueError: the real cause\n"), ended.stderr
