@@ -43,9 +43,20 @@ def broker(bootstrap_servers: str) -> Iterator[str]:
 
 def python_workers() -> list[psutil.Process]:
     """Processes that run tasks: forked by a daemon that the JVM started."""
-    ours = list(psutil.Process().children(recursive=True))
-    daemons = {p.pid for p in ours if "streamlet.spark.daemon" in command(p)}
-    return [p for p in ours if command(p) and p.ppid() in daemons]
+    ours = psutil.Process().children(recursive=True)
+    forked_by = {p.pid for p in daemons()}
+    return [p for p in ours if command(p) and p.ppid() in forked_by]
+
+
+def daemons() -> list[psutil.Process]:
+    """Processes that fork workers, without the workers, which have the same command."""
+    ours = [
+        p
+        for p in psutil.Process().children(recursive=True)
+        if "streamlet.spark.daemon" in command(p)
+    ]
+    every = {p.pid for p in ours}
+    return [p for p in ours if p.ppid() not in every]
 
 
 def command(process: psutil.Process) -> list[str]:
