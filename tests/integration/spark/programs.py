@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,7 +26,25 @@ def counting(broker: str, checkpoint: Path, output: str, *more: str) -> list[str
 def running(
     command: list[str], log: Path, *, cwd: Path = ROOT, **environment: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a group of its own, all of which is gone at the end."""
+    """A process in a group of its own, all of which is gone at the end, also by SIGTERM to us."""
+    with _ended_as_by_ctrl_c(), _started(command, log, cwd, environment) as process:
+        yield process
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """SIGTERM unwinds the test run as Ctrl-C does; else what it started would live on."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _started(
+    command: list[str], log: Path, cwd: Path, environment: dict[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("ab") as output:
         process = subprocess.Popen(
             command,
