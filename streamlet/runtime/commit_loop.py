@@ -96,13 +96,13 @@ class CommitLoop:
         due = now >= due_ms or precopy.due(now) or self._too_dirty() or self._holdings.asks_commit()
         if self._commit.under_way:
             if not self._commit.sent and not self._postponed.waits:
-                self._try(self._begin)
+                self._try(self.begin)
         elif due and self._orders.unit is None:
             gated = self._group.gated
             if not gated:  # else it stays due, and a claim goes out as soon as it may
                 precopy.committing(now)
                 self.next_ms = now + self._settings.commit_interval_ms
-                self._try(self._begin)
+                self._try(self.begin)
             if not gated or now >= self._collect_by_ms:
                 self._collect(now)
                 self._tidy(now)
@@ -114,9 +114,10 @@ class CommitLoop:
     def last(self, board: RebalanceEvents, failures: StoreFailures) -> None:
         """Commit what stopped tasks have to say, and wait for it; raises as ``LastCommit.run``."""
         parts = (self._commit, self._holdings, self._orders, failures, board, self._clock)
-        LastCommit(*parts).run(lambda: self._timed(self._begin), self._settings.session_timeout_ms)
+        LastCommit(*parts).run(lambda: self._timed(self.begin), self._settings.session_timeout_ms)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Begin a commit, or go on with the one under way."""
         tasks, unit = self._holdings.tasks.values(), self._orders.unit
         self._commit.begin(tasks, unit, at_once=self._holdings.idle)
 

@@ -6,17 +6,21 @@ message travels or state is restored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from streamlet.errors import BrokerError, StateError, TaskMigratedError, TimedOutError
-from streamlet.group.commands import CommitOutcome
+from streamlet.errors import (
+    EntryTooLargeError,
+    StateError,
+    StreamletError,
+    TaskMigratedError,
+    TimedOutError,
+)
 from streamlet.group.events import LeaveWanted
 from streamlet.group.handover_values import SetCopies
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit import AtLeastOnceCommit
-from streamlet.runtime.commit_loop import HOLD_OFF_MS, LastCommit
-from streamlet.runtime.commit_port import Settled
+from streamlet.runtime.commit_loop import HOLD_OFF_MS, CommitLoop, LastCommit
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.state_updater import StateUpdater
@@ -48,7 +52,6 @@ class SimWorker:
         self._member = member
         self._world = member.world
         settings, clock = member.world.settings, member.world.clock
-        self._interval_ms = settings.commit_interval_ms
         self._timeout_ms = settings.session_timeout_ms
         source: Any = SimConsumer()
         delivery: Any = SimDelivery(member)
@@ -71,14 +74,24 @@ class SimWorker:
             copies=self.copies,
             commit=self._commit,
             clock=clock,
-            settled=self._settled,
+            settled=lambda settled: None,
             meters=meters,
             handover_timeout_ms=settings.handover_timeout_ms,
         )
         failures = StoreFailures(self.registry, self.activation, self._manager, meters)
         self._failures = failures
         self._last = LastCommit(self._commit, self.registry, self._manager, failures, board, clock)
-        self._next_commit_ms = self._retry_at_ms = 0
+        self._commits = CommitLoop(
+            *(settings, self._commit, clock),
+            group=self._group,
+            holdings=self.registry,
+            orders=self._manager,
+            meters=meters,
+            too_large=_too_large,
+            lose=self._lose,
+            restart=self._restart,
+            tidy=lambda now_ms: None,
+        )
         self._known: frozenset[TaskId] = frozenset()  # ran when we looked last
         self.stopping: str | None = None
         self._deadline_ms: int | None = None  # of the last commit
@@ -163,7 +176,7 @@ class SimWorker:
         if self.stopping is not None:
             return now + RETRY_MS
         if commit.under_way and not commit.sent:
-            return max(self._retry_at_ms, now + 1)
+            return now + RETRY_MS
         if commit.sent:
             return None
         if manager.waiting or not manager.precopy.over:
@@ -175,10 +188,10 @@ class SimWorker:
             return now + RETRY_MS
         if self._group.gated:
             return now + RETRY_MS
-        idle = self._next_commit_ms > self._world.input_until_ms
+        idle = self._commits.next_ms > self._world.input_until_ms
         if not tasks or (idle and all(active.claimed for active in tasks)):
             return None
-        return self._next_commit_ms + self._hold_off_ms
+        return self._commits.next_ms + (HOLD_OFF_MS if manager.awaited else 0)
 
     # -- one round -----------------------------------------------------------------------------
 
@@ -197,15 +210,17 @@ class SimWorker:
         for active in self.activation.step(RESTORE_STEP_MS):
             self.activation.opened_here(active.task)
             self._manager.run(active)
+            self._commits.next_ms = 0  # its claim
         given_back = self.activation.given_back()
         if given_back:
             self._manager.give_back(given_back)
         self._look()
-        if self._world.now_ms <= self._world.input_until_ms:
+        first = self._manager.unit is not None and not self._commit.under_way
+        if self._world.now_ms <= self._world.input_until_ms and not first:
             for active in self.registry.of_stage(TaskStage.RUNNING):
                 counting: Any = active.processor
                 counting.process()
-        self._commit_step()
+        self._commits.step()
 
     def _look(self) -> None:
         """Check the tasks that run now and did not before."""
@@ -215,51 +230,15 @@ class SimWorker:
             self._world.checks.started(self._member, task)
             if not tasks[task].claimed:
                 self._world.checks.begins(self._member, tasks[task])
-            self._next_commit_ms = -HOLD_OFF_MS  # its claim, which waits for nothing
         self._known = running
 
-    @property
-    def _hold_off_ms(self) -> int:
-        return HOLD_OFF_MS if self._manager.awaited else 0
+    def _restart(self, error: StateError) -> None:
+        if not self._failures.restart(error):
+            self._lose(error)
 
-    def _commit_step(self) -> None:
-        now, commit, manager = self._world.now_ms, self._commit, self._manager
-        precopy = manager.precopy
-        due = now >= self._next_commit_ms + self._hold_off_ms or precopy.due(now)
-        if commit.under_way:
-            if not commit.sent and now >= self._retry_at_ms:
-                self._try(self._begin)
-        elif due and manager.unit is None and not self._group.gated:
-            precopy.committing(now)
-            self._next_commit_ms = now + self._interval_ms
-            self._try(self._begin)
-        first = manager.unit is None and not precopy.over
-        if manager.waiting and not first and not commit.under_way:
-            self._try(manager.go_on)
-
-    def _begin(self) -> None:
-        self._commit.begin(self.registry.tasks.values(), self._manager.unit)
-
-    def _try(self, step: Callable[[], None]) -> None:
-        if self._group.gated:
-            self._retry_at_ms = self._world.now_ms + RETRY_MS
-        try:
-            step()
-        except TaskMigratedError:
-            self._lose()
-        except StateError as error:
-            if not self._failures.restart(error):
-                self._lose()
-        except BrokerError:
-            self._retry_at_ms = self._world.now_ms + RETRY_MS
-
-    def _lose(self) -> None:
+    def _lose(self, error: StreamletError) -> None:
         self._manager.lose_all()
         self._group.rejoin("membership was lost")
-
-    def _settled(self, settled: Settled) -> None:
-        accepted = settled.outcome is CommitOutcome.ACCEPTED
-        self._retry_at_ms = self._world.now_ms + (0 if accepted else RETRY_MS)
 
     # -- its end -------------------------------------------------------------------------------
 
@@ -276,7 +255,7 @@ class SimWorker:
             self.registry.stop(self.registry.of_stage(TaskStage.RUNNING))
         try:
             self._manager.take_answers()
-            over = self._last.step(self._begin, self._deadline_ms)
+            over = self._last.step(self._commits.begin, self._deadline_ms)
         except (TaskMigratedError, TimedOutError):
             over = True
         if over:
@@ -339,3 +318,8 @@ class SimWorker:
 def _no_source() -> Any:
     """A consumer to search changelogs for commit entries: nothing here calls for one."""
     raise AssertionError("positions and state disagree")
+
+
+def _too_large(error: EntryTooLargeError) -> None:
+    """An entry that its changelog does not take: there is none here."""
+    raise error
