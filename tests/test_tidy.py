@@ -36,7 +36,6 @@ LONG_FILES = {
     "streamlet/state/task_state.py": 440,
     "streamlet/testing/coordinator_group.py": 410,
     "streamlet/testing/ports.py": 410,
-    "streamlet/testing/simulation/member.py": 410,
     "tests/integration/chaos/disagreements.py": 420,
     "tests/integration/test_session.py": 550,
     "tests/unit/group/test_commits.py": 510,

@@ -2,6 +2,9 @@
 
 The machine's commands go to the transport, to the protocol (which runs here, on this thread, the
 leader's assignor too) and, as events, to the worker. What comes back goes through one queue.
+
+``Control`` takes one item of that queue at a time, without a thread and without waiting:
+``ControlThread`` gives it the items, and the simulator does.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import TypeAlias, assert_never
+from typing import Protocol, TypeAlias, assert_never
 
 import attrs
 
@@ -84,6 +87,81 @@ class MembershipView:
     linked: bool = False  # the group coordinator can be reached
 
 
+class ControlRunner(Protocol):
+    """Calls ``Control.begin``, then ``Control.take`` with each item and at ``Control.wake_at_ms``.
+
+    Until an item is None, or the membership is over; always one call after the other.
+    """
+
+    @property
+    def running(self) -> bool:
+        """True if it was started and did not end."""
+        ...
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+    def put(self, item: Item) -> None:
+        """Queue an item; from any thread."""
+        ...
+
+    def join(self) -> None:
+        """Wait until it has ended."""
+        ...
+
+
+class ControlThread:
+    """The control thread.
+
+    Args:
+        control: what it runs.
+        clock: the time.
+    """
+
+    def __init__(self, control: Control, clock: Clock) -> None:
+        self._control, self._clock = control, clock
+        self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="streamlet-group", daemon=True)
+
+    @property
+    def running(self) -> bool:
+        """True if it was started and did not end."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def put(self, item: Item) -> None:
+        """Queue an item; from any thread."""
+        self._queue.put(item)
+
+    def join(self) -> None:
+        """Wait until it has ended."""
+        if self.running and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._control.begin()
+            while not self._control.ended.is_set() and (item := self._await()) is not None:
+                self._control.take(item)
+        except Exception as error:  # a bug of ours or of the protocol: the worker must learn of it
+            self._control.broke(error)
+        finally:
+            self._control.end()
+
+    def _await(self) -> Item:
+        """Wait for the next event; a Tick when it is time for one."""
+        at_ms = self._control.wake_at_ms
+        wait_s = None if at_ms is None else max(at_ms - self._clock.now_ms(), 0) / 1000
+        try:
+            return self._queue.get(timeout=wait_s)
+        except queue.Empty:
+            return Tick()
+
+
 class Control:
     """Owns the machine; everything but ``put``, ``view`` and the events is its own thread's."""
 
@@ -97,6 +175,7 @@ class Control:
         describe: Callable[[], Mapping[TaskId, Copy]],
         on_member_id: Callable[[str], None],
         start_timeout_ms: int,
+        runner: Callable[[Control, Clock], ControlRunner] = ControlThread,
     ) -> None:
         self._group = config.group
         self._protocol = protocol
@@ -106,23 +185,23 @@ class Control:
         self._describe = describe
         self._on_member_id = on_member_id
         self._start_timeout_ms = start_timeout_ms
-        self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self.changed = threading.Condition()
         #: Written by this thread under ``changed``.
         self.view = MembershipView()
         self.ended = threading.Event()
-        self.thread = threading.Thread(target=self._run, name="streamlet-group", daemon=True)
         #: How often tasks were lost, and how many of these losses the worker has seen: written by
         #: ``GroupSession.progress``.
         self.losses = self.losses_seen = 0
         self.progressed = False
-        self._machine = Membership(config)
+        self.machine = Membership(config)
         self._next: deque[Event] = deque()
         self._sent: dict[int, Future[Answer]] = {}
-        self._wake_at_ms: int | None = None
+        #: When ``take`` is to have a Tick, if nothing else comes before.
+        self.wake_at_ms: int | None = None
         #: When to give up looking for a coordinator; None once one was found.
         self._give_up_ms: int | None = None
         self._cause: StreamletError = TransportError(FailureKind.TIMEOUT, "no broker answers")
+        self.runner = runner(self, clock)
 
     @property
     def loss_unseen(self) -> bool:
@@ -131,35 +210,30 @@ class Control:
 
     def put(self, item: Item) -> None:
         """Queue something, from any thread."""
-        self._queue.put(item)
+        self.runner.put(item)
 
-    def _run(self) -> None:
+    def begin(self) -> None:
+        """Begin to join."""
         self._give_up_ms = self._clock.now_ms() + self._start_timeout_ms
-        item: Item = StartMembership()
+        self.take(StartMembership())
+
+    def take(self, item: Event | StreamletError) -> None:
+        """Take an item; an error of ours that it leads to ends the membership."""
         try:
-            while item is not None and not self.ended.is_set():
-                self._take(item)
-                if not self.ended.is_set():
-                    item = self._await()
+            self._take(item)
         except StreamletError as error:
             self._fail(error)
-        except Exception as error:  # a bug of ours or of the protocol: the worker must learn of it
-            log.exception("the membership of group %s broke", self._group)
-            self._fail(FatalGroupError(f"the membership of group {self._group} broke: {error!r}"))
-        finally:
-            self.ended.set()
-            with self.changed:
-                self.changed.notify_all()
 
-    def _await(self) -> Item:
-        """Wait for the next event; a Tick when it is time for one."""
-        wait_s = None
-        if self._wake_at_ms is not None:
-            wait_s = max(self._wake_at_ms - self._clock.now_ms(), 0) / 1000
-        try:
-            return self._queue.get(timeout=wait_s)
-        except queue.Empty:
-            return Tick()
+    def broke(self, error: Exception) -> None:
+        """End because of a bug."""
+        log.exception("the membership of group %s broke", self._group)
+        self._fail(FatalGroupError(f"the membership of group {self._group} broke: {error!r}"))
+
+    def end(self) -> None:
+        """Take nothing more."""
+        self.ended.set()
+        with self.changed:
+            self.changed.notify_all()
 
     def _take(self, item: Event | StreamletError) -> None:
         if isinstance(item, StreamletError):
@@ -183,12 +257,13 @@ class Control:
             self._next.append(ProgressMade())
         self._next.append(event)
         while self._next and not self.ended.is_set():
-            for command in self._machine.handle(self._next.popleft(), self._clock.now_ms()):
+            for command in self.machine.handle(self._next.popleft(), self._clock.now_ms()):
                 self._perform(command)
-        self._publish()
+        self.publish()
 
-    def _publish(self) -> None:
-        machine = self._machine
+    def publish(self) -> None:
+        """Show other threads how the machine is now."""
+        machine = self.machine
         view = MembershipView(
             machine.state,
             machine.member_id,
@@ -225,17 +300,17 @@ class Control:
             case Assigned():
                 self._deliver(command)
             case Lost():
-                self._publish()  # who learns of the loss must not read the old generation
+                self.publish()  # who learns of the loss must not read the old generation
                 self._on_event(command)
                 self.losses += 1  # after the event: see ``GroupSession.progress``
             case CommitDone() | FetchDone() | JoinBlocked() | JoinSoon():
                 self._on_event(command)
             case WakeAt(at_ms):
-                self._wake_at_ms = at_ms
+                self.wake_at_ms = at_ms
             case Failed(error):
                 self._fail(error)
             case Left():
-                self._publish()
+                self.publish()
                 self._on_event(command)
                 self.ended.set()
             case _:
@@ -265,7 +340,7 @@ class Control:
 
     def _deliver(self, command: Assigned[bytes]) -> None:
         assignment = self._protocol.decode(command.assignment)
-        self._publish()
+        self.publish()
         told = (command.generation, command.member_id, assignment)
         self._on_event(Assigned(*told, command.leader, command.restarted))
         flip = assignment.flip
@@ -274,7 +349,7 @@ class Control:
 
     def _fail(self, error: StreamletError) -> None:
         """Tell the worker that this is the end; the machine may not know it."""
-        if self._machine.generation >= 0:
+        if self.machine.generation >= 0:
             self._on_event(Lost(str(error)))
         self.losses += 1
         self.view = attrs.evolve(

@@ -27,7 +27,7 @@ from streamlet.clock import Clock
 from streamlet.errors import BrokerError, TimedOutError
 from streamlet.group.codes import Remedy, RequestKind, judge
 from streamlet.group.commands import Connection, SessionEvent
-from streamlet.group.control import Control
+from streamlet.group.control import Control, ControlRunner, ControlThread
 from streamlet.group.events import (
     BlockJoinWanted,
     CommitWanted,
@@ -60,6 +60,7 @@ class GroupSession:
         on_member_id: called on the control thread when the member id changes, empty for none.
         start_timeout_ms: how long to look for the first coordinator before giving up; later ones
             are looked for as long as it takes.
+        runner: makes what runs the membership.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class GroupSession:
         describe: Callable[[], Mapping[TaskId, Copy]] = dict,
         on_member_id: Callable[[str], None] = lambda member_id: None,
         start_timeout_ms: int = 30_000,
+        runner: Callable[[Control, Clock], ControlRunner] = ControlThread,
     ) -> None:
         self._config = config
         self._transport = transport
@@ -87,6 +89,7 @@ class GroupSession:
             describe,
             on_member_id,
             start_timeout_ms,
+            runner,
         )
 
     # -- what others may ask -------------------------------------------------------------------
@@ -189,7 +192,7 @@ class GroupSession:
 
     def start(self) -> None:
         """Begin to join."""
-        self._control.thread.start()
+        self._control.runner.start()
 
     def rejoin(self, reason: str, descriptions: int | None = None) -> None:
         """Have the group rebalance, with what we then say of ourselves.
@@ -245,7 +248,7 @@ class GroupSession:
         ``quietly``: without telling the group, so that a successor with our static id goes on with
         our tasks; None: exactly if we have a static id. Blocks.
         """
-        if not self._control.thread.is_alive():
+        if not self._control.runner.running:
             return True
         static = self._config.instance_id is not None
         self._control.put(LeaveWanted(reason, quietly=static if quietly is None else quietly))
@@ -255,9 +258,7 @@ class GroupSession:
         """End the thread and the transport, without leaving; no events follow."""
         self._closing.set()
         self._control.put(None)
-        thread = self._control.thread
-        if thread.is_alive() and thread is not threading.current_thread():
-            thread.join()
+        self._control.runner.join()
         self._transport.close()
 
 

@@ -198,6 +198,11 @@ class FakeCoordinator:
             group.keep_alive(member)
             self._stored[group.name] = _copy(group, self)
 
+    def phase(self, group: str) -> GroupPhase | None:
+        """The phase of the group, None if there is none."""
+        found = self._groups.get(group)
+        return None if found is None else found.state
+
     def view(self, group: str) -> GroupView | None:
         """The group as it stands, None if there is none."""
         found = self._groups.get(group)

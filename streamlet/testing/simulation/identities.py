@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import attrs
 
 from streamlet.assignor.values import Copy, MemberState, Role
 from streamlet.group.handover_values import OURS
-from streamlet.group.tasks import Identity, TasksProtocol
+from streamlet.group.tasks import Identity
+from streamlet.testing.simulation.session import WatchedProtocol
 from streamlet.types import TaskId
 
 if TYPE_CHECKING:
@@ -33,20 +33,22 @@ def identity_of(member: SimMember, number: int, static: str | None) -> Identity:
     )
 
 
-def protocol_of(member: SimMember, rejoin: Callable[[str], None]) -> TasksProtocol:
-    """The protocol as a member speaks it; ``rejoin`` is called where it calls for a rebalance."""
+def protocol_of(member: SimMember) -> WatchedProtocol:
+    """The protocol as a member speaks it."""
     world = member.world
-    return TasksProtocol(
+    protocol = WatchedProtocol(
         member.identity,
         member.plan_rules,
         lambda state: world.plan(member, state),
         tasks=lambda: world.cluster.infos,
         wall_ms=lambda: world.now_ms,
-        rejoin=rejoin,
+        rejoin=lambda reason: member.session.rejoin(reason),
         envelope=world.envelope,
         flip_timeout_ms=world.settings.rebalance_timeout_ms,
         latest=member.instance.spec.version,
     )
+    protocol.member = member
+    return protocol
 
 
 def state_of(
@@ -69,7 +71,7 @@ def state_of(
         runs=None if len(runs) == len(identity.subtopologies) else runs,
         copies=copies,
         tags=identity.tags,
-        leaving=member.protocol.leaving,
+        leaving=member.handover.leaving,
         learners=identity.learners,
         joined_generation=member.machine.generation,
         deferral_deadline_ms=deferral_deadline_ms,

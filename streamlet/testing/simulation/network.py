@@ -10,14 +10,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
 from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.group.commands import Connection, Send
-from streamlet.group.events import Answered, FailureKind, RequestFailed
+from streamlet.group.events import FailureKind
 from streamlet.group.messages import (
+    Answer,
     JoinGroup,
     JoinGroupAnswer,
     LeaveGroup,
@@ -26,6 +28,7 @@ from streamlet.group.messages import (
     Request,
     SyncGroup,
 )
+from streamlet.group.session_ports import TransportError
 from streamlet.runtime.activation import REOPEN_MS
 from streamlet.testing.coordinator_desk import RequestId
 from streamlet.testing.simulation.events import Lose, NetworkSpec
@@ -47,13 +50,15 @@ _Id: TypeAlias = tuple[int, int, int]
 class _Flight:
     sender: SimMember
     send: Send
+    answer: Future[Answer]
     answer_lost: bool = False
     failed: bool = False  # its sender has given up already
     counted: bool = True  # as traffic that a step waits for
 
-    @property
-    def parks(self) -> bool:
-        return self.send.connection is Connection.JOIN
+    def fail(self) -> None:
+        """Tell the sender that its connection broke."""
+        if not self.answer.done():
+            self.answer.set_exception(TransportError(FailureKind.DISCONNECTED, "it broke"))
 
 
 class Network:
@@ -133,20 +138,26 @@ class Network:
         """The time until such a request is answered, in ms."""
         return 1 + self._delay() + self._delay()
 
-    def send(self, sender: SimMember, send: Send) -> None:
-        """Put a request on its way."""
+    def send(self, sender: SimMember, send: Send, answer: Future[Answer]) -> None:
+        """Put a request on its way; ``answer`` is what it gets."""
         self._world.protocol.sent(sender, send.request)
         named = self._is_named(sender, send.request)
         if named or self._dice.random() < self._spec.loss:
-            self._lose(sender, send, forever=named)
+            self._lose(_Flight(sender, send, answer), forever=named)
             return
         # Without an id a static join cannot be distinguished from its own double: the second fences
         # it.
         nameless = isinstance(send.request, JoinGroup) and not send.request.member_id
         doubled = not nameless and self._dice.random() < self._spec.duplicate
-        self._depart(_Flight(sender, send))
+        self._depart(_Flight(sender, send, answer))
         if doubled:  # at the heels of the first, as on one connection nothing comes between
-            self._depart(_Flight(sender, send), copy=1, delay_ms=0)
+            self._depart(_Flight(sender, send, answer), copy=1, delay_ms=0)
+
+    def hang_up(self, sender: SimMember, connection: Connection) -> None:
+        """Cut one connection of a member: nothing that waits on it is answered."""
+        for flight in self._flights.values():
+            if flight.sender is sender and flight.send.connection is connection:
+                flight.fail()
 
     def _is_named(self, sender: SimMember, request: Request) -> bool:
         kind, lost = type(request).__name__, False
@@ -156,7 +167,8 @@ class Network:
                 lost |= self._sent[index][kind] == lose.nth
         return lost
 
-    def _lose(self, sender: SimMember, send: Send, *, forever: bool) -> None:
+    def _lose(self, flight: _Flight, *, forever: bool) -> None:
+        sender, send = flight.sender, flight.send
         self._world.disturbed_ms = self._world.now_ms + LATE_MS
         fates = (
             ["never", "answer", "late"]
@@ -165,17 +177,13 @@ class Network:
         )
         fate = "never" if forever else self._dice.choice(fates)
         if fate == "answer":
-            self._depart(_Flight(sender, send, answer_lost=True))
+            self._depart(attrs.evolve(flight, answer_lost=True))
             return
         if fate == "late":
-            late = _Flight(sender, send, answer_lost=True, failed=True, counted=False)
+            late = attrs.evolve(flight, answer_lost=True, failed=True, counted=False)
             delay_ms = self._dice.randint(0, LATE_MS)
             self._world.later(delay_ms, lambda: self._arrive(late, (sender.uid, send.number, 9)))
-        self._fail(sender, send)
-
-    def _fail(self, sender: SimMember, send: Send) -> None:
-        failed = RequestFailed(send.number, FailureKind.DISCONNECTED)
-        self.travel(lambda: sender.receive(failed))
+        self.travel(flight.fail)
 
     def _delay(self) -> int:
         low, high = self._spec.delay_ms
@@ -214,17 +222,15 @@ class Network:
             flight = self._flights.pop(number, None)
             if flight is None:
                 continue
-            sender, send = flight.sender, flight.send
             if isinstance(answer, JoinGroupAnswer) and answer.member_id:
-                self._world.name_member(answer.member_id, sender)
+                self._world.name_member(answer.member_id, flight.sender)
             if flight.answer_lost:
                 if not flight.failed:
-                    self._fail(sender, send)
+                    self.travel(flight.fail)
                 continue
-            event = Answered(send.number, answer)
-            self._return(flight, lambda sender=sender, event=event: sender.receive(event))  # type: ignore[misc]
+            self._return(flight, answer)
 
-    def _return(self, flight: _Flight, action: Callable[[], None]) -> None:
+    def _return(self, flight: _Flight, answer: Answer) -> None:
         key = (flight.sender.uid, flight.send.connection)
         at_ms = max(self._world.now_ms + self._delay(), self._last_back.get(key, 0))
         self._last_back[key] = at_ms
@@ -232,7 +238,8 @@ class Network:
 
         def arrive() -> None:
             self.traffic -= flight.counted
-            action()
+            if not flight.answer.done():
+                flight.answer.set_result(answer)
 
         self._world.at(at_ms, arrive)
 
@@ -241,4 +248,4 @@ class Network:
         flights, self._flights = self._flights, {}
         for flight in flights.values():
             if not flight.failed:
-                self._fail(flight.sender, flight.send)
+                self.travel(flight.fail)

@@ -1,4 +1,4 @@
-"""Ports that surround the real parts of a simulated worker: group, input, changelogs."""
+"""Ports that surround the real parts of a simulated worker: input, changelogs."""
 
 from __future__ import annotations
 
@@ -8,100 +8,16 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from streamlet.errors import UnreachableError
-from streamlet.group.commands import CommitDone, CommitOutcome
-from streamlet.group.events import (
-    BlockJoinWanted,
-    CommitWanted,
-    FetchWanted,
-    RejoinWanted,
-    UnblockJoinWanted,
-)
-from streamlet.group.states import BETWEEN, MembershipState
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit_port import TaskCommit
 from streamlet.runtime.record_failures import TaskCounters
 from streamlet.state.drained import Drained
-from streamlet.testing.simulation.cluster import changelog_of, input_of, task_of
+from streamlet.testing.simulation.cluster import changelog_of, input_of
 from streamlet.testing.simulation.stores import STORE
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 if TYPE_CHECKING:
     from streamlet.testing.simulation.member import SimMember
-
-
-class SimGroup:
-    """The membership as the worker sees it, in place of ``group.session``."""
-
-    def __init__(self, member: SimMember) -> None:
-        self._member = member
-
-    @property
-    def member_id(self) -> str:
-        """Our id in the group."""
-        return self._member.machine.member_id
-
-    @property
-    def generation(self) -> int:
-        """The last synced generation."""
-        return self._member.machine.generation
-
-    @property
-    def gated(self) -> bool:
-        """True if a commit would be turned away."""
-        member = self._member
-        if member.loss_unseen:
-            return True
-        state, after_ms = member.machine.state, member.config.parked_commit_after_ms
-        if member.join_sent is not None and after_ms is not None:
-            return member.world.now_ms - member.join_sent[1] < after_ms
-        return state in BETWEEN or state in (MembershipState.PREPARING, MembershipState.FLIPPING)
-
-    def alive(self) -> bool:
-        """True if the group has heard of us; a worker that has to wait for that waits before."""
-        member = self._member
-        return not member.loss_unseen and member.alive() and self.generation >= 0
-
-    def rejoin(self, reason: str, descriptions: int | None = None) -> None:
-        """Have the group rebalance."""
-        if "does not proceed" in reason:
-            self._member.world.protocol.late(self._member, reason)
-        self._want(RejoinWanted(reason, descriptions))
-
-    def fetch(self, token: int, partitions: Sequence[TopicPartition]) -> None:
-        """Read committed positions once."""
-        self._want(FetchWanted(token, tuple(partitions)))
-
-    def hold(self, token: int, generation: int) -> None:
-        """Ask that no join begins."""
-        self._want(BlockJoinWanted(token, generation))
-
-    def end_hold(self, token: int) -> None:
-        """Let joins begin again."""
-        self._want(UnblockJoinWanted(token))
-
-    def commit(
-        self,
-        token: int,
-        offsets: Mapping[TopicPartition, tuple[int, str]],
-        hold: int | None = None,
-    ) -> None:
-        """Send; a commit from before a loss is turned away where losses happen."""
-        member = self._member
-        wanted, seen = CommitWanted(token, dict(offsets), hold), member.losses_seen
-        member.commits[token] = frozenset(map(task_of, offsets))
-
-        def arrive() -> None:
-            if seen != member.losses:
-                member.tell(CommitDone(token, CommitOutcome.LOST))
-            else:
-                member.feed(wanted)
-
-        member.hand_over(arrive)
-
-    def _want(
-        self, wanted: RejoinWanted | FetchWanted | BlockJoinWanted | UnblockJoinWanted
-    ) -> None:
-        self._member.hand_over(lambda: self._member.feed(wanted))
 
 
 class SimConsumer:

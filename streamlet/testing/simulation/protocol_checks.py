@@ -70,9 +70,9 @@ class ProtocolChecks:
         """M2: no commit is begun between JoinGroup and SyncGroup, unless the join is parked."""
         if not isinstance(request, OffsetCommit) or member.machine.state not in BETWEEN:
             return
-        after_ms, join = member.config.parked_commit_after_ms, member.join_sent
-        parked = join is not None and after_ms is not None
-        if not (parked and self._world.now_ms - join[1] >= after_ms):  # type: ignore[index, operator]
+        after_ms, join_ms = member.config.parked_commit_after_ms, member.machine.join_sent_ms
+        parked = join_ms is not None and after_ms is not None
+        if not (parked and self._world.now_ms - join_ms >= after_ms):  # type: ignore[operator]
             task = task_of(min(request.offsets))
             self._note("M2", f"a commit is begun while {member.machine.state}", task, member)
 

@@ -9,7 +9,6 @@ import attrs
 
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Leaving, Plan, Role
-from streamlet.group.events import RejoinWanted
 from streamlet.group.handover_values import OURS
 from streamlet.group.leader import Assignor
 from streamlet.runtime.state_updater import AGAIN_MS
@@ -195,7 +194,7 @@ class Simulation:
         caller = leader if leader in able else next(iter(able), None)
         if caller is None:
             return False
-        caller.receive(RejoinWanted(reason))
+        caller.session.rejoin(reason)
         return True
 
     # -- leaving -------------------------------------------------------------------------------

@@ -94,6 +94,7 @@ def _join(
     orders = member.protocol.decode(delivered.assignment)
     member.handover.assigned(GENERATION, member_id, orders, world.now_ms)
     decided = member.handover.take()  # all of it has happened long ago
+    member.session.thread.resume()
     member.worker.begin_with([one for one in decided if isinstance(one, SetCopies)])
     assert isinstance(join.request, JoinGroup)
     return attrs.evolve(join.request, member_id=member_id), assignment
@@ -115,7 +116,7 @@ def _tell(member: SimMember, event: Event) -> list[Command]:
     commands = member.machine.handle(event, member.world.now_ms)
     for command in commands:
         if isinstance(command, WakeAt):
-            member.wake_at(command.at_ms)
+            member.session.wake_at(command.at_ms)
     return commands
 
 

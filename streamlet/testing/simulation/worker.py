@@ -16,7 +16,6 @@ from streamlet.errors import (
     TaskMigratedError,
     TimedOutError,
 )
-from streamlet.group.events import LeaveWanted
 from streamlet.group.handover_values import SetCopies
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit import AtLeastOnceCommit
@@ -32,7 +31,7 @@ from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.task_stage import TaskStage
 from streamlet.testing.simulation.brokers import SimBroker, SimEdges, SimThread, SimTopology
 from streamlet.testing.simulation.cluster import input_of
-from streamlet.testing.simulation.ports import SimConsumer, SimDelivery, SimGroup, counting
+from streamlet.testing.simulation.ports import SimConsumer, SimDelivery, counting
 from streamlet.testing.simulation.restoring import SimReader, SimRunner, opener
 from streamlet.testing.simulation.stores import locked, opened
 from streamlet.testing.simulation.watched import WatchedActivation
@@ -60,7 +59,7 @@ class SimWorker:
         self._broker: Any = SimBroker(member)
         self.copies = self._new_copies()
         self.activation = self._new_activation()
-        self._group = SimGroup(member)
+        self._group = member.session
         self._commit = AtLeastOnceCommit(self._group, delivery, clock)
         self.registry = TaskRegistry(
             source, cache_bytes=0, most_buffered=1, forget=self._commit.forget
@@ -260,7 +259,7 @@ class SimWorker:
             over = True
         if over:
             self._manager.drop_all()
-            self._member.feed(LeaveWanted(reason))
+            self._group.leave(reason, 0, quietly=False)
 
     def die(self) -> None:
         """End the process: nothing is open any more."""

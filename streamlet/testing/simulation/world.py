@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from functools import partial
 
 import attrs
 
@@ -18,7 +17,6 @@ from streamlet.clock import ManualClock
 from streamlet.errors import FencedError
 from streamlet.group.commands import Failed
 from streamlet.group.envelope import Envelope, FixedTopics
-from streamlet.group.events import HeartbeatWanted
 from streamlet.group.leader import Assignor
 from streamlet.group.messages import LeaveGroup
 from streamlet.group.wire import short_hash
@@ -198,11 +196,10 @@ class World:
 
         So a scenario does not use up clock on waiting for heartbeats.
         """
-        view = self.coordinator.view(GROUP)
-        preparing = view is not None and view.state is GroupPhase.PREPARING
+        preparing = self.coordinator.phase(GROUP) is GroupPhase.PREPARING
         if preparing and not self._prompted:
             for member in list(self.members):
-                wake = partial(member.receive, HeartbeatWanted())
+                wake = member.when_awake(member.session.prompt)
                 self.later(self.network.spread(), wake)
         self._prompted = preparing
 

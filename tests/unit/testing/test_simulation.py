@@ -270,7 +270,7 @@ def thrown_out_and_back() -> Simulation:
     simulation = Simulation(parse_scenario(GOOD))
     (old,), (new,) = simulation.world.of("S1"), simulation.world.of("S2")
     task = min(old.worker.registry.tasks)
-    old.losses += 1
+    old.session.lose_unseen()
     new.worker.adopt(task, new.machine.member_id)
     simulation.world.checks.started(new, task)
     return simulation

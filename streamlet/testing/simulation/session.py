@@ -1,0 +1,212 @@
+"""The real membership of a simulated member: its thread, its way to the coordinator.
+
+``group.session`` and ``group.control`` are those that ship. What is simulated is when the control
+thread comes round, what the network does with a request, and the one wait that a session has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+import attrs
+
+from streamlet.assignor.values import Copy
+from streamlet.clock import Clock
+from streamlet.group.commands import Connection, Send, SessionEvent
+from streamlet.group.control import Control, Item
+from streamlet.group.events import HeartbeatWanted, Tick
+from streamlet.group.membership import Membership
+from streamlet.group.messages import Answer, Request
+from streamlet.group.session import GroupSession
+from streamlet.group.tasks import TasksProtocol
+from streamlet.group.values import Assignment
+from streamlet.testing.simulation.cluster import task_of
+from streamlet.types import TaskId, TopicPartition
+
+if TYPE_CHECKING:
+    from streamlet.testing.simulation.member import SimMember
+
+
+class SimControl:
+    """The control thread of a member: an item waits for as long as a thread takes to come round."""
+
+    def __init__(self, member: SimMember, control: Control) -> None:
+        self._member, self._control = member, control
+        self._started = False
+        #: Items that were put and not taken yet.
+        self.waiting = 0
+        self._last_ms = 0
+        self._alarm_ms: int | None = None
+
+    @property
+    def running(self) -> bool:
+        """True if it was started and did not end."""
+        return self._started and not self._control.ended.is_set()
+
+    def start(self) -> None:
+        """Begin."""
+        self._started = True
+        self._control.begin()
+        self.arm()
+
+    def resume(self) -> None:
+        """Go on with a membership that began before the simulation did."""
+        self._started = True
+        self._control.publish()
+        self.arm()
+
+    def put(self, item: Item) -> None:
+        """Take this item in a moment, behind those that were put before it."""
+        world = self._member.world
+        self.waiting += 1
+        self._last_ms = max(self._last_ms, world.now_ms + world.network.hop())
+        world.at(self._last_ms, self._member.when_awake(lambda: self._arrived(item)))
+
+    def join(self) -> None:
+        """Wait for nothing."""
+
+    def _arrived(self, item: Item) -> None:
+        self.waiting -= 1
+        assert item is not None, "nothing here closes a session"
+        self._take(item)
+
+    def _take(self, item: Item) -> None:
+        if self.running and item is not None:
+            self._control.take(item)
+            self._control.machine.check_invariants()
+            self.arm()
+
+    def arm(self) -> None:
+        """Come round when the membership wants to be woken."""
+        at_ms = self._control.wake_at_ms
+        if at_ms is not None and (self._alarm_ms is None or at_ms < self._alarm_ms):
+            self._alarm_ms = at_ms
+            self._member.world.at(at_ms, self._member.when_awake(lambda: self._woken(at_ms)))
+
+    def _woken(self, alarm_ms: int) -> None:
+        if alarm_ms != self._alarm_ms:
+            return  # an earlier alarm has taken its place
+        self._alarm_ms = None
+        wake_at_ms = self._control.wake_at_ms
+        if wake_at_ms is None or wake_at_ms > self._member.world.now_ms:
+            self.arm()
+        else:
+            self._control.progressed = True  # a worker's loop never rests as a simulated one does
+            self._take(Tick())
+
+
+class SimTransport:
+    """A member's connections to the simulated coordinator."""
+
+    def __init__(self, member: SimMember) -> None:
+        self._member = member
+        self._number = 0
+
+    def find_coordinator(self, group: str, timeout_ms: int) -> Future[str]:
+        """Find it after the time a message takes."""
+        found: Future[str] = Future()
+        self._member.world.network.travel(lambda: found.set_result("coordinator"))
+        return found
+
+    def send(self, request: Request, connection: Connection, timeout_ms: int) -> Future[Answer]:
+        """Send; timeouts are left to the membership."""
+        self._number += 1
+        answer: Future[Answer] = Future()
+        send = Send(self._number, request, connection, timeout_ms)
+        self._member.world.network.send(self._member, send, answer)
+        return answer
+
+    def hang_up(self, connection: Connection) -> None:
+        """Cut a connection; the coordinator does not notice."""
+        self._member.world.network.hang_up(self._member, connection)
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
+class SimSession(GroupSession):
+    """The session of a member; it notes what the rules are checked by."""
+
+    def __init__(
+        self,
+        member: SimMember,
+        protocol: TasksProtocol,
+        on_event: Callable[[SessionEvent], None],
+        describe: Callable[[], Mapping[TaskId, Copy]],
+    ) -> None:
+        self._member = member
+        super().__init__(
+            member.config,
+            protocol,
+            SimTransport(member),
+            member.world.clock,
+            on_event,
+            describe=describe,
+            runner=self._made,
+        )
+
+    def _made(self, control: Control, clock: Clock) -> SimControl:
+        self.thread = SimControl(self._member, control)
+        return self.thread
+
+    @property
+    def machine(self) -> Membership:
+        """The membership machine."""
+        return self._control.machine
+
+    @property
+    def loss_unseen(self) -> bool:
+        """True if tasks were lost and the worker has not come round since."""
+        return self._control.loss_unseen
+
+    def lose_unseen(self) -> None:
+        """Count a loss that the worker has yet to see; for tests."""
+        self._control.losses += 1
+
+    def heartbeat_now(self, timeout_ms: int) -> bool:
+        """False: a worker that has to wait for a heartbeat waits before it begins a commit."""
+        self._control.put(Tick())
+        return False
+
+    def prompt(self) -> None:
+        """Send a heartbeat now."""
+        self._control.put(HeartbeatWanted())
+
+    def rejoin(self, reason: str, descriptions: int | None = None) -> None:
+        """Have the group rebalance."""
+        if "does not proceed" in reason:
+            self._member.world.protocol.late(self._member, reason)
+        super().rejoin(reason, descriptions)
+
+    def commit(
+        self,
+        token: int,
+        offsets: Mapping[TopicPartition, tuple[int, str]],
+        hold: int | None = None,
+    ) -> None:
+        """Commit positions."""
+        self._member.commits[token] = frozenset(map(task_of, offsets))
+        super().commit(token, offsets, hold)
+
+    def wake_at(self, at_ms: int) -> None:
+        """Be woken then."""
+        self._control.wake_at_ms = at_ms
+
+
+class WatchedProtocol(TasksProtocol):
+    """The tasks protocol of a member, watched where it reads an assignment."""
+
+    member: SimMember
+
+    def decode(self, assignment: bytes) -> Assignment:
+        """Read our own assignment; a step is over sooner than all turns, so there are none."""
+        member = self.member
+        orders = super().decode(assignment)
+        member.world.protocol.delivered(member, orders, self.said_nonce)
+        member.deferral_ms = orders.deferral_deadline_ms
+        flip = orders.flip
+        if flip is not None and flip.protocol_type != self.protocol_type:
+            member.world.protocol.ordered_over(member, member.machine.generation)
+        return attrs.evolve(orders, turn_ms=0)
