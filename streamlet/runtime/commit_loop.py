@@ -106,6 +106,10 @@ class CommitLoop:
             if not gated or now >= self._collect_by_ms:
                 self._collect(now)
                 self._tidy(now)
+        elif self._orders.unit is None and not self._group.gated:
+            claims = self._holdings.unclaimed()
+            if claims:  # nothing is written before, and no task is given up
+                self._try(lambda: self._commit.begin(claims))
         # A hold is asked for when those are done: stopped tasks would wait for them.
         first = self._orders.unit is None and not precopy.over
         if self._orders.waiting and not first and not self._commit.under_way:

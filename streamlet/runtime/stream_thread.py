@@ -314,7 +314,6 @@ class StreamThread:
             step_ms = RESTORE_STEP_MS if self.holdings.by_partition else RESTORE_ALONE_MS
             for active in self._activation.step(step_ms):
                 self._orders.run(active)
-                self._commits.next_ms = 0  # its claim
             given_back = self._activation.given_back()
             if given_back:
                 self._orders.give_back(given_back)

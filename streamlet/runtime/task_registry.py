@@ -196,6 +196,10 @@ class TaskRegistry:
         """The tasks in a stage, in order."""
         return [active for active in self.tasks.values() if active.stage is stage]
 
+    def unclaimed(self) -> list[ActiveTask]:
+        """Running tasks whose active period was not claimed yet."""
+        return [one for one in self.of_stage(TaskStage.RUNNING) if not one.claimed]
+
     def asks_commit(self) -> bool:
         """True if a processor of a running task asks for a commit, and there is something in it."""
         asking = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -17,6 +17,7 @@ from streamlet.runtime.commit_loop import COLLECT_MS, HOLD_OFF_MS, PostponedComm
 from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.stream_thread import StreamThread
 from streamlet.runtime.task_registry import Prefetcher
+from streamlet.runtime.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import Group, wait_for
 from tests.unit.runtime.test_closing import LONG_MS, SOON_S, Stores
@@ -108,6 +109,32 @@ def test_a_commit_that_is_due_while_a_join_is_under_way_begins_right_behind_it(
     assert commits.begun == 1
     worker._commits.step()
     assert commits.begun == 1, "the next is due an interval later"
+
+
+@attrs.define
+class Unclaimed:
+    """A running task that was not claimed yet."""
+
+    stage: TaskStage = TaskStage.RUNNING
+    claimed: bool = False
+
+
+@pytest.mark.parametrize("gated", [True, False])
+def test_a_task_is_claimed_at_once_though_no_commit_is_due(
+    worker: StreamThread, monkeypatch: pytest.MonkeyPatch, gated: bool
+) -> None:
+    """A promoted copy: whoever is to have the task next waits for its claim."""
+    commits, clock = Commits(0), ManualClock(10_000)
+    for name, value in (("_commit", commits), ("_group", Gate(gated)), ("_clock", clock)):
+        monkeypatch.setattr(worker._commits, name, value)
+    one: Any = Unclaimed()
+    monkeypatch.setattr(worker.holdings, "of_stage", lambda stage: [one])
+    worker._commits.next_ms = clock.now_ms() + 60_000
+    worker._commits.step()
+    assert commits.begun == (0 if gated else 1)
+    one.claimed = True
+    worker._commits.step()
+    assert commits.begun == (0 if gated else 1)
 
 
 def test_a_last_commit_waits_for_no_other(
