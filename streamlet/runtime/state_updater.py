@@ -227,8 +227,12 @@ class StateUpdater:
 
     def round(self) -> int:
         """Take orders, make one step and report; the pause after it, where brokers fail, in ms."""
+        self.take_orders()
+        return self.step()
+
+    def step(self) -> int:
+        """Make one step and report: see ``round``."""
         pause_ms = 0
-        self._take_orders()
         try:
             self._open_wanted()
             step_ms = STEP_BUSY_MS if self.promoting else 0 if self.awaited else STEP_MS
@@ -297,7 +301,8 @@ class StateUpdater:
             reason = f"it is of commit {tuple(beyond)}, ahead of the commit"
             self._tell(CopyFailed(copy.task, reason))
 
-    def _take_orders(self) -> None:
+    def take_orders(self) -> None:
+        """Take all orders there are."""
         while not self._orders.empty():
             match self._orders.get():
                 case None:

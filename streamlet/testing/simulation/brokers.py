@@ -63,9 +63,9 @@ class SimBroker:
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """The ends: of inputs there is none."""
-        logs = self._member.world.cluster.logs
+        logs, now = self._member.world.cluster.logs, self._member.world.now_ms
         return {
-            tp: len(logs[task_of(tp)].records) if tp.topic.startswith("log-") else ENDLESS
+            tp: logs[task_of(tp)].end_at(now) if tp.topic.startswith("log-") else ENDLESS
             for tp in partitions
         }
 

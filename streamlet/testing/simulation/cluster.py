@@ -34,10 +34,23 @@ class Log:
 
     end: int
     records: list[tuple[StateNumber, int]] = attrs.field(factory=list)
+    #: Where it seems to end, and until when: its broker has not heard of the last record.
+    short_end: int | None = None
+    short_until_ms: int = 0
 
-    def columns(self, start: int) -> tuple[list[bytes | None], list[bytes | None]]:
-        """Keys and values of the records from an offset on, as owners write them."""
-        records = self.records[start:]
+    def shorten(self, until_ms: int) -> None:
+        """Hide the last record until then."""
+        self.short_end, self.short_until_ms = max(len(self.records) - 1, 0), until_ms
+
+    def end_at(self, now_ms: int) -> int:
+        """The offset at which it ends for whoever asks now."""
+        if self.short_end is None or now_ms >= self.short_until_ms:
+            return len(self.records)
+        return self.short_end
+
+    def columns(self, start: int, end: int) -> tuple[list[bytes | None], list[bytes | None]]:
+        """Keys and values of the records from an offset to another, as owners write them."""
+        records = self.records[start:end]
         keys: list[bytes | None] = [b"count"] * len(records)
         return keys, [prefix_of(number) + b"%d" % value for number, value in records]
 

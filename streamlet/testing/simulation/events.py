@@ -118,6 +118,41 @@ class Resume:
 
 
 @attrs.frozen
+class Expel:
+    """The coordinator throws out the members of these instances, which live on."""
+
+    instances: tuple[str, ...]
+
+
+@attrs.frozen
+class Busy:
+    """The workers' loops of members or instances are in a user function for so long, ms."""
+
+    times: Mapping[str, int]
+
+
+@attrs.frozen
+class SlowControl:
+    """The control threads of members or instances have no processor for so long, ms."""
+
+    times: Mapping[str, int]
+
+
+@attrs.frozen
+class SlowCopies:
+    """The next step of the threads that keep copies takes so long, ms, by member or instance."""
+
+    times: Mapping[str, int]
+
+
+@attrs.frozen
+class ShortLog:
+    """The changelogs of tasks seem to end a record earlier, for so long, ms."""
+
+    times: Mapping[str, int]
+
+
+@attrs.frozen
 class Drain:
     """Instances are marked as leaving, with a deadline after ``timeout_ms`` or none."""
 
@@ -190,6 +225,11 @@ Event: TypeAlias = (
     | Restart
     | Pause
     | Resume
+    | Expel
+    | Busy
+    | SlowControl
+    | SlowCopies
+    | ShortLog
     | Drain
     | DrainPercent
     | CancelDrain

@@ -95,8 +95,9 @@ class SimMember:
         self.worker = SimWorker(self, self._board)
         #: Generation of the orders that the worker had when it last came round.
         self.generation_before = -1
-        #: The tasks of commits without an answer, by token, and the outcomes of answered ones.
-        self.commits: dict[int, frozenset[TaskId]] = {}
+        #: The tasks of commits without an answer, by token, with whether it is a unit's, and the
+        #: outcomes of answered ones.
+        self.commits: dict[int, tuple[frozenset[TaskId], bool]] = {}
         self._outcomes: dict[TaskId, CommitOutcome] = {}
         #: Tasks given up for the join that was last described.
         self.surrendered: frozenset[TaskId] = frozenset()
@@ -107,6 +108,7 @@ class SimMember:
         self._unread = False  # the board has something that the worker has not taken
         self._backlog: list[Callable[[], None]] = []
         self._work_at_ms: int | None = None
+        self._busy_until_ms = 0  # until then the worker's loop is in a user function
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.machine!r}>"
@@ -196,7 +198,9 @@ class SimMember:
             self.world.member_ended(self)
             return
         if isinstance(event, CommitDone):
-            tasks = self.commits.pop(event.token, frozenset())
+            tasks, of_unit = self.commits.pop(event.token, (frozenset(), False))
+            if of_unit and event.outcome is not CommitOutcome.ACCEPTED:
+                tasks |= self.tasks(ClaimStage.STOPPED)  # it is over, whatever its next one had
             self._outcomes |= dict.fromkeys(tasks, event.outcome)
         self._board.offer(event)
         self._unread = True
@@ -211,8 +215,12 @@ class SimMember:
         self.world.at(due_ms, lambda: self._work_due(due_ms))
 
     def _work_due(self, due_ms: int) -> None:
-        if due_ms == self._work_at_ms:
-            self._work_at_ms = None
+        if due_ms != self._work_at_ms:
+            return
+        self._work_at_ms = None
+        if self.world.now_ms < self._busy_until_ms:
+            self.wake_worker(self._busy_until_ms)
+        else:
             self.when_awake(self._work)()
 
     def _work(self) -> None:
@@ -263,6 +271,11 @@ class SimMember:
         for action in backlog:
             action()
         self.wake_worker()
+
+    def be_busy(self, ms: int) -> None:
+        """Be in a user function for so long; the control thread and the copies' go on."""
+        self._busy_until_ms = max(self._busy_until_ms, self.world.now_ms + ms)
+        self.world.slow_until_ms = max(self.world.slow_until_ms, self._busy_until_ms)
 
     def set_leaving(self) -> None:
         """Our instance was marked, or its mark was taken away."""

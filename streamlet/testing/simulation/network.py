@@ -69,6 +69,7 @@ class Network:
         self._spec = spec
         self._dice = random.Random(f"network of {seed}")
         self._faults = random.Random(f"faults of {seed}")
+        self._steps = random.Random(f"steps of {seed}")
         self._flights: dict[RequestId, _Flight] = {}
         self._last_there: dict[tuple[int, Connection], int] = {}
         self._last_back: dict[tuple[int, Connection], int] = {}
@@ -76,6 +77,8 @@ class Network:
         self._sent: list[Counter[str]] = []
         #: Messages on their way that a step waits for; what else waits for one says so itself.
         self.traffic = 0
+        #: When the stores of a task failed last.
+        self.disk_failed_ms: dict[TaskId, int] = {}
 
     def latency(self) -> int:
         """The time a thread takes to come round, in ms; now and then a user function is slow."""
@@ -111,8 +114,22 @@ class Network:
         return self._is_named(sender, request) or self._dice.random() < self._spec.loss
 
     def hop(self) -> int:
-        """The time that something lies in the queue between two threads, in ms."""
-        return self._faults.randint(0, 3) if self._spec.delay_ms[1] else 0
+        """The time that something lies in the queue between two threads, in ms.
+
+        Now and then the other one has no processor, or plans for a large group.
+        """
+        slowest = self._spec.delay_ms[1]
+        if slowest == 0:
+            return 0
+        return self._faults.randint(0, slowest if self._faults.random() < 0.03 else 3)
+
+    def step_ms(self) -> int:
+        """The time that a step of the threads that keep copies takes beside what it reads, in ms.
+
+        Now and then the disk is slow.
+        """
+        slowest = self._spec.delay_ms[1]
+        return self._steps.randint(1, slowest) if slowest and self._steps.random() < 0.1 else 0
 
     def refuses(self) -> bool:
         """True if a broker does not take records just now, as often as it loses a message."""
@@ -132,6 +149,7 @@ class Network:
             error = kind(f"the disk refuses to read or write {task}")
             error.task = task
             self._world.disturbed_ms = self._world.now_ms + 2 * REOPEN_MS
+            self.disk_failed_ms[task] = self._world.now_ms
             raise error
 
     def round_trip(self) -> int:

@@ -62,7 +62,7 @@ class _Watch:
                 self._mark(names)
             case ev.DrainPercent():
                 self._mark([n for n, presence in there.items() if presence is not _Presence.GONE])
-            case ev.Restart(names) | ev.Pause(names) | ev.Resume(names):
+            case ev.Restart(names) | ev.Pause(names) | ev.Resume(names) | ev.Expel(names):
                 self._must_be_there(where, event, names)
             case _:
                 pass

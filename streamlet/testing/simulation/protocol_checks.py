@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from streamlet.assignor.values import Copy, GroupState, Role
 from streamlet.group.commands import CommitOutcome
 from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.handover_values import ClaimStage, Positions
+from streamlet.group.handover_values import OURS, ClaimStage, Positions
 from streamlet.group.messages import OffsetCommit, Request
 from streamlet.group.states import BETWEEN
 from streamlet.group.values import Assignment, Subscription
@@ -166,7 +166,7 @@ class ProtocolChecks:
             reclaimed = claim.stage is ClaimStage.OPENING and stage is TaskStage.STOPPED
             if stage is not _STAGES.get(claim.stage) and not reclaimed:
                 self._note("M1", f"it is {stage} under a claim that is {claim.stage}", task, member)
-            elif claim.stage is ClaimStage.RUNNING and claim.claimed and not tasks[task].claimed:
+            elif claim.claimed and claim.stage in OURS and not (stage and tasks[task].claimed):
                 self._note("M4", "its claim counts though it was not made", task, member)
             if claim.stage is ClaimStage.WAITING and claim.since_ms < overdue_ms:
                 self._note("M8", "its hand-over is not given back", task, member)
@@ -181,7 +181,7 @@ class ProtocolChecks:
         """Liveness: in a calm group no hand-over takes as long as it may."""
         world, limit_ms = self._world, self._world.settings.handover_timeout_ms
         slowest_ms = world.scenario.network.delay_ms[1]
-        calm = world.now_ms - world.disturbed_ms > limit_ms
+        calm = world.now_ms - max(world.disturbed_ms, world.slow_until_ms) > limit_ms
         if calm and limit_ms > _TRIPS * slowest_ms and not any(m.paused for m in world.members):
             world.checks.note("liveness", f"{member.name}: {reason}", members=(member.name,))
 
@@ -211,9 +211,7 @@ class ProtocolChecks:
                 self._world.checks.note("F1", text, members=(member.name,))
 
     def gathered(self, said: Mapping[str, Subscription], given: Mapping[str, Assignment]) -> None:
-        """F3 and F5: amid a change of type the newest claim on each task counts."""
-        if not any(one.flip is not None for one in given.values()):
-            return
+        """F5, L5: the newest claim on each task counts."""
         claims: dict[TaskId, list[tuple[int, str]]] = {}
         for member_id, one in said.items():
             for task, copy in one.copies.items():
@@ -222,6 +220,9 @@ class ProtocolChecks:
         for task, found in claims.items():
             newest = max(found)
             tied = sum(generation == newest[0] for generation, _ in found) > 1
-            if not tied and newest[1] in given and task not in given[newest[1]].active:
+            part = given.get(newest[1])
+            if tied or part is None or part.error:
+                continue  # or the leader could not read it
+            if task not in part.active | part.release.keys() | part.revoke:
                 text = f"{self._world.name_of(newest[1])} is not given what it claims last"
                 self._world.checks.note("F5", text, (task,))

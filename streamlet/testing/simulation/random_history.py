@@ -90,6 +90,9 @@ class History:
     ) -> None:
         self.dice = random.Random(f"history {seed}")
         self._mode_dice = random.Random(f"modes of {seed}")
+        self._fault_dice = random.Random(f"faults in {seed}")
+        self._faults = self._fault_dice.random() < 0.5
+        self._short: set[str] = set()  # changelogs that seemed shorter once
         self._versions: tuple[int, ...] = ()
         self.head = self._head(seed)
         self._modes = self._choose_modes()
@@ -117,7 +120,8 @@ class History:
     def _live_through(self) -> list[Json]:
         length = min(self.dice.randint(FEWEST_STEPS, MOST_STEPS), self._most_steps)
         for _ in range(max(length - 2, 1)):
-            if not self._play(self._step()):
+            step = self._step()
+            if not self._play(step | self._fault(step)):
                 return self._failed()
         if self._paused():
             self._play({"resume": self._paused()})
@@ -131,8 +135,8 @@ class History:
     def _play(self, step: Json) -> bool:
         self.steps.append(step)
         scenario = parse_scenario(self.scenario)
-        self.simulation.play(scenario.steps[-1])
-        return not self.simulation.world.checks.broken
+        on = self.simulation.play(scenario.steps[-1])
+        return on and not self.simulation.world.checks.broken
 
     def _most_rounds(self) -> int:
         """The plan's own bound of rounds, and more where settings or the network slow it down."""
@@ -286,6 +290,36 @@ class History:
             step["advance_ms"] = dice.choice([50, 1_000, 7_000, 15_000])
         return step
 
+    def _fault(self, step: Json) -> Json:
+        """Perhaps a thread that is slow, a member thrown out, a log that seems shorter."""
+        dice, awake = self._fault_dice, [n for n in self._live() if n not in self._paused()]
+        if not (self._faults and awake) or dice.random() < 0.6:
+            return {}
+        fault: Json = {}
+        for key in dice.sample(_FAULTS, dice.choice([1, 1, 2])):
+            match key:
+                case "busy":
+                    fault[key] = {dice.choice(awake): dice.choice([300, 2_000, 12_000])}
+                case "slow_control" | "slow_copies":
+                    fault[key] = {dice.choice(awake): dice.choice([100, 1_000, 5_000])}
+                case "expel" if not step.keys() & _WHO:
+                    fault[key] = [dice.choice(awake)]
+                case "short_log":
+                    fault |= self._short_log()
+                case _:
+                    pass
+        return fault
+
+    def _short_log(self) -> Json:
+        """A changelog seems shorter, once for each: the policy decides what often does."""
+        tasks = self.head["tasks"].items()
+        left = [t for t, task in tasks if task["stateful"] and t not in self._short]
+        if not left:
+            return {}
+        label = self._fault_dice.choice(left)
+        self._short.add(label)
+        return {"short_log": {label: self._fault_dice.choice([500, 3_000])}}
+
     def _event(self, key: str) -> Json:
         dice, live, paused = self.dice, self._live(), self._paused()
         absent = [name for name in self.head["instances"] if name not in live]
@@ -354,6 +388,8 @@ _KINDS = (
     *["resume"] * 2, *["drain"] * 3, *["lose"] * 3, "leave", "cancel_drain", "lag", "truncate",
     "add_tasks", "coordinator_restart",
 )  # fmt: skip
+
+_FAULTS = ("busy", "busy", "slow_control", "slow_copies", "expel", "short_log")
 
 #: Events of which a step has one: they would speak of the same instances.
 _WHO = frozenset({"join", "leave", "crash", "restart", "pause", "resume", "drain", "cancel_drain"})

@@ -109,13 +109,14 @@ class SimReader:
             self._begin(job)
         self._added = []
         now = self._member.world.now_ms
-        done = [task for task, due_ms in sorted(self._due_ms.items()) if due_ms <= now]
-        for task in done:
+        due = [task for task, due_ms in sorted(self._due_ms.items()) if due_ms <= now]
+        for task in due:
             self._member.world.network.check_disk(task)
+            self._read(self._runs[task])
+        done = [task for task in due if self._at_its_ends(task)]
         for task in done:
             run = self._runs.pop(task)
             del self._due_ms[task]
-            self._read(run)
             with blamed(task):
                 run.finish()
             if run.beyond is not None:
@@ -124,6 +125,13 @@ class SimReader:
             if run.job.follow:
                 self._read(run)
         return done
+
+    def _at_its_ends(self, task: TaskId) -> bool:
+        """True if a task was read as far as it is to be; else it is tried again soon."""
+        missing = any(part.position < part.end for part in self._runs[task].parts)
+        if missing:
+            self._due_ms[task] = self._member.world.now_ms + RETRY_MS
+        return not missing
 
     def beyond(self, task: TaskId) -> StateNumber | None:
         """A number above the commit's that a done task met, if that proves a later commit."""
@@ -168,9 +176,10 @@ class SimReader:
     def _read(self, run: RestoreRun) -> None:
         """Read to the end there is, and write all of it."""
         log = self._member.world.cluster.logs[run.job.task]
+        end = log.end_at(self._member.world.now_ms)
         for part in run.parts:
-            if part.position < min(part.end, len(log.records)):
-                keys, values = log.columns(part.position)
+            if part.position < min(part.end, end):
+                keys, values = log.columns(part.position, end)
                 at = range(part.position, part.position + len(keys))
                 times = [0] * len(keys)
                 part.take(PartitionBatch(part.tp.topic, part.tp.partition, at, keys, values, times))
@@ -183,8 +192,11 @@ class SimRunner:
     def __init__(self, member: SimMember, reader: SimReader, copies: StateUpdater) -> None:
         self._member, self._reader, self._copies = member, reader, copies
         self._at_ms: int | None = None
-        #: An order is not taken yet, or a change of a lag not told.
+        #: An order is not taken yet, or a change of a lag not told, or a step under way.
         self.busy = False
+        #: How long the next step takes, if so long is not what the network says.
+        self.next_step_ms: int | None = None
+        self._stepping = False
 
     def ordered(self, *, begin: bool) -> None:
         """Take an order soon."""
@@ -215,8 +227,29 @@ class SimRunner:
 
     def round(self) -> None:
         """Go round now, and again when there is something to do."""
-        self._at_ms, self.busy, now = None, False, self._member.world.now_ms
-        pause_ms = self._copies.round()
+        self._at_ms = None
+        if self._stepping:
+            return  # what is ordered meanwhile is taken behind the step
+        world = self._member.world
+        self.busy = False
+        self._copies.take_orders()
+        due_ms, step_ms = self._reader.due_ms, 0
+        if due_ms is not None and due_ms <= world.now_ms:
+            step_ms = self.next_step_ms or world.network.step_ms()
+            self.next_step_ms = None
+        if step_ms:
+            self._stepping = self.busy = True
+            world.later(step_ms, self._member.when_awake(self._step))
+        else:
+            self._step()
+
+    def _step(self) -> None:
+        stepped, self._stepping, self.busy = self._stepping, False, False
+        now = self._member.world.now_ms
+        pause_ms = self._copies.step()
+        if stepped:
+            self.busy = True
+            self.wake(now + 1)
         if self._reader.news:
             self.busy = True
             self.wake(now + LAG_MS)

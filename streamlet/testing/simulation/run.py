@@ -9,8 +9,10 @@ import attrs
 
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Leaving, Plan, Role
+from streamlet.errors import PositionsMismatchError
 from streamlet.group.handover_values import OURS
 from streamlet.group.leader import Assignor
+from streamlet.runtime.activation import REOPEN_MS
 from streamlet.runtime.state_updater import AGAIN_MS
 from streamlet.scaling.leavers import Burden, choose_leavers
 from streamlet.testing.simulation import events as ev
@@ -28,8 +30,9 @@ STEP_MS = 1_000
 #: after the rebalance timeout.
 ROUND_MS = 180_000
 #: How long beyond a commit interval a task of a group at rest may take to commit new input, and how
-#: often it may take as long once more: answers may be lost.
-PROGRESS_MS, PROGRESS_TRIES = 1_000, 5
+#: often it may take as long once more: answers may be lost. Behind a disk that failed it may more
+#: often, since its stores are opened after a pause.
+PROGRESS_MS, PROGRESS_TRIES, MOST_TRIES = 1_000, 5, 20
 #: Turns without a rebalance after which nothing will come any more.
 _IDLE_TURNS = 8
 
@@ -51,12 +54,16 @@ class Simulation:
         self.recorder = Recorder(self.world)
         self.rounds_to_stable: list[int] = []
         self._asked_to_drain_all = False
+        #: Why an operator has to decide how a task goes on, whose changelog lost records.
+        self.given_up = ""
         begin(self.world)
 
     def run(self) -> dict[str, Any]:
         """Play all steps and look at the end; the result in the shape of ``--json``."""
         for step in self.scenario.steps:
             if not self.play(step):
+                if self.given_up:
+                    self.world.checks.note("given up", self.given_up)
                 break
         else:
             broken = self.world.checks.broken
@@ -81,6 +88,11 @@ class Simulation:
                 self._settle(number, step.settle_rounds)
             self.recorder.catch_up(number)
             self.check()
+        except PositionsMismatchError as error:
+            if not any(log.short_until_ms for log in world.cluster.logs.values()):
+                world.checks.note("error", f"{type(error).__name__}: {error}")
+            self.given_up = str(error)
+            return False
         except Exception as error:  # ours or the assignor's: it must not hide what led there
             world.checks.note("error", f"{type(error).__name__}: {error}")
             self.recorder.catch_up(number)
@@ -153,6 +165,9 @@ class Simulation:
             case ev.Resume(names):
                 for member in self._members(names):
                     member.resume()
+            case ev.Expel(names):
+                for member in self._members(names):
+                    world.expel(member, "thrown out")
             case ev.Drain() | ev.DrainPercent() | ev.CancelDrain():
                 self._drain(event)
             case ev.Ready(tasks):
@@ -171,6 +186,23 @@ class Simulation:
                 spec = world.cluster.instances.get(sender)
                 names = {sender} if spec is None else {sender, *spec.spec.member_names}
                 world.network.lose(event, names)
+            case ev.Busy(times):
+                for name, ms in times.items():
+                    for member in world.named(name):
+                        member.be_busy(ms)
+            case ev.SlowControl(times):
+                for name, ms in times.items():
+                    for member in world.named(name):
+                        member.session.thread.rest(ms)
+            case ev.SlowCopies(times):
+                for name, ms in times.items():
+                    for member in world.named(name):
+                        member.worker.runner.next_step_ms = ms
+                        world.slow_until_ms = max(world.slow_until_ms, world.now_ms + ms)
+            case ev.ShortLog(times):
+                for label, ms in times.items():
+                    log = world.cluster.logs[world.cluster.by_label[label].task]
+                    log.shorten(world.now_ms + ms)
             case ev.Truncate(labels):
                 for label in labels:
                     task = world.cluster.by_label[label].task
@@ -332,7 +364,7 @@ class Simulation:
         """Let input come, and see that every task commits some of it before long."""
         world, wait_ms = self.world, self.scenario.settings.commit_interval_ms + PROGRESS_MS
         before = world.protocol.offsets()
-        for _ in range(PROGRESS_TRIES):
+        for tries in range(1, MOST_TRIES + 1):
             world.input_until_ms = world.now_ms + wait_ms
             for member in world.members:
                 member.wake_worker()
@@ -346,6 +378,9 @@ class Simulation:
             ]
             if not stays or not stuck:
                 return
+            failed = max(world.network.disk_failed_ms.get(task, 0) for task in stuck)
+            if tries >= PROGRESS_TRIES and world.now_ms - failed > 2 * REOPEN_MS:
+                break
         text = f"{', '.join(world.cluster.labels(stuck))} stand still though nothing is under way"
         world.checks.note("liveness", text, stuck)
 

@@ -67,6 +67,12 @@ class SimControl:
     def join(self) -> None:
         """Wait for nothing."""
 
+    def rest(self, ms: int) -> None:
+        """Take what is put from now on not before so long."""
+        world = self._member.world
+        self._last_ms = max(self._last_ms, world.now_ms + ms)
+        world.slow_until_ms = max(world.slow_until_ms, self._last_ms)
+
     def _arrived(self, item: Item) -> None:
         self.waiting -= 1
         assert item is not None, "nothing here closes a session"
@@ -187,7 +193,7 @@ class SimSession(GroupSession):
         hold: int | None = None,
     ) -> None:
         """Commit positions."""
-        self._member.commits[token] = frozenset(map(task_of, offsets))
+        self._member.commits[token] = frozenset(map(task_of, offsets)), hold is not None
         super().commit(token, offsets, hold)
 
     def wake_at(self, at_ms: int) -> None:

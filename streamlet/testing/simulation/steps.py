@@ -56,6 +56,11 @@ class StepReader:
             "pause": self._instances_of(ev.Pause),
             "resume": self._instances_of(ev.Resume),
             "cancel_drain": self._instances_of(ev.CancelDrain),
+            "expel": self._instances_of(ev.Expel),
+            "busy": lambda where, value: ev.Busy(self._times(where, value)),
+            "slow_control": lambda where, value: ev.SlowControl(self._times(where, value)),
+            "slow_copies": lambda where, value: ev.SlowCopies(self._times(where, value)),
+            "short_log": lambda where, value: ev.ShortLog(names.offsets(where, value)),
             "ready": self._ready,
             "lag": self._lag,
             **{field: self._deploy(field) for field in PROGRAM},
@@ -136,6 +141,10 @@ class StepReader:
         return ev.Lag(
             {name: self._names.offsets(f"{where}.{name}", one) for name, one in targets.items()}
         )
+
+    def _times(self, where: str, value: object) -> dict[str, int]:
+        r, targets = self._names.reader, self._names.targets(where, value)
+        return {name: r.whole(f"{where}.{name}", ms) for name, ms in targets.items()}
 
     def _lose(self, where: str, value: object) -> Event:
         r = self._names.reader

@@ -47,6 +47,7 @@ class SimStores:
     plain: frozenset[str] = frozenset()
     time_indexes: tuple[TopicPartition, ...] = ()
     on_disk: bool = True
+    rewrites: bool = False  # its changelog lost records: it is written again as a whole
 
     @property
     def changelogs(self) -> dict[str, TopicPartition]:
@@ -61,7 +62,11 @@ class SimStores:
 
     def has_dirty(self) -> bool:
         """True if something was put that no commit covers."""
-        return False  # it comes with the positions
+        return self.rewrites  # what is new comes with the positions
+
+    def write_all_again(self, store: str) -> None:
+        """Let the next commit write the store as a whole."""
+        self.rewrites = True
 
     def dirty_bytes(self) -> int:
         """Bytes that only a commit frees: none here."""
@@ -120,7 +125,7 @@ class SimStores:
         positions: Mapping[TopicPartition, int],
         inputs: Mapping[TopicPartition, int],
     ) -> None:
-        self.state = self.reach = contained
+        self.state, self.reach, self.rewrites = contained, contained, False
         self.inputs = dict(inputs)
         self.value = inputs[input_of(self.task)]
         self.positions = {**self.positions, **positions}
@@ -145,7 +150,8 @@ class SimStores:
         self.instance.disk[self.task] = 0
 
     def close(self) -> None:
-        """Close nothing: files stay as they are."""
+        """Keep the files as they are; what was to be written again is forgotten."""
+        self.rewrites = False
 
 
 @attrs.frozen(eq=False)

@@ -209,7 +209,6 @@ class SimWorker:
         for active in self.activation.step(RESTORE_STEP_MS):
             self.activation.opened_here(active.task)
             self._manager.run(active)
-            self._commits.next_ms = 0  # its claim
         given_back = self.activation.given_back()
         if given_back:
             self._manager.give_back(given_back)

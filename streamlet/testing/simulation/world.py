@@ -109,6 +109,8 @@ class World:
         self.protocol = ProtocolChecks(self)
         #: When something last happened that a hand-over may have to wait for.
         self.disturbed_ms = 0
+        #: Until when a thread stands still because a scenario says so.
+        self.slow_until_ms = 0
         #: Processes that run, in the order they were started.
         self.members: list[SimMember] = []
         #: Every process that ever got a member id, by that id.
@@ -121,7 +123,7 @@ class World:
         self._assign = assignor
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = 0
-        self._uids = 0
+        self._uids = self._expelled = 0
         self._hold_until_ms = 0
         #: Until when there is input to process, see ``INPUT_MS``.
         self.input_until_ms = 0
@@ -281,11 +283,12 @@ class World:
             member.die()
             self.members.remove(member)
             if remove:
-                self.reasons.note(member.name, "crashed")
-                self._take_out(member)
+                self.expel(member, "crashed")
 
-    def _take_out(self, member: SimMember) -> None:
+    def expel(self, member: SimMember, reason: str) -> None:
         """Remove every id the process has, known or not, and with it what is parked for it."""
+        self.reasons.note(member.name, reason)
+        self._expelled += 1
         view = self.coordinator.view(GROUP)
         known = set() if view is None else {*view.members, *view.pending}
         static = member.config.instance_id
@@ -294,8 +297,8 @@ class World:
         if static is not None:
             leaving = [""]  # the holder of the static id: the process may not know its id yet
         for member_id in leaving:
-            request = LeaveGroup(GROUP, member_id, static, "crashed")
-            key = ("crash", member.uid, member_id)
+            request = LeaveGroup(GROUP, member_id, static, reason)
+            key = ("expelled", self._expelled, member_id)
             self.network.deliver(self.coordinator.handle(key, request, self.now_ms))
 
     def member_ended(self, member: SimMember) -> None:
