@@ -19,9 +19,9 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.agreement import planning_settings
 from streamlet.control.values import Endpoint
-from streamlet.group.commands import SessionEvent
 from streamlet.group.custom_assignor import CustomAssignor
 from streamlet.group.envelope import Envelope
+from streamlet.group.events import SessionEvent
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import HandoverRules
 from streamlet.group.leader import Assignor

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from streamlet.errors import FatalGroupError, FencedError
 from streamlet.group.codes import Remedy, RequestKind, Verdict, judge, name_of
-from streamlet.group.commands import (
+from streamlet.group.coordinator_connection import InFlightRequest
+from streamlet.group.events import (
     Abandon,
     CommitDone,
     CommitOutcome,
+    FailureKind,
     FetchDone,
     FetchOutcome,
     RunAssignor,
 )
-from streamlet.group.coordinator_connection import InFlightRequest
-from streamlet.group.events import FailureKind
 from streamlet.group.member import MOST_REDUCED, Member
 from streamlet.group.messages import (
     Heartbeat,

@@ -22,39 +22,37 @@ import attrs
 from streamlet.assignor.values import Copy
 from streamlet.clock import Clock
 from streamlet.errors import FatalGroupError, StreamletError
-from streamlet.group.commands import (
+from streamlet.group.events import (
     Abandon,
+    Answered,
     Assigned,
+    AssignmentsReady,
+    AssignorFailed,
     Command,
     CommitDone,
     Connection,
+    CoordinatorFound,
+    CoordinatorNotFound,
+    Event,
     Failed,
+    FailureKind,
     FetchDone,
     FindCoordinator,
     JoinBlocked,
     JoinSoon,
     Left,
     Lost,
+    MetadataReady,
+    MigrationOrdered,
     NeedMetadata,
+    ProgressMade,
+    RequestFailed,
     RunAssignor,
     Send,
     SessionEvent,
-    WakeAt,
-)
-from streamlet.group.events import (
-    Answered,
-    AssignmentsReady,
-    AssignorFailed,
-    CoordinatorFound,
-    CoordinatorNotFound,
-    Event,
-    FailureKind,
-    MetadataReady,
-    MigrationOrdered,
-    ProgressMade,
-    RequestFailed,
     StartMembership,
     Tick,
+    WakeAt,
 )
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import Membership, MembershipState

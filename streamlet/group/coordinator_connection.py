@@ -16,7 +16,7 @@ import zlib
 
 import attrs
 
-from streamlet.group.commands import Connection, FindCoordinator, Send
+from streamlet.group.events import Connection, FindCoordinator, Send
 from streamlet.group.messages import Request
 
 

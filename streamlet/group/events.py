@@ -1,19 +1,22 @@
-"""The events of a member; the only input of ``Membership.handle``.
+"""The events of a member and its commands: the input and the output of ``Membership.handle``.
 
-The shell (``session``, or a simulation) makes these from the network, the worker and the clock.
-Times in ms of one monotonic clock. A number is that of the ``Send`` command it answers; a token is
-the caller's own.
+The shell (``session``, or a simulation) makes events from the network, the worker and the clock,
+and carries commands out; those that are a ``SessionEvent`` go to the worker as they are. Times in
+ms of one monotonic clock. A number is that of the ``Send`` command that an event answers; a token
+is the caller's own.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import attrs
 
-from streamlet.group.messages import Answer
-from streamlet.types import TopicPartition
+from streamlet.errors import StreamletError
+from streamlet.group.messages import Answer, Committed, JoinedMember, Request
+from streamlet.group.values import Assignment
+from streamlet.types import TaskId, TopicPartition
 
 
 class FailureKind(enum.StrEnum):
@@ -101,23 +104,22 @@ class AssignorFailed:
 
 
 @attrs.frozen
-class RejoinWanted:
+class Rejoin:
     """Our own description changed and a rebalance is needed; joins with a new nonce.
 
-    ``descriptions``: how often we had been described when this was wanted. If we were since, the
-    rebalance that comes of that JoinGroup will do. One more would take back the assignment before
-    any member applied it, and a member that stopped a task for us would wait for two more rounds.
+    ``descriptions``: how often we had been described by then. If we were since, the rebalance that
+    comes of that JoinGroup will do: one more would take the assignment back before it was applied.
     """
 
     reason: str
-    descriptions: int | None = None
+    descriptions: int | None = attrs.field(default=None, eq=False)
 
 
 @attrs.frozen
 class CommitWanted:
     """Commit ``offsets`` (offset, metadata text); one ``CommitDone`` with the token answers.
 
-    ``hold`` is the token of the granted ``BlockJoinWanted`` this commit belongs to: such a commit
+    ``hold`` is the token of the granted ``BlockJoin`` this commit belongs to: such a commit
     is begun even though a rebalance is due, because the JoinGroup waits for it. ``losses_seen``:
     how many losses of its tasks the worker knew of, None: of all.
     """
@@ -137,19 +139,21 @@ class FetchWanted:
 
 
 @attrs.frozen
-class BlockJoinWanted:
-    """The worker is about to stop tasks and commit them as one unit, on an order of ``generation``.
+class BlockJoin:
+    """The worker is about to stop ``tasks`` and commit them as one unit, on an order.
 
-    Answered by ``HoldResult``. While granted no JoinGroup is sent (bounded by ``hold_timeout_ms``).
+    ``generation`` is that of the order. Answered by ``JoinBlocked``. While granted no JoinGroup is
+    sent (bounded by ``hold_timeout_ms``).
     """
 
     token: int
     generation: int
+    tasks: tuple[TaskId, ...] = ()
 
 
 @attrs.frozen
-class UnblockJoinWanted:
-    """The unit of ``BlockJoinWanted`` is over, whatever became of it."""
+class UnblockJoin:
+    """The unit of ``BlockJoin`` is over, whatever became of it; JoinGroups may be sent again."""
 
     token: int
 
@@ -174,11 +178,11 @@ class LeaveWanted:
 
 #: What the worker wants or tells.
 Wish: TypeAlias = (
-    RejoinWanted
+    Rejoin
     | CommitWanted
     | FetchWanted
-    | BlockJoinWanted
-    | UnblockJoinWanted
+    | BlockJoin
+    | UnblockJoin
     | HeartbeatWanted
     | ProgressMade
     | LeaveWanted
@@ -196,4 +200,200 @@ Event: TypeAlias = (
     | AssignorFailed
     | MigrationOrdered
     | Wish
+)
+
+
+# -- commands -------------------------------------------------------------------------------------
+
+Content = TypeVar("Content", bytes, Assignment)
+
+
+class Connection(enum.StrEnum):
+    """The two connections to the coordinator: a parked JoinGroup blocks all that follows it."""
+
+    JOIN = "join"  # JoinGroup and SyncGroup
+    MAIN = "main"  # everything else
+
+
+@attrs.frozen
+class FindCoordinator:
+    """Look the coordinator up and connect; answer by CoordinatorFound or CoordinatorNotFound."""
+
+    timeout_ms: int
+
+
+@attrs.frozen
+class Send:
+    """Send ``request``; answer by Answered or RequestFailed with the number.
+
+    The machine keeps its own timer: a shell without timeouts works too, later answers are ignored.
+    """
+
+    number: int
+    request: Request
+    connection: Connection
+    timeout_ms: int
+
+
+@attrs.frozen
+class Abandon:
+    """Give up request ``number``; close its connection if the request is parked there."""
+
+    number: int
+    connection: Connection
+
+
+@attrs.frozen
+class NeedMetadata:
+    """Describe yourself now, as of all commands before this one; answer by MetadataReady.
+
+    ``nonce`` must be in the bytes: it makes them differ when a rebalance is to be forced.
+    ``reduced`` > 0: the broker could not store the group's state; leave out what can be done
+    without (the more the higher). ``generation`` is that of the last assignment delivered under
+    this member id, -1 for none; ``reason`` is why we join, for people. ``protocol_type`` is what
+    to join as, empty if there is no choice.
+    """
+
+    request: int
+    member_id: str
+    generation: int
+    nonce: int
+    reduced: int = 0
+    reason: str = ""
+    protocol_type: str = ""
+
+
+@attrs.frozen
+class RunAssignor:
+    """We lead: plan ``generation``; AssignmentsReady or AssignorFailed answers."""
+
+    generation: int
+    members: tuple[JoinedMember, ...]
+    reduced: int = 0
+    member_id: str = ""  # our own
+
+
+@attrs.frozen
+class WakeAt:
+    """Send a Tick at ``at_ms`` unless something else happens before; replaces the one before."""
+
+    at_ms: int
+
+
+# -- for the worker --------------------------------------------------------------------------------
+
+
+class CommitOutcome(enum.StrEnum):
+    """The outcomes of a commit.
+
+    Only after ``ACCEPTED`` may the local store be written. ``UNKNOWN`` may have happened or may
+    yet happen.
+    """
+
+    ACCEPTED = "accepted"
+    GATED = "gated"  # nothing happened; ask again later
+    SWITCHED = "switched"  # nothing happened, the generation moved on; keep the tasks
+    UNKNOWN = "unknown"  # rejoining; ask for the same commit in the new generation
+    LOST = "lost"  # the tasks are lost, a ``Lost`` says so too; write nothing
+    REFUSED = "refused"  # the broker will not have it, see the code; repeating cannot help
+
+
+class FetchOutcome(enum.StrEnum):
+    """The outcomes of a read of committed positions."""
+
+    FETCHED = "fetched"
+    UNSTABLE = "unstable"  # an open transaction has positions of these partitions; ask again
+    RETRY = "retry"  # no coordinator just now; ask again
+    REFUSED = "refused"
+
+
+@attrs.frozen
+class Assigned(Generic[Content]):
+    """Our part of a generation; replaces the one before entirely.
+
+    The machine has bytes, which the control thread reads for the worker. ``restarted``: we joined
+    by static id as a new process, and this may be what our predecessor was given, which knows
+    nothing of what we said.
+    """
+
+    generation: int
+    member_id: str
+    assignment: Content
+    leader: bool = False
+    restarted: bool = False
+
+
+@attrs.frozen
+class Lost:
+    """Stop each active and pending task now and write nothing: the group gave them away (M1)."""
+
+    reason: str
+
+
+@attrs.frozen
+class CommitDone:
+    """The outcome of a commit; ``code`` is Kafka's where it gave one."""
+
+    token: int
+    outcome: CommitOutcome
+    code: int = 0
+
+
+@attrs.frozen
+class FetchDone:
+    """Committed positions that were asked for; all of them when ``outcome`` is FETCHED."""
+
+    token: int
+    outcome: FetchOutcome
+    committed: dict[TopicPartition, Committed] = attrs.field(factory=dict)
+    code: int = 0
+
+
+@attrs.frozen
+class JoinBlocked:
+    """The answer whether tasks may be stopped and committed as one unit now."""
+
+    token: int
+    granted: bool
+
+
+@attrs.frozen
+class JoinSoon:
+    """A join after ``generation`` is due and waits, not for ever, for this token's ``UnblockJoin``.
+
+    Until then give up what is given up at joins, and commit it as a unit of this token. Only where
+    the membership's ``announce_joins`` is set, or for a ``flip``: then all tasks are stopped and
+    committed, and what is committed is held open until we are in a group of the other type.
+    """
+
+    token: int
+    generation: int
+    flip: bool = False
+
+
+@attrs.frozen
+class Failed:
+    """Membership is over for good; nothing follows."""
+
+    error: StreamletError
+
+
+@attrs.frozen
+class Left:
+    """Membership ended as wanted; nothing follows."""
+
+
+_ForWorker: TypeAlias = Lost | CommitDone | FetchDone | JoinBlocked | JoinSoon | Failed | Left
+
+SessionEvent: TypeAlias = Assigned[Assignment] | _ForWorker
+
+Command: TypeAlias = (
+    FindCoordinator
+    | Send
+    | Abandon
+    | NeedMetadata
+    | RunAssignor
+    | WakeAt
+    | Assigned[bytes]
+    | _ForWorker
 )

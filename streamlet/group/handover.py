@@ -29,12 +29,11 @@ from collections.abc import Mapping
 import attrs
 
 from streamlet.assignor.values import Copy, Leaving
-from streamlet.group.commands import CommitOutcome
 from streamlet.group.copy_progress import CopyProgress, FollowedCopies, copies_of
+from streamlet.group.events import BlockJoin, CommitOutcome, Rejoin, UnblockJoin
 from streamlet.group.handover_values import (
     OURS,
     Activate,
-    BlockJoin,
     Claim,
     ClaimStage,
     Close,
@@ -45,10 +44,8 @@ from streamlet.group.handover_values import (
     PollMarks,
     Positions,
     Reclaim,
-    Rejoin,
     ResumeTask,
     Stop,
-    UnblockJoin,
 )
 from streamlet.group.values import Assignment
 from streamlet.types import TaskId

@@ -10,6 +10,7 @@ import attrs
 
 from streamlet.config import Settings
 from streamlet.group.commit_metadata import CommitMetadata, InputNote
+from streamlet.group.events import BlockJoin, Rejoin, UnblockJoin
 from streamlet.group.messages import Committed
 from streamlet.types import TaskId, TopicPartition
 
@@ -241,25 +242,6 @@ class SetCopies:
 
 
 @attrs.frozen
-class BlockJoin:
-    """Ask the membership to send no JoinGroup (``HoldWanted``); answered by ``hold``.
-
-    ``tasks`` are those that are to be stopped under it.
-    """
-
-    token: int
-    generation: int
-    tasks: tuple[TaskId, ...] = ()
-
-
-@attrs.frozen
-class UnblockJoin:
-    """The unit is over; the membership may join again (``HoldEnded``)."""
-
-    token: int
-
-
-@attrs.frozen
 class CommitLast:
     """Flush what the stopped tasks did, wait for delivery, then commit them for the last time.
 
@@ -279,14 +261,6 @@ class PollMarks:
     """Read the committed positions of these tasks, stable; each is answered by ``fetched``."""
 
     tasks: tuple[TaskId, ...]
-
-
-@attrs.frozen
-class Rejoin:
-    """Have the group rebalance; ``descriptions``: how often we had been described by then."""
-
-    reason: str
-    descriptions: int = attrs.field(default=0, eq=False)
 
 
 @attrs.frozen

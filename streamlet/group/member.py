@@ -8,7 +8,14 @@ from __future__ import annotations
 import attrs
 
 from streamlet.errors import GroupError
-from streamlet.group.commands import (
+from streamlet.group.coordinator_connection import (
+    Backoff,
+    ConnectionState,
+    CoordinatorConnection,
+    InFlightRequest,
+    InFlightRequests,
+)
+from streamlet.group.events import (
     Abandon,
     Assigned,
     Command,
@@ -22,13 +29,6 @@ from streamlet.group.commands import (
     Left,
     Lost,
     NeedMetadata,
-)
-from streamlet.group.coordinator_connection import (
-    Backoff,
-    ConnectionState,
-    CoordinatorConnection,
-    InFlightRequest,
-    InFlightRequests,
 )
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.messages import (

@@ -22,37 +22,35 @@ its generation lasts (M6): nothing else is committed in it, and we rejoin to end
 from __future__ import annotations
 
 from streamlet.group import answers
-from streamlet.group.commands import (
-    Command,
-    CommitDone,
-    Connection,
-    FetchDone,
-    FetchOutcome,
-    JoinBlocked,
-    WakeAt,
-)
 from streamlet.group.coordinator_connection import ConnectionState
 from streamlet.group.events import (
     Answered,
     AssignmentsReady,
     AssignorFailed,
-    BlockJoinWanted,
+    BlockJoin,
+    Command,
+    CommitDone,
     CommitWanted,
+    Connection,
     CoordinatorFound,
     CoordinatorNotFound,
     Event,
     FailureKind,
+    FetchDone,
+    FetchOutcome,
     FetchWanted,
     HeartbeatWanted,
+    JoinBlocked,
     LeaveWanted,
     MetadataReady,
     MigrationOrdered,
     ProgressMade,
-    RejoinWanted,
+    Rejoin,
     RequestFailed,
     StartMembership,
     Tick,
-    UnblockJoinWanted,
+    UnblockJoin,
+    WakeAt,
     Wish,
 )
 from streamlet.group.member import Member
@@ -176,7 +174,7 @@ class Membership:
     def _wish(self, event: Wish) -> None:
         m = self._member
         match event:
-            case RejoinWanted(reason, descriptions):
+            case Rejoin(reason, descriptions):
                 known = descriptions is not None and descriptions < m.description
                 if known and m.state in BETWEEN:
                     m.described = True
@@ -186,7 +184,7 @@ class Membership:
                 self._commit(event)
             case FetchWanted(token, partitions):
                 self._fetch(OffsetFetch(m.config.group, partitions), token)
-            case BlockJoinWanted(token, generation):
+            case BlockJoin(token, generation):
                 granted = (
                     m.state is MembershipState.STABLE
                     and generation == m.generation
@@ -196,7 +194,7 @@ class Membership:
                 if granted:
                     m.holds[token] = m.now_ms + m.config.hold_timeout_ms
                 m.out.append(JoinBlocked(token, granted))
-            case UnblockJoinWanted(token):
+            case UnblockJoin(token):
                 m.end_hold(token)
             case HeartbeatWanted():
                 m.heartbeat_at_ms = min(m.heartbeat_at_ms, m.now_ms)

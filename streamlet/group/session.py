@@ -26,17 +26,16 @@ from streamlet.assignor.values import Copy
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, TimedOutError
 from streamlet.group.codes import Remedy, RequestKind, judge
-from streamlet.group.commands import Connection, SessionEvent
 from streamlet.group.control import Control, ControlRunner, ControlThread
 from streamlet.group.events import (
-    BlockJoinWanted,
     CommitWanted,
+    Connection,
     FailureKind,
-    FetchWanted,
     LeaveWanted,
-    RejoinWanted,
+    Rejoin,
+    SessionEvent,
     Tick,
-    UnblockJoinWanted,
+    Wish,
 )
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import MembershipState
@@ -200,7 +199,7 @@ class GroupSession:
         ``descriptions``: how often ``describe`` had been called when this was wanted. If it was
         since, the join that it was called for may be all that is needed.
         """
-        self._control.put(RejoinWanted(reason, descriptions))
+        self.want(Rejoin(reason, descriptions))
 
     def commit(
         self,
@@ -216,21 +215,9 @@ class GroupSession:
         # sending the membership may be lost and had again under another id.
         self._control.put(CommitWanted(token, dict(offsets), hold, self._control.losses_seen))
 
-    def fetch(self, token: int, partitions: Sequence[TopicPartition]) -> None:
-        """Read committed positions once; one ``FetchDone`` with the token follows."""
-        self._control.put(FetchWanted(token, tuple(partitions)))
-
-    def hold(self, token: int, generation: int) -> None:
-        """Ask that no join begins while tasks are stopped and committed as one unit.
-
-        ``generation`` is that of the order being carried out; ``JoinBlocked`` with the token
-        follows.
-        """
-        self._control.put(BlockJoinWanted(token, generation))
-
-    def end_hold(self, token: int) -> None:
-        """The unit is over, whatever became of it."""
-        self._control.put(UnblockJoinWanted(token))
+    def want(self, wish: Wish) -> None:
+        """Hand a wish of the worker's to the membership; it is answered as ``events`` says."""
+        self._control.put(wish)
 
     def progress(self) -> None:
         """The worker's loop went round and takes now all events up to here, before anything else.

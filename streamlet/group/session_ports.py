@@ -9,8 +9,7 @@ from typing import Protocol
 from streamlet.assignor.values import Copy
 from streamlet.errors import BrokerError, BrokerTooOldError
 from streamlet.group.codes import name_of
-from streamlet.group.commands import Connection, NeedMetadata, RunAssignor
-from streamlet.group.events import FailureKind
+from streamlet.group.events import Connection, FailureKind, NeedMetadata, RunAssignor
 from streamlet.group.messages import Answer, Request
 from streamlet.group.values import Assignment
 from streamlet.types import TaskId

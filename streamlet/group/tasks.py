@@ -28,8 +28,8 @@ from streamlet.config import Settings
 from streamlet.control.values import MemberKey
 from streamlet.errors import FatalGroupError, RefusedError
 from streamlet.group import wire
-from streamlet.group.commands import NeedMetadata, RunAssignor
 from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_assignment
+from streamlet.group.events import NeedMetadata, RunAssignor
 from streamlet.group.leader import Assignor, LeaderView, plan
 from streamlet.group.numbering import packed, refusal
 from streamlet.group.values import Assignment, AssignmentError, Subscription, TypeMigration

@@ -24,8 +24,7 @@ from weakref import WeakSet
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.group.codes import name_of
-from streamlet.group.commands import Connection
-from streamlet.group.events import FailureKind
+from streamlet.group.events import Connection, FailureKind
 from streamlet.group.messages import Answer, GroupDescription, GroupListing, Request
 from streamlet.group.security import client_settings
 from streamlet.group.session_ports import CoordinatorRefused, TransportError

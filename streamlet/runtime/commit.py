@@ -26,11 +26,11 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, StateError, TaskMigratedError
-from streamlet.group.commands import CommitOutcome
+from streamlet.group.events import CommitOutcome
+from streamlet.group.session import GroupSession
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit_delivery import ChangelogDelivery
 from streamlet.runtime.commit_port import (
-    CommitGroup,
     Settled,
     TaskCommit,
     claim_of,
@@ -120,7 +120,7 @@ class AtLeastOnceCommit:
 
     def __init__(
         self,
-        group: CommitGroup,
+        group: GroupSession,
         delivery: ChangelogDelivery,
         clock: Clock,
         *,

@@ -24,7 +24,8 @@ from streamlet.errors import (
     TaskMigratedError,
     TimedOutError,
 )
-from streamlet.runtime.commit_port import CommitGroup, CommitPort
+from streamlet.group.session import GroupSession
+from streamlet.runtime.commit_port import CommitPort
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.task_failures import StoreFailures
@@ -70,7 +71,7 @@ class CommitLoop:
         commit: CommitPort,
         clock: Clock,
         *,
-        group: CommitGroup,
+        group: GroupSession,
         holdings: TaskRegistry,
         orders: TaskManager,
         meters: Meters,

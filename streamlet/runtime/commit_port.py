@@ -10,8 +10,8 @@ from typing import Protocol
 
 import attrs
 
-from streamlet.group.commands import CommitOutcome
 from streamlet.group.commit_metadata import InputNote, Rebuilt, started
+from streamlet.group.events import CommitOutcome
 from streamlet.runtime.active import ActiveTask
 from streamlet.state.drained import Drained
 from streamlet.state.freshness import Freshness
@@ -100,38 +100,6 @@ def local_positions(part: TaskCommit) -> dict[TopicPartition, int]:
             tp = TopicPartition(spec.source_topic, part.active.task.partition)
             positions[tp] = part.offsets[tp]
     return positions
-
-
-class CommitGroup(Protocol):
-    """The part of the membership that commits use (``group.session``)."""
-
-    @property
-    def member_id(self) -> str:
-        """Our id in the group."""
-        ...
-
-    @property
-    def generation(self) -> int:
-        """The last synced generation."""
-        ...
-
-    @property
-    def gated(self) -> bool:
-        """True if a commit would be refused: a join is under way, or the tasks were lost."""
-        ...
-
-    def commit(
-        self,
-        token: int,
-        offsets: Mapping[TopicPartition, tuple[int, str]],
-        hold: int | None = None,
-    ) -> None:
-        """Send; the answer comes as an event with the token. ``hold``: the unit it belongs to."""
-        ...
-
-    def alive(self) -> bool:
-        """True if a heartbeat was answered within the session timeout; if not, one is tried now."""
-        ...
 
 
 @attrs.frozen(eq=False)

@@ -27,7 +27,7 @@ from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Endpoint, Entry, Mark, MemberKey, MemberProgress, Shutdown
 from streamlet.control.view import ControlView
 from streamlet.errors import RefusedError, StreamletError
-from streamlet.group.commands import Assigned, Lost, SessionEvent
+from streamlet.group.events import Assigned, Lost, SessionEvent
 
 log = logging.getLogger(__name__)
 

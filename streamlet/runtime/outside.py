@@ -6,33 +6,10 @@ from typing import Protocol
 
 import attrs
 
-from streamlet.runtime.commit_port import CommitGroup
-from streamlet.runtime.metrics.measure import MembershipStatus
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.record_failures import TaskCounters
 from streamlet.runtime.restore_job import RestoreProgress
-from streamlet.runtime.task_manager import TaskManagerGroup
 from streamlet.types import TaskId
-
-
-class WorkerGroup(CommitGroup, TaskManagerGroup, MembershipStatus, Protocol):
-    """The part of the membership that the worker uses (``group.session``)."""
-
-    def start(self) -> None:
-        """Join."""
-        ...
-
-    def progress(self) -> None:
-        """The loop went round, and takes all events now."""
-        ...
-
-    def leave(self, reason: str, timeout_ms: int, *, quietly: bool | None = None) -> bool:
-        """Leave for good; False if that took longer."""
-        ...
-
-    def close(self) -> None:
-        """End the control thread."""
-        ...
 
 
 class Observer(Protocol):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from streamlet.assignor.values import Copy, Leaving
-from streamlet.group.commands import Assigned, Lost, SessionEvent
+from streamlet.group.events import Assigned, Lost, SessionEvent
 from streamlet.group.handover import Handover
 from streamlet.group.values import Assignment
 from streamlet.types import TaskId

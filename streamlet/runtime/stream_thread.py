@@ -24,7 +24,8 @@ from streamlet.errors import (
     TimedOutError,
     UndeliveredError,
 )
-from streamlet.group.commands import CommitOutcome
+from streamlet.group.events import CommitOutcome
+from streamlet.group.session import GroupSession
 from streamlet.kafka.ports import RecordSink, RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
@@ -39,7 +40,7 @@ from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
-from streamlet.runtime.outside import Observer, WorkerCounters, WorkerGroup
+from streamlet.runtime.outside import Observer, WorkerCounters
 from streamlet.runtime.policy import FAIL, ErrorPolicy
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.rebalance_events import RebalanceEvents
@@ -102,7 +103,7 @@ class StreamThread:
         self,
         settings: Settings,
         *,
-        group: WorkerGroup,
+        group: GroupSession,
         board: RebalanceEvents,
         source: RecordSource,
         sink: RecordSink,

@@ -8,26 +8,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from streamlet.clock import Clock
 from streamlet.errors import TaskMigratedError
-from streamlet.group.commands import (
+from streamlet.group.events import (
+    BlockJoin,
     CommitDone,
     CommitOutcome,
     Failed,
     FetchDone,
     FetchOutcome,
+    FetchWanted,
     JoinBlocked,
     JoinSoon,
     Left,
     Lost,
+    Rejoin,
     SessionEvent,
+    UnblockJoin,
 )
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
     Activate,
-    BlockJoin,
     Close,
     CommitLast,
     Decision,
@@ -35,12 +38,11 @@ from streamlet.group.handover_values import (
     PollMarks,
     Positions,
     Reclaim,
-    Rejoin,
     ResumeTask,
     SetCopies,
     Stop,
-    UnblockJoin,
 )
+from streamlet.group.session import GroupSession
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit_port import CommitPort, Settled
@@ -55,26 +57,6 @@ from streamlet.runtime.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
-
-
-class TaskManagerGroup(Protocol):
-    """The part of the membership that the task manager uses (``group.session``)."""
-
-    def rejoin(self, reason: str, descriptions: int | None = None) -> None:
-        """Have the group rebalance, for news since so many descriptions of ours."""
-        ...
-
-    def fetch(self, token: int, partitions: Sequence[TopicPartition]) -> None:
-        """Read committed positions once; the answer comes as an event with the token."""
-        ...
-
-    def hold(self, token: int, generation: int) -> None:
-        """Ask that no join begins; the answer comes as an event with the token."""
-        ...
-
-    def end_hold(self, token: int) -> None:
-        """Let joins begin again."""
-        ...
 
 
 class TaskManager:
@@ -97,7 +79,7 @@ class TaskManager:
         self,
         board: RebalanceEvents,
         *,
-        group: TaskManagerGroup,
+        group: GroupSession,
         holdings: TaskRegistry,
         activation: Activation,
         copies: StateUpdater | None,
@@ -356,7 +338,7 @@ class TaskManager:
         ask = self._hold_wanted
         if ask is not None and not self._holdings.any_delays_stop(ask.tasks):
             self._hold_wanted = None
-            self._group.hold(ask.token, ask.generation)
+            self._group.want(ask)
         last = self._last
         if last is None:
             return
@@ -431,15 +413,15 @@ class TaskManager:
                 self._hold_wanted = decision
                 now = self._clock.now_ms()
                 self.precopy.begin(now, self._turns.wait_ms(tasks, now))
-            case UnblockJoin(token=token):
-                self._group.end_hold(token)
+            case UnblockJoin():
+                self._group.want(decision)
             case CommitLast():
                 self._last = decision
             case PollMarks(tasks=tasks):
                 self._poll_marks(tasks)
-            case Rejoin(reason=reason, descriptions=descriptions):
+            case Rejoin(reason=reason):
                 log.info("rejoining: %s", reason)
-                self._group.rejoin(reason, descriptions)
+                self._group.want(decision)
             case LeaveForGood(reason=reason):
                 self.leaving = reason
 
@@ -484,7 +466,7 @@ class TaskManager:
 
     def _fetch(self, inputs: Sequence[TopicPartition]) -> int:
         self._fetch_token += 1
-        self._group.fetch(self._fetch_token, inputs)
+        self._group.want(FetchWanted(self._fetch_token, tuple(inputs)))
         return self._fetch_token
 
     def _inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:

@@ -10,8 +10,7 @@ import threading
 from concurrent.futures import Future
 
 from streamlet.clock import Clock
-from streamlet.group.commands import Connection
-from streamlet.group.events import FailureKind
+from streamlet.group.events import Connection, FailureKind
 from streamlet.group.messages import Answer, Request
 from streamlet.group.session_ports import TransportError
 from streamlet.testing.coordinator import Answers, FakeCoordinator

@@ -33,7 +33,7 @@ from typing import Protocol
 import attrs
 
 from streamlet.group.codes import name_of
-from streamlet.group.commands import Connection
+from streamlet.group.events import Connection
 from streamlet.group.messages import (
     Answer,
     Heartbeat,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from streamlet.group.commands import Connection
+from streamlet.group.events import Connection
 from streamlet.group.messages import Answer, Heartbeat, HeartbeatAnswer, Request
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin

@@ -21,19 +21,19 @@ import pytest
 from streamlet.assignor.values import Copy
 from streamlet.clock import SystemClock
 from streamlet.errors import BrokerError, FencedError
-from streamlet.group.commands import (
+from streamlet.group.events import (
     Assigned,
     CommitDone,
     CommitOutcome,
     Connection,
     Failed,
+    FailureKind,
     Left,
     Lost,
     NeedMetadata,
     RunAssignor,
     SessionEvent,
 )
-from streamlet.group.events import FailureKind
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import MembershipState
 from streamlet.group.messages import (

@@ -11,7 +11,7 @@ import attrs
 import pytest
 from typer.testing import CliRunner
 
-from streamlet.group.commands import Connection
+from streamlet.group.events import Connection
 from streamlet.group.messages import (
     Answer,
     JoinGroup,

@@ -23,7 +23,7 @@ from streamlet.errors import (
     StreamletError,
     TimedOutError,
 )
-from streamlet.group.commands import NeedMetadata
+from streamlet.group.events import NeedMetadata
 from streamlet.group.messages import OffsetFetch
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.coordinator_transport import FakeCluster

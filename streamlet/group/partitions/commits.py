@@ -11,7 +11,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, PartitionsLostError, StreamletError, TimedOutError
 from streamlet.group.codes import name_of
-from streamlet.group.commands import CommitDone, CommitOutcome
+from streamlet.group.events import CommitDone, CommitOutcome
 from streamlet.group.partitions.events import PartitionEvents
 from streamlet.group.partitions.protocol import PartitionsProtocol
 from streamlet.group.partitions.reading import Reading

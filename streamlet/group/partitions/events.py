@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import attrs
 
-from streamlet.group.commands import (
+from streamlet.group.events import (
     Assigned,
     CommitDone,
     CommitOutcome,

@@ -15,14 +15,16 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, StreamletError
 from streamlet.group.codes import name_of
-from streamlet.group.commands import (
+from streamlet.group.events import (
     Failed,
     FetchDone,
     FetchOutcome,
+    FetchWanted,
     JoinBlocked,
     JoinSoon,
     Left,
     Lost,
+    UnblockJoin,
 )
 from streamlet.group.partitions.commits import Commits
 from streamlet.group.partitions.events import Order, Ordered, PartitionEvents
@@ -108,7 +110,7 @@ class PartitionsFollower:
         if self._clock.now_ms() >= self._fetch_at_ms:
             self._fetches += 1
             self._fetch = self._fetches
-            self._session.fetch(self._fetch, sorted(self._reading.unplaced))
+            self._session.want(FetchWanted(self._fetch, tuple(sorted(self._reading.unplaced))))
 
     def _obey(self, order: Order) -> None:
         match order:
@@ -148,7 +150,7 @@ class PartitionsFollower:
         finally:
             self._commits.hold = None
             self._protocol.surrender(self._received)
-            self._session.end_hold(token)
+            self._session.want(UnblockJoin(token))
 
     def _give_up(self, partitions: set[TopicPartition]) -> None:
         """Read these no longer, commit them and say so."""

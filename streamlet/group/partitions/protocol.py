@@ -27,8 +27,8 @@ import attrs
 
 from streamlet.assignor.values import Copy
 from streamlet.errors import FatalGroupError
-from streamlet.group.commands import NeedMetadata, RunAssignor
 from streamlet.group.consumer_protocol import ConsumerProtocolError
+from streamlet.group.events import NeedMetadata, RunAssignor
 from streamlet.group.partitions.leader import plan, read
 from streamlet.group.partitions.sticky import PartitionAssignor, sticky
 from streamlet.group.partitions.wire import (

@@ -10,6 +10,7 @@ import attrs
 
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import OURS, Claim, ClaimStage
+from streamlet.group.session import GroupSession
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
@@ -31,25 +32,6 @@ class EndOffsets(Protocol):
 
     def known_end(self, partition: TopicPartition) -> int | None:
         """End as of the last fetch, without asking the broker; None before the first."""
-        ...
-
-
-class MembershipStatus(Protocol):
-    """The part of the membership that metrics read (``group.session``)."""
-
-    @property
-    def generation(self) -> int:
-        """The last synced generation, -1 for none."""
-        ...
-
-    @property
-    def last_heartbeat_ms(self) -> int:
-        """The time at which the last heartbeat known to have arrived was sent."""
-        ...
-
-    @property
-    def linked(self) -> bool:
-        """True if the group coordinator can be reached."""
         ...
 
 
@@ -117,7 +99,7 @@ def _role(claim: Claim) -> str | None:
 
 
 def measure(
-    member: MeasuredMember, meters: Meters, standing: MembershipStatus, ends: EndOffsets
+    member: MeasuredMember, meters: Meters, standing: GroupSession, ends: EndOffsets
 ) -> Snapshot:
     """A member at this moment."""
     now, wall = meters.clock.now_ms(), meters.clock.wall_ms()
@@ -174,7 +156,7 @@ def _thread(member: MeasuredMember, meters: Meters, now_ms: int) -> Iterator[Sam
 
 
 def _membership(
-    member: MeasuredMember, meters: Meters, standing: MembershipStatus, wall_ms: int, age_ms: int
+    member: MeasuredMember, meters: Meters, standing: GroupSession, wall_ms: int, age_ms: int
 ) -> Iterator[Sample]:
     yield _one(_C + "rebalance_total", meters.rebalances)
     yield _one(_C + "last_rebalance_timestamp_seconds", meters.last_rebalance_wall_ms / 1000)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from streamlet.clock import Clock
-from streamlet.group.commands import CommitOutcome
+from streamlet.group.events import CommitOutcome
 from streamlet.runtime.commit_port import Settled
 from streamlet.runtime.metrics.values import Histogram
 from streamlet.runtime.restore_job import RestoreProgress

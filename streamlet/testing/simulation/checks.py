@@ -19,8 +19,8 @@ import attrs
 
 from streamlet.assignor.validate import validate
 from streamlet.assignor.values import GroupState, Plan, Role, Violation
-from streamlet.group.commands import Failed
 from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.events import Failed
 from streamlet.group.handover_values import OURS, ClaimStage
 from streamlet.group.leader import Assignor
 from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer

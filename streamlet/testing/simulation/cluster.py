@@ -43,7 +43,7 @@ class Log:
         self.short_end, self.short_until_ms = max(len(self.records) - 1, 0), until_ms
 
     def end_at(self, now_ms: int) -> int:
-        """The offset at which it ends for whoever asks now."""
+        """The offset at which it seems to end at this time."""
         if self.short_end is None or now_ms >= self.short_until_ms:
             return len(self.records)
         return self.short_end

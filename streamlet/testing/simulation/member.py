@@ -13,7 +13,7 @@ import attrs
 
 from streamlet.assignor.values import Copy, MemberState
 from streamlet.config import Settings
-from streamlet.group.commands import CommitDone, CommitOutcome, Failed, Left, SessionEvent
+from streamlet.group.events import CommitDone, CommitOutcome, Failed, Left, SessionEvent
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import ClaimStage, HandoverRules
 from streamlet.group.member_config import MembershipConfig

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 from streamlet.errors import StateError, TaskCorruptedError
-from streamlet.group.commands import Connection, Send
-from streamlet.group.events import FailureKind
+from streamlet.group.events import Connection, FailureKind, Send
 from streamlet.group.messages import (
     Answer,
     JoinGroup,

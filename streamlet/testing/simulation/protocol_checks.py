@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from streamlet.assignor.values import Copy, GroupState, Role
-from streamlet.group.commands import CommitOutcome
 from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.events import CommitOutcome
 from streamlet.group.handover_values import OURS, ClaimStage, Positions
 from streamlet.group.messages import OffsetCommit, Request
 from streamlet.group.states import BETWEEN

@@ -14,9 +14,16 @@ import attrs
 
 from streamlet.assignor.values import Copy
 from streamlet.clock import Clock
-from streamlet.group.commands import Connection, Send, SessionEvent
 from streamlet.group.control import Control, Item
-from streamlet.group.events import HeartbeatWanted, Tick
+from streamlet.group.events import (
+    Connection,
+    HeartbeatWanted,
+    Rejoin,
+    Send,
+    SessionEvent,
+    Tick,
+    Wish,
+)
 from streamlet.group.membership import Membership
 from streamlet.group.messages import Answer, Request
 from streamlet.group.session import GroupSession
@@ -180,11 +187,11 @@ class SimSession(GroupSession):
         """Send a heartbeat now."""
         self._control.put(HeartbeatWanted())
 
-    def rejoin(self, reason: str, descriptions: int | None = None) -> None:
-        """Have the group rebalance."""
-        if "does not proceed" in reason:
-            self._member.world.protocol.late(self._member, reason)
-        super().rejoin(reason, descriptions)
+    def want(self, wish: Wish) -> None:
+        """Hand a wish over."""
+        if isinstance(wish, Rejoin) and "does not proceed" in wish.reason:
+            self._member.world.protocol.late(self._member, wish.reason)
+        super().want(wish)
 
     def commit(
         self,

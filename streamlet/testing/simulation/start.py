@@ -11,10 +11,20 @@ from typing import TYPE_CHECKING, TypeVar
 import attrs
 
 from streamlet.group import wire
-from streamlet.group.commands import Assigned, Command, NeedMetadata, Send, WakeAt
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.envelope import CONSUMER, STREAM, open_subscription
-from streamlet.group.events import Answered, CoordinatorFound, Event, MetadataReady, StartMembership
+from streamlet.group.events import (
+    Answered,
+    Assigned,
+    Command,
+    CoordinatorFound,
+    Event,
+    MetadataReady,
+    NeedMetadata,
+    Send,
+    StartMembership,
+    WakeAt,
+)
 from streamlet.group.handover_values import ClaimStage, SetCopies
 from streamlet.group.messages import (
     JoinGroup,

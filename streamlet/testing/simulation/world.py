@@ -15,8 +15,8 @@ from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, Plan, Violation
 from streamlet.clock import ManualClock
 from streamlet.errors import FencedError
-from streamlet.group.commands import Failed
 from streamlet.group.envelope import Envelope, FixedTopics
+from streamlet.group.events import Failed
 from streamlet.group.leader import Assignor
 from streamlet.group.messages import LeaveGroup
 from streamlet.group.wire import short_hash

@@ -14,8 +14,8 @@ from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Copy, Role, Rules, TaskInfo
 from streamlet.clock import SystemClock
 from streamlet.group import wire
-from streamlet.group.commands import Assigned, NeedMetadata, SessionEvent
 from streamlet.group.envelope import open_subscription
+from streamlet.group.events import Assigned, NeedMetadata, SessionEvent
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.session import GroupSession
 from streamlet.group.tasks import Identity, TasksProtocol

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 from typer.testing import CliRunner
 
 from streamlet.app import App
-from streamlet.group.commands import Connection
+from streamlet.group.events import Connection
 from streamlet.group.messages import (
     Answer,
     JoinGroup,

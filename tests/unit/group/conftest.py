@@ -9,34 +9,32 @@ from typing import Any
 import attrs
 import pytest
 
-from streamlet.group.commands import (
+from streamlet.group.events import (
     Abandon,
+    Answered,
     Assigned,
+    AssignmentsReady,
     Command,
     CommitDone,
+    CommitWanted,
+    CoordinatorFound,
+    Event,
     Failed,
+    FailureKind,
     FetchDone,
     FindCoordinator,
     JoinBlocked,
     Left,
     Lost,
-    NeedMetadata,
-    RunAssignor,
-    Send,
-    WakeAt,
-)
-from streamlet.group.events import (
-    Answered,
-    AssignmentsReady,
-    CommitWanted,
-    CoordinatorFound,
-    Event,
-    FailureKind,
     MetadataReady,
+    NeedMetadata,
     ProgressMade,
     RequestFailed,
+    RunAssignor,
+    Send,
     StartMembership,
     Tick,
+    WakeAt,
 )
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import Membership

@@ -13,25 +13,23 @@ import pytest
 
 from streamlet.errors import FencedError
 from streamlet.group.codes import TABLE, RequestKind
-from streamlet.group.commands import (
+from streamlet.group.events import (
     Assigned,
     Command,
     CommitDone,
     CommitOutcome,
+    CoordinatorNotFound,
     Failed,
     FetchDone,
     FetchOutcome,
+    FetchWanted,
     FindCoordinator,
+    LeaveWanted,
     Left,
     Lost,
     NeedMetadata,
+    Rejoin,
     Send,
-)
-from streamlet.group.events import (
-    CoordinatorNotFound,
-    FetchWanted,
-    LeaveWanted,
-    RejoinWanted,
     StartMembership,
 )
 from streamlet.group.messages import (
@@ -162,7 +160,7 @@ def on_join(by_hand: Any, code: int) -> str:
     if any(isinstance(c, NeedMetadata) and c.protocol_type == "consumer" for c in commands):
         return "tries the other type"
     member = by_hand().join()
-    member.tell(RejoinWanted("changed"))
+    member.tell(Rejoin("changed"))
     member.describe()
     commands = member.answer(JoinGroupAnswer(code, 2, "stream", "p", "boss", "a"), JoinGroup)
     if member.machine.state is MembershipState.SYNCING:
@@ -172,7 +170,7 @@ def on_join(by_hand: Any, code: int) -> str:
 
 def on_sync(by_hand: Any, code: int) -> str:
     member = by_hand().join()
-    member.tell(RejoinWanted("changed"))
+    member.tell(Rejoin("changed"))
     member.describe()
     member.answer(JoinGroupAnswer(0, 2, "stream", "p", "boss", "a"), JoinGroup)
     commands = member.answer(SyncGroupAnswer(code, b"x"), SyncGroup)

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.group.commands import (
+from streamlet.group.events import (
     Assigned,
+    BlockJoin,
     CommitDone,
     CommitOutcome,
+    CommitWanted,
     Connection,
+    CoordinatorFound,
     Failed,
+    FailureKind,
     FetchDone,
     FetchOutcome,
+    FetchWanted,
     FindCoordinator,
     JoinBlocked,
     JoinSoon,
+    LeaveWanted,
     Left,
     Lost,
     NeedMetadata,
-)
-from streamlet.group.events import (
-    BlockJoinWanted,
-    CommitWanted,
-    CoordinatorFound,
-    FailureKind,
-    FetchWanted,
-    LeaveWanted,
-    RejoinWanted,
-    UnblockJoinWanted,
+    Rejoin,
+    UnblockJoin,
 )
 from streamlet.group.membership import MembershipState
 from streamlet.group.messages import (
@@ -363,42 +361,40 @@ def test_a_commit_after_the_end_is_lost(by_hand):
 def test_a_join_waits_for_a_unit_of_stopping_and_committing(by_hand):
     """V8: between the stop of a task that moves and the answer to its commit no JoinGroup goes."""
     member = by_hand().join("a", 4)
-    assert member.tell(BlockJoinWanted(1, 4)) == [JoinBlocked(1, True)]
+    assert member.tell(BlockJoin(1, 4)) == [JoinBlocked(1, True)]
     assert not member.beat(27)
     assert outcomes(member.commit(token=2)) == [GATED], "not part of the unit"
     (send,) = member.commit(token=3, hold=1)
     assert send.request.generation == 4
     member.commit_answer(0)
     assert member.machine.state is MembershipState.PREPARING
-    (need,) = member.tell(UnblockJoinWanted(1))
+    (need,) = member.tell(UnblockJoin(1))
     assert isinstance(need, NeedMetadata)
 
 
 def test_a_unit_is_not_begun_once_a_join_is_due(by_hand):
     """M5: the task stays active and the leader orders again."""
     member = by_hand().join("a", 4)
-    assert member.tell(BlockJoinWanted(1, 3)) == [JoinBlocked(1, False)], (
-        "an order of another round"
-    )
+    assert member.tell(BlockJoin(1, 3)) == [JoinBlocked(1, False)], "an order of another round"
     member.beat(27)
-    assert member.tell(BlockJoinWanted(2, 4)) == [JoinBlocked(2, False)]
+    assert member.tell(BlockJoin(2, 4)) == [JoinBlocked(2, False)]
 
 
 def test_a_unit_is_not_begun_with_an_unknown_outcome_or_without_a_coordinator(by_hand):
     member = by_hand().join("a", 4)
     member.commit()
     member.fail(FailureKind.TIMEOUT, OffsetCommit)
-    assert member.tell(BlockJoinWanted(1, 4)) == [JoinBlocked(1, False)]
+    assert member.tell(BlockJoin(1, 4)) == [JoinBlocked(1, False)]
     other = by_hand().join("a", 4)
     other.beat(16)
-    assert other.tell(BlockJoinWanted(1, 4)) == [JoinBlocked(1, False)]
+    assert other.tell(BlockJoin(1, 4)) == [JoinBlocked(1, False)]
 
 
 def test_a_unit_that_takes_too_long_holds_nothing_back_any_more(by_hand):
     """A flush that hangs must not make the whole group wait for the rebalance timeout."""
     member = by_hand(hold_timeout_ms=2_000).join("a", 4)
-    member.tell(BlockJoinWanted(1, 4))
-    member.tell(RejoinWanted("ready"))
+    member.tell(BlockJoin(1, 4))
+    member.tell(Rejoin("ready"))
     assert NeedMetadata in [type(c) for c in member.advance(2_000)]
     assert outcomes(member.commit(token=2, hold=1)) == [GATED]
 
@@ -410,21 +406,21 @@ def test_a_join_is_announced_to_a_worker_that_gives_tasks_up_at_each_and_waits_f
     (send,) = member.commit(token=3, hold=-1)
     assert send.request.generation == 4
     member.commit_answer(0)
-    (need,) = member.tell(UnblockJoinWanted(-1))
+    (need,) = member.tell(UnblockJoin(-1))
     assert isinstance(need, NeedMetadata)
 
 
 def test_an_announced_join_does_not_wait_for_ever(by_hand):
     member = by_hand(announce_joins=True, hold_timeout_ms=2_000).join("a", 4)
-    member.tell(RejoinWanted("ready"))
+    member.tell(Rejoin("ready"))
     assert NeedMetadata in [type(c) for c in member.advance(2_000)]
 
 
 def test_a_unit_whose_time_is_over_commits_nothing_even_in_the_next_generation(by_hand):
     """Its mark answers an order of the old one; meanwhile the JoinGroup said the task goes on."""
     member = by_hand(hold_timeout_ms=2_000).join("a", 4)
-    member.tell(BlockJoinWanted(1, 4))
-    member.tell(RejoinWanted("ready"))
+    member.tell(BlockJoin(1, 4))
+    member.tell(Rejoin("ready"))
     member.advance(2_000)
     member.rejoin("a", 5)
     assert outcomes(member.commit(token=2, hold=1)) == [GATED]

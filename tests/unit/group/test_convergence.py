@@ -13,13 +13,17 @@ import pytest
 
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Copy, Role, Rules, TaskInfo
-from streamlet.group.commands import Assigned, CommitDone, CommitOutcome, JoinBlocked, Lost
 from streamlet.group.events import (
-    BlockJoinWanted,
+    Assigned,
+    BlockJoin,
+    CommitDone,
+    CommitOutcome,
     CommitWanted,
+    JoinBlocked,
     LeaveWanted,
-    RejoinWanted,
-    UnblockJoinWanted,
+    Lost,
+    Rejoin,
+    UnblockJoin,
 )
 from streamlet.group.tasks import Identity, TasksProtocol
 from streamlet.types import TaskId, TopicPartition
@@ -42,7 +46,7 @@ class Worker:
             assign,
             tasks=lambda: crew.tasks,
             wall_ms=lambda: crew.world.now_ms,
-            rejoin=lambda reason: self.wish(RejoinWanted(reason)),
+            rejoin=lambda reason: self.wish(Rejoin(reason)),
         )
         self.seat = crew.world.add(
             name,
@@ -79,9 +83,9 @@ class Worker:
         if orders.stop:
             self.crew.tokens += 1
             self.stopping[self.crew.tokens] = orders.stop
-            self.wish(BlockJoinWanted(self.crew.tokens, generation))
+            self.wish(BlockJoin(self.crew.tokens, generation))
         elif orders.rejoin:
-            self.wish(RejoinWanted("nothing left to give up"))
+            self.wish(Rejoin("nothing left to give up"))
 
     def stop(self, token, granted):
         tasks = self.stopping[token]
@@ -97,10 +101,10 @@ class Worker:
         if outcome is CommitOutcome.ACCEPTED:
             for task in tasks:
                 self.claims.pop(task, None)
-            self.wish(RejoinWanted("gave up what was asked"))
+            self.wish(Rejoin("gave up what was asked"))
         else:
             self.running |= {task for task in tasks if task in self.claims}
-        self.wish(UnblockJoinWanted(token))
+        self.wish(UnblockJoin(token))
 
     def drop(self, tasks):
         for task in [task for task in tasks if task in self.running]:

@@ -5,24 +5,22 @@ from __future__ import annotations
 import pytest
 
 from streamlet.errors import FatalGroupError, FencedError
-from streamlet.group.commands import (
+from streamlet.group.coordinator_connection import Backoff
+from streamlet.group.events import (
     Abandon,
     Assigned,
+    AssignmentsReady,
     Connection,
+    CoordinatorFound,
+    CoordinatorNotFound,
     Failed,
+    FailureKind,
     FindCoordinator,
     Lost,
     NeedMetadata,
+    Rejoin,
     RunAssignor,
     Send,
-)
-from streamlet.group.coordinator_connection import Backoff
-from streamlet.group.events import (
-    AssignmentsReady,
-    CoordinatorFound,
-    CoordinatorNotFound,
-    FailureKind,
-    RejoinWanted,
     StartMembership,
 )
 from streamlet.group.membership import MembershipState
@@ -63,7 +61,7 @@ def test_a_coordinator_that_restarts_finds_a_stable_member_where_it_was(by_hand)
 def test_a_join_that_was_parked_at_a_coordinator_that_died_is_sent_again(by_hand):
     """The pending rebalance is lost with it; nobody will ever answer."""
     member = by_hand().join("a", 3)
-    member.tell(RejoinWanted("ready"))
+    member.tell(Rejoin("ready"))
     member.describe()
     assert FindCoordinator in kinds(member.fail(FailureKind.DISCONNECTED, JoinGroup))
     commands = member.tell(CoordinatorFound("one"))
@@ -137,7 +135,7 @@ def test_a_look_up_that_is_refused_is_final(by_hand, error):
 def test_a_coordinator_that_moved_does_not_answer_a_parked_join(by_hand):
     """The partition of __consumer_offsets has another leader; the old one may never say so."""
     member = by_hand().join()
-    member.tell(RejoinWanted("ready"))
+    member.tell(Rejoin("ready"))
     member.describe()
     join = next(s for s in member.sent if isinstance(s.request, JoinGroup))
     member.beat(16)
@@ -149,7 +147,7 @@ def test_a_coordinator_that_moved_does_not_answer_a_parked_join(by_hand):
 def test_a_look_up_that_finds_the_same_coordinator_leaves_a_parked_join_alone(by_hand):
     """Only the other connection was cut."""
     member = by_hand().join()
-    member.tell(RejoinWanted("ready"))
+    member.tell(Rejoin("ready"))
     member.describe()
     member.advance(250)
     member.fail(FailureKind.DISCONNECTED, Heartbeat)
@@ -160,7 +158,7 @@ def test_a_look_up_that_finds_the_same_coordinator_leaves_a_parked_join_alone(by
 
 def test_a_description_made_while_the_coordinator_was_lost_is_made_again(by_hand):
     member = by_hand().join()
-    member.tell(RejoinWanted("ready"))
+    member.tell(Rejoin("ready"))
     member.advance(250)
     member.answer(HeartbeatAnswer(16), Heartbeat)
     member.describe()
@@ -239,12 +237,12 @@ def test_a_reduced_description_is_made_whole_again_after_a_while(by_hand):
     member.describe()
     member.answer(joined(generation=2), JoinGroup)
     member.answer(SyncGroupAnswer(0, b"x"), SyncGroup)
-    (need,) = member.tell(RejoinWanted("ready"))
+    (need,) = member.tell(Rejoin("ready"))
     assert need.reduced == 1
     member.rejoin(generation=3)
     for _ in range(260):
         member.beat()
-    (need,) = member.tell(RejoinWanted("ready"))
+    (need,) = member.tell(Rejoin("ready"))
     assert need.reduced == 0
 
 
@@ -259,7 +257,7 @@ def test_a_restarted_static_member_is_told_that_its_assignment_may_be_old(by_han
     member.answer(joined("a", 5))
     (deliver,) = member.answer(SyncGroupAnswer(0, b"old"))
     assert deliver.restarted
-    (need,) = member.tell(RejoinWanted("other topology"))
+    (need,) = member.tell(Rejoin("other topology"))
     assert need.nonce == 78, "the bytes must differ from the ones stored at the restart"
     member.describe()
     member.answer(joined("a", 6))
@@ -310,7 +308,7 @@ def test_a_static_id_started_twice_stops_the_older_process(by_hand, request_kind
     if request_kind == "heartbeat":
         commands = member.beat(82)
     else:
-        member.tell(RejoinWanted("ready"))
+        member.tell(Rejoin("ready"))
         member.describe()
         if request_kind == "join":
             commands = member.answer(JoinGroupAnswer(82))
@@ -325,7 +323,7 @@ def test_a_static_id_started_twice_stops_the_older_process(by_hand, request_kind
 @pytest.mark.parametrize("answer", [JoinGroupAnswer(25), SyncGroupAnswer(25)])
 def test_an_id_found_out_to_be_gone_by_a_join_or_sync_is_given_up(by_hand, answer):
     member = by_hand().join()
-    member.tell(RejoinWanted("ready"))
+    member.tell(Rejoin("ready"))
     member.describe()
     if isinstance(answer, SyncGroupAnswer):
         member.answer(joined(generation=2))

@@ -6,12 +6,11 @@ import attrs
 import pytest
 
 from streamlet.assignor.values import Copy, Leaving, Role
-from streamlet.group.commands import CommitOutcome
 from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.events import BlockJoin, CommitOutcome, Rejoin, UnblockJoin
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
     Activate,
-    BlockJoin,
     Close,
     CommitLast,
     Decision,
@@ -19,11 +18,9 @@ from streamlet.group.handover_values import (
     LeaveForGood,
     PollMarks,
     Positions,
-    Rejoin,
     ResumeTask,
     SetCopies,
     Stop,
-    UnblockJoin,
 )
 from streamlet.group.messages import Committed
 from streamlet.group.values import Assignment

@@ -16,7 +16,7 @@ from examples.consumer_lag_based import lag_based
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState
 from streamlet.group import leader, wire
-from streamlet.group.commands import RunAssignor
+from streamlet.group.events import RunAssignor
 from streamlet.group.messages import JoinedMember
 from streamlet.group.partitions import leader as partitions_leader
 from streamlet.group.partitions import wire as partitions_wire

@@ -5,27 +5,25 @@ from __future__ import annotations
 import pytest
 
 from streamlet.errors import FatalGroupError
-from streamlet.group.commands import (
-    Abandon,
-    Assigned,
-    Connection,
-    Failed,
-    FindCoordinator,
-    Left,
-    Lost,
-    NeedMetadata,
-    RunAssignor,
-    Send,
-)
 from streamlet.group.events import (
+    Abandon,
     Answered,
+    Assigned,
     AssignmentsReady,
     AssignorFailed,
+    Connection,
     CoordinatorFound,
+    Failed,
+    FindCoordinator,
     LeaveWanted,
+    Left,
+    Lost,
     MetadataReady,
+    NeedMetadata,
     ProgressMade,
-    RejoinWanted,
+    Rejoin,
+    RunAssignor,
+    Send,
     StartMembership,
     Tick,
 )
@@ -149,7 +147,7 @@ def test_a_plan_that_comes_too_late_is_not_sent(by_hand):
 def test_a_description_that_was_overtaken_is_not_sent(by_hand):
     """While the worker described itself the member id was lost; the claims in it are void."""
     member = by_hand().join()
-    member.tell(RejoinWanted("ready"))
+    member.tell(Rejoin("ready"))
     (old,) = member.commands
     member.beat(25)
     (new,) = [c for c in member.commands if isinstance(c, NeedMetadata)]
@@ -163,7 +161,7 @@ def test_a_wish_to_rejoin_during_a_join_is_carried_out_after_it(by_hand):
     member = by_hand()
     member.start()
     member.describe()
-    assert not member.tell(RejoinWanted("learner ready"))
+    assert not member.tell(Rejoin("learner ready"))
     member.answer(joined())
     deliver, need = member.answer(SyncGroupAnswer(0, b"x"))
     assert isinstance(deliver, Assigned)
@@ -177,14 +175,14 @@ def test_a_wish_to_rejoin_changes_the_description_and_a_rebalance_alone_does_not
     (need,) = [c for c in member.commands if isinstance(c, NeedMetadata)]
     assert (need.nonce, need.reason) == (100, "rebalance in progress")
     member.rejoin(generation=2)
-    (need,) = member.tell(RejoinWanted("ready"))
+    (need,) = member.tell(Rejoin("ready"))
     assert (need.nonce, need.reason) == (101, "ready")
 
 
 def test_a_forced_join_that_failed_is_forced_again(by_hand):
     """The first may have arrived: bytes equal to it would not cause a rebalance."""
     member = by_hand().join()
-    (need,) = member.tell(RejoinWanted("ready"))
+    (need,) = member.tell(Rejoin("ready"))
     member.describe()
     member.answer(JoinGroupAnswer(14))
     (again,) = [c for c in member.advance(100) if isinstance(c, NeedMetadata)]
@@ -367,7 +365,7 @@ def test_a_heartbeat_of_the_old_generation_is_refused_during_the_switch(by_hand)
 def test_a_late_answer_to_a_heartbeat_of_the_old_generation_changes_nothing(by_hand):
     member = by_hand().join("a", 1)
     member.advance(250)
-    member.tell(RejoinWanted("ready"))
+    member.tell(Rejoin("ready"))
     member.describe()
     member.answer(joined("a", 2), JoinGroup)
     member.answer(SyncGroupAnswer(0, b"y"), SyncGroup)
@@ -511,7 +509,7 @@ def test_nothing_happens_after_the_end(by_hand):
     member.tell(LeaveWanted("stop"))
     member.answer(LeaveGroupAnswer(0))
     assert not member.tell(LeaveWanted("stop"))
-    assert not member.tell(RejoinWanted("ready"))
+    assert not member.tell(Rejoin("ready"))
     assert not member.tell(Answered(1, HeartbeatAnswer(25)))
     assert not member.wait(10**6)
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from streamlet.group.commands import FindCoordinator, JoinSoon, Lost
 from streamlet.group.events import (
     CoordinatorNotFound,
     FailureKind,
+    FindCoordinator,
+    JoinSoon,
     LeaveWanted,
+    Lost,
     MigrationOrdered,
     ProgressMade,
-    RejoinWanted,
-    UnblockJoinWanted,
+    Rejoin,
+    UnblockJoin,
 )
 from streamlet.group.messages import Heartbeat, HeartbeatAnswer, JoinGroup, JoinGroupAnswer
 from streamlet.group.states import LIVE, MembershipState
@@ -32,13 +34,13 @@ def reach(by_hand, state):
         member.answer(JoinGroupAnswer(23))
         member.rejoin("a", 4)
         (due,) = (c for c in member.tell(MigrationOrdered("stream", 4)) if isinstance(c, JoinSoon))
-        member.tell(UnblockJoinWanted(due.token))
+        member.tell(UnblockJoin(due.token))
         return member
     member = by_hand().join()
     if state is MembershipState.PREPARING:
         member.commit()  # which the join waits for
     if state is not MembershipState.STABLE:
-        member.tell(RejoinWanted("changed"))
+        member.tell(Rejoin("changed"))
     if state not in (MembershipState.STABLE, MembershipState.PREPARING, MembershipState.DESCRIBING):
         member.describe()
     if state is MembershipState.ASSIGNING:

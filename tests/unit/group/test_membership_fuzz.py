@@ -8,37 +8,35 @@ from collections import Counter
 import pytest
 
 from streamlet.group.codes import NAMES
-from streamlet.group.commands import (
-    Assigned,
-    CommitDone,
-    CommitOutcome,
-    Failed,
-    FetchDone,
-    JoinBlocked,
-    Left,
-    Lost,
-    NeedMetadata,
-    Send,
-    WakeAt,
-)
 from streamlet.group.events import (
     Answered,
+    Assigned,
     AssignmentsReady,
     AssignorFailed,
-    BlockJoinWanted,
+    BlockJoin,
+    CommitDone,
+    CommitOutcome,
     CommitWanted,
     CoordinatorFound,
     CoordinatorNotFound,
+    Failed,
     FailureKind,
+    FetchDone,
     FetchWanted,
+    JoinBlocked,
     LeaveWanted,
+    Left,
+    Lost,
     MetadataReady,
+    NeedMetadata,
     ProgressMade,
-    RejoinWanted,
+    Rejoin,
     RequestFailed,
+    Send,
     StartMembership,
     Tick,
-    UnblockJoinWanted,
+    UnblockJoin,
+    WakeAt,
 )
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import Membership, MembershipState
@@ -232,7 +230,7 @@ class AnyBroker:
                 AssignorFailed(self.generation, "no topics"),
                 AssignorFailed(self.generation - 1, "no topics"),
                 HeartbeatAnswer(0),
-                UnblockJoinWanted(self.token),
+                UnblockJoin(self.token),
                 RequestFailed(10_000, FailureKind.TIMEOUT),
             ]
         )
@@ -256,11 +254,11 @@ class AnyBroker:
     def hold(self):
         """Want no join for a while."""
         generation = self.machine.generation - self.chance.choice([0, 0, 1])
-        self.wish(lambda token: BlockJoinWanted(token, generation))
+        self.wish(lambda token: BlockJoin(token, generation))
 
     def rejoin(self):
         """Want a rebalance."""
-        self.tell(RejoinWanted("ready", 0 if self.chance.random() < 0.5 else None))
+        self.tell(Rejoin("ready", 0 if self.chance.random() < 0.5 else None))
 
     def progress(self):
         """The worker goes on."""

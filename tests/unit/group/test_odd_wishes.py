@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from streamlet.group.commands import Assigned, NeedMetadata, Send
-from streamlet.group.events import CoordinatorFound, HeartbeatWanted, RejoinWanted, StartMembership
+from streamlet.group.events import (
+    Assigned,
+    CoordinatorFound,
+    HeartbeatWanted,
+    NeedMetadata,
+    Rejoin,
+    Send,
+    StartMembership,
+)
 from streamlet.group.membership import MembershipState
 from streamlet.group.messages import Heartbeat, JoinGroup, SyncGroup, SyncGroupAnswer
 from tests.unit.group.conftest import join_ok
@@ -27,7 +34,7 @@ def test_a_rebalance_wanted_while_a_static_successor_joins_still_comes(by_hand):
     """It may be handed what its predecessor was given; nobody else has joined for that."""
     member = by_hand(instance_id="i")
     member.tell(StartMembership())
-    member.tell(RejoinWanted("there are other partitions"))
+    member.tell(Rejoin("there are other partitions"))
     member.tell(CoordinatorFound("one"))
     first = member.need
     member.describe()
@@ -43,7 +50,7 @@ def test_a_wish_that_the_join_under_way_tells_of_is_carried_out_by_it(by_hand):
     member = by_hand().join()
     member.beat(27)
     member.describe()
-    assert not member.tell(RejoinWanted("learner ready", descriptions=0))
+    assert not member.tell(Rejoin("learner ready", descriptions=0))
     member.answer(join_ok("a", 2))
     member.answer(SyncGroupAnswer(0, b"x"))
     assert [type(c) for c in member.commands if not isinstance(c, Send)] == [Assigned]
@@ -55,7 +62,7 @@ def test_such_a_wish_is_carried_out_after_a_join_that_was_no_rebalance(by_hand):
     member = by_hand().join()
     member.beat(27)
     member.describe()
-    assert not member.tell(RejoinWanted("learner ready", descriptions=0))
+    assert not member.tell(Rejoin("learner ready", descriptions=0))
     member.answer(join_ok("a", 1))
     deliver, need = member.answer(SyncGroupAnswer(0, b"x"))
     assert (deliver.generation, need.nonce) == (1, 1)
@@ -66,5 +73,5 @@ def test_such_a_wish_is_carried_out_after_a_join_that_was_no_rebalance(by_hand):
 def test_a_wish_that_was_told_of_in_a_join_that_is_over_needs_another(by_hand):
     """Whether that one's leader knew is not known any more."""
     member = by_hand().join()
-    (need,) = member.tell(RejoinWanted("learner ready", descriptions=0))
+    (need,) = member.tell(Rejoin("learner ready", descriptions=0))
     assert need.reason == "learner ready"

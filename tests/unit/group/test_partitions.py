@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlet.errors import FatalGroupError
-from streamlet.group.commands import NeedMetadata, RunAssignor
+from streamlet.group.events import NeedMetadata, RunAssignor
 from streamlet.group.messages import JoinedMember
 from streamlet.group.partitions.leader import checked, plan, read
 from streamlet.group.partitions.protocol import PartitionsProtocol

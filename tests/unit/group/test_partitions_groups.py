@@ -11,13 +11,18 @@ from collections import Counter
 
 import pytest
 
-from streamlet.group.commands import Assigned, CommitDone, CommitOutcome, Failed, JoinSoon, Lost
 from streamlet.group.events import (
+    Assigned,
+    CommitDone,
+    CommitOutcome,
     CommitWanted,
+    Failed,
+    JoinSoon,
     LeaveWanted,
+    Lost,
     ProgressMade,
-    RejoinWanted,
-    UnblockJoinWanted,
+    Rejoin,
+    UnblockJoin,
 )
 from streamlet.group.partitions.protocol import PartitionsProtocol
 from streamlet.group.partitions.wire import V0_EAGER, V1_COOPERATIVE, decode_assignment
@@ -42,7 +47,7 @@ class Reader:
             ["t"],
             version,
             partitions=lambda topics: {"t": crowd.partitions},
-            rejoin=lambda reason: self.wish(RejoinWanted(reason)),
+            rejoin=lambda reason: self.wish(Rejoin(reason)),
             overtaken=lambda reason: self.inbox.append("lost"),
         )
         self.seat = crowd.world.add(
@@ -120,7 +125,7 @@ class Reader:
             self.protocol.gave_up(partitions)
         else:
             self.protocol.surrender(self.protocol.received)
-            self.wish(UnblockJoinWanted(hold))
+            self.wish(UnblockJoin(hold))
 
     def stop(self, partitions):
         for partition in partitions & self.reading:
@@ -310,7 +315,7 @@ def test_new_partitions_are_given_out_when_the_leader_asks_for_a_rebalance(crowd
     crowd.hire("a"), crowd.hire("b")
     crowd.settle(5_000)
     crowd.partitions = 15
-    crowd.readers["a"].wish(RejoinWanted("t has 15 partitions"))
+    crowd.readers["a"].wish(Rejoin("t has 15 partitions"))
     crowd.settle(5_000)
 
 

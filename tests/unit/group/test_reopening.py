@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from streamlet.group.handover_values import BlockJoin, ClaimStage, UnblockJoin
+from streamlet.group.events import BlockJoin, UnblockJoin
+from streamlet.group.handover_values import ClaimStage
 from tests.unit.group.test_handover_rules import NOTHING, T, U, member, owner
 
 

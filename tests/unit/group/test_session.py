@@ -12,18 +12,18 @@ import pytest
 from streamlet.assignor.values import Copy, Role
 from streamlet.clock import SystemClock
 from streamlet.errors import BrokerError, FatalGroupError, FencedError, TimedOutError
-from streamlet.group.commands import (
+from streamlet.group.events import (
     Assigned,
     CommitDone,
     CommitOutcome,
     Failed,
+    FailureKind,
     Left,
     Lost,
     NeedMetadata,
     RunAssignor,
     SessionEvent,
 )
-from streamlet.group.events import FailureKind
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.session import GroupSession
 from streamlet.group.session_ports import TransportError

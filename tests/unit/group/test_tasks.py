@@ -19,8 +19,8 @@ from streamlet.config import Settings
 from streamlet.control.values import MemberKey
 from streamlet.errors import FatalGroupError, RefusedError
 from streamlet.group import wire
-from streamlet.group.commands import NeedMetadata, RunAssignor
 from streamlet.group.envelope import open_subscription
+from streamlet.group.events import NeedMetadata, RunAssignor
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.messages import JoinedMember
 from streamlet.group.tasks import PROTOCOL, Identity, ReceivedAssignment, TasksProtocol, rules_from

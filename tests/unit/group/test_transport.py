@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from streamlet.errors import BrokerTooOldError, ConfigError
-from streamlet.group.commands import Connection
-from streamlet.group.events import FailureKind
+from streamlet.group.events import Connection, FailureKind
 from streamlet.group.messages import Heartbeat, OffsetFetch, OffsetFetchAnswer
 from streamlet.group.security import client_settings
 from streamlet.group.session_ports import TransportError

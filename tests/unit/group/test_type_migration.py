@@ -8,23 +8,21 @@ import pytest
 from streamlet.assignor.values import Copy, MemberPlan, Plan, Role, Rules, TaskInfo
 from streamlet.errors import FatalGroupError
 from streamlet.group import wire
-from streamlet.group.commands import (
-    CommitDone,
-    CommitOutcome,
-    Failed,
-    JoinSoon,
-    Lost,
-    NeedMetadata,
-    RunAssignor,
-)
 from streamlet.group.commit_metadata import CommitMetadata
 from streamlet.group.envelope import CONSUMER, STREAM, open_assignment
 from streamlet.group.events import (
+    CommitDone,
+    CommitOutcome,
     CommitWanted,
     CoordinatorFound,
+    Failed,
     FailureKind,
+    JoinSoon,
+    Lost,
     MigrationOrdered,
-    UnblockJoinWanted,
+    NeedMetadata,
+    RunAssignor,
+    UnblockJoin,
 )
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
@@ -36,7 +34,6 @@ from streamlet.group.handover_values import (
     Reclaim,
     SetCopies,
     Stop,
-    UnblockJoin,
 )
 from streamlet.group.messages import (
     Committed,
@@ -107,7 +104,7 @@ def test_an_ordered_member_stops_commits_leaves_and_joins_as_the_other_type(by_h
     member.tell(CommitWanted(1, {IN: (7, "")}, due.token))
     commands = member.answer(OffsetCommitAnswer({IN: 0}), OffsetCommit)
     assert CommitDone(1, CommitOutcome.ACCEPTED) in commands
-    member.tell(UnblockJoinWanted(due.token))
+    member.tell(UnblockJoin(due.token))
     assert member.machine.state is MembershipState.FLIPPING
     assert not any(isinstance(r, Heartbeat) for r in member.requests())
     commands = member.answer(LeaveGroupAnswer(0), LeaveGroup)
@@ -119,7 +116,7 @@ def test_an_ordered_member_stops_commits_leaves_and_joins_as_the_other_type(by_h
 def test_it_insists_on_the_new_type_while_others_have_yet_to_leave(by_hand):
     member, commands = ordered(by_hand)
     (due,) = [c for c in commands if isinstance(c, JoinSoon)]
-    member.tell(UnblockJoinWanted(due.token))
+    member.tell(UnblockJoin(due.token))
     member.answer(LeaveGroupAnswer(0), LeaveGroup)
     for _ in range(20):
         member.describe()
@@ -139,14 +136,14 @@ def test_a_member_whose_commit_takes_too_long_stays_and_is_ordered_again(by_hand
     (due,) = [c for c in commands if isinstance(c, JoinSoon)]
     member.wait(member.config.rebalance_timeout_ms // 2)
     assert (member.need.protocol_type, member.need.generation) == (CONSUMER, 4)
-    member.tell(UnblockJoinWanted(due.token))
+    member.tell(UnblockJoin(due.token))
     assert member.machine.state is MembershipState.DESCRIBING
 
 
 def test_a_leave_that_is_never_answered_is_waited_for_only_so_long(by_hand):
     member, commands = ordered(by_hand)
     (due,) = [c for c in commands if isinstance(c, JoinSoon)]
-    member.tell(UnblockJoinWanted(due.token))
+    member.tell(UnblockJoin(due.token))
     member.wait(member.config.leave_timeout_ms)
     assert member.machine.generation == -1
 
@@ -158,7 +155,7 @@ def test_a_commit_without_an_answer_does_not_outlive_the_membership(by_hand):
     member.tell(CommitWanted(1, {IN: (7, "")}, due.token))
     commands = member.fail(FailureKind.DISCONNECTED, OffsetCommit)
     assert CommitDone(1, CommitOutcome.UNKNOWN) in commands
-    member.tell(UnblockJoinWanted(due.token))
+    member.tell(UnblockJoin(due.token))
     member.advance(100)
     member.tell(CoordinatorFound("one"))
     member.answer(LeaveGroupAnswer(0), LeaveGroup)

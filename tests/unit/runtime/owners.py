@@ -18,7 +18,7 @@ from streamlet.app import App
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.errors import UnreachableError
-from streamlet.group.commands import CommitOutcome
+from streamlet.group.events import CommitOutcome
 from streamlet.group.messages import Committed
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask

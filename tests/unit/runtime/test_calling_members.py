@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from streamlet.app import App
-from streamlet.group.commands import CommitOutcome
 from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.events import CommitOutcome
 from streamlet.runtime import task_calls
 from streamlet.runtime.task import Task
 from streamlet.runtime.task_stage import TaskStage

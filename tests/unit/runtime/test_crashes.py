@@ -14,7 +14,7 @@ import pytest
 
 from streamlet.clock import ManualClock
 from streamlet.errors import DeliveryError, TaskMigratedError, UnreachableError
-from streamlet.group.commands import CommitOutcome
+from streamlet.group.events import CommitOutcome
 from streamlet.group.messages import Committed
 from streamlet.runtime.commit import MOVES, CommitPhase
 from streamlet.runtime.commit_delivery import foreign_keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from streamlet.assignor.values import Copy, Role
-from streamlet.group.commands import Assigned, CommitDone, CommitOutcome, Lost
+from streamlet.group.events import Assigned, CommitDone, CommitOutcome, Lost
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import Close, HandoverRules
 from streamlet.group.values import Assignment

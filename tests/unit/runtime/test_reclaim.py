@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from streamlet.clock import ManualClock
-from streamlet.group.commands import FetchDone, FetchOutcome
+from streamlet.group.events import FetchDone, FetchOutcome
 from streamlet.group.messages import Committed
 from streamlet.runtime.reclaim import RETRY_MS, Reclaims
 from streamlet.types import TaskId, TopicPartition

@@ -11,7 +11,8 @@ import pytest
 
 from streamlet.clock import ManualClock, SystemClock
 from streamlet.errors import BrokerError, OutOfRangeError, TaskMigratedError, TimedOutError
-from streamlet.group.handover_values import BlockJoin, CommitLast
+from streamlet.group.events import BlockJoin
+from streamlet.group.handover_values import CommitLast
 from streamlet.runtime.closing import CLOSE_LATER_MS, Closer
 from streamlet.runtime.commit_loop import COLLECT_MS, HOLD_OFF_MS, PostponedCommit
 from streamlet.runtime.opening import OpenTask
@@ -58,9 +59,9 @@ class Holds:
     def __init__(self) -> None:
         self.asked: list[int] = []
 
-    def hold(self, token: int, generation: int) -> None:
+    def want(self, wish: BlockJoin) -> None:
         """Note it."""
-        self.asked.append(token)
+        self.asked.append(wish.token)
 
 
 def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(

@@ -9,7 +9,7 @@ from random import Random
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.group.commands import CommitOutcome
+from streamlet.group.events import CommitOutcome
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.task import Task
 from streamlet.topology.nodes import ProcessorNode

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from streamlet.clock import ManualClock
-from streamlet.group.commands import Assigned, CommitDone, CommitOutcome, JoinSoon, Lost
+from streamlet.group.events import Assigned, CommitDone, CommitOutcome, JoinSoon, Lost
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import ClaimStage, HandoverRules
 from streamlet.group.values import Assignment

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamlet.group.commands import Connection
+from streamlet.group.events import Connection
 from streamlet.group.messages import Answer, Request
 from streamlet.testing.coordinator import Answers, FakeCoordinator
 from streamlet.testing.coordinator_desk import BrokerRules
