@@ -10,19 +10,17 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Callable
-from typing import Any, TypeAlias
 
 import attrs
 
 from streamlet.assignor.assign import assign
 from streamlet.group.leader import Assignor
 from streamlet.group.wire import VERSION
+from streamlet.testing.simulation.random_cluster import Json, random_cluster
 from streamlet.testing.simulation.reading import ScenarioError
 from streamlet.testing.simulation.run import Simulation
 from streamlet.testing.simulation.scenario import parse_scenario
 from streamlet.testing.simulation.steps import MODES
-
-Json: TypeAlias = dict[str, Any]
 
 #: Steps of one history, before its end.
 FEWEST_STEPS, MOST_STEPS = 6, 24
@@ -94,7 +92,7 @@ class History:
         self._faults = self._fault_dice.random() < 0.5
         self._short: set[str] = set()  # changelogs that seemed shorter once
         self._versions: tuple[int, ...] = ()
-        self.head = self._head(seed)
+        self.head = random_cluster(seed, self.dice)
         self._modes = self._choose_modes()
         self.steps: list[Json] = []
         self._most_steps = max(most_steps, 1)
@@ -150,106 +148,6 @@ class History:
         lossy = self.head.get("network", {}).get("loss", 0) > 0
         more = (len(tasks) * 4 + 40 if slow else 0) + (200 if lossy else 0)
         return bound + 2 * leaving + 4 + more
-
-    # -- the cluster ---------------------------------------------------------------------------
-
-    def _head(self, seed: str) -> Json:
-        dice = self.dice
-        tasks = self._tasks()
-        instances = {f"S{n}": self._instance(n) for n in range(1, dice.randint(3, 8))}
-        head: Json = {
-            "name": f"random history {seed}",
-            "seed": dice.randrange(2**31),
-            "config": self._config(),
-            "tasks": tasks,
-            "instances": instances,
-        }
-        if dice.random() < 0.7:
-            head["start"] = self._start(tasks, list(instances)[: dice.randint(1, 3)])
-        if dice.random() < 0.6:
-            head["network"] = {
-                "loss": dice.choice([0, 0, 0.01, 0.04]),
-                "duplicate": dice.choice([0, 0, 0.02, 0.1]),
-                # Late messages keep steps from coming to rest: the next one meets open hand-overs.
-                "delay_ms": [0, dice.choice([1, 5, 30, 150, 400, 400])],
-            }
-        return head
-
-    def _tasks(self) -> Json:
-        dice = self.dice
-        kinds = [dice.random() < 0.75 for _ in range(dice.randint(1, 3))]
-        heaviest = dice.choice([1, 1, 1, 4])
-        tasks: Json = {}
-        for number in range(1, dice.randint(2, 13)):
-            subtopology = dice.randrange(len(kinds))
-            task: Json = {"subtopology": subtopology, "stateful": kinds[subtopology]}
-            if heaviest > 1:
-                task["weight"] = dice.randint(1, heaviest)
-            if dice.random() < 0.2:
-                task["changelog_end"] = dice.choice([0, 500, 9_000, 20_000])
-            tasks[f"T{number}"] = task
-        return tasks
-
-    def _instance(self, number: int) -> Json:
-        dice = self.dice
-        instance: Json = {}
-        if dice.random() < 0.3:
-            instance["members"] = dice.randint(2, 3)
-        if dice.random() < 0.15:
-            instance["capacity"] = dice.choice([0.5, 2, 5])
-        if dice.random() < 0.3:
-            instance["instance_id"] = f"i{number}"
-        if dice.random() < 0.5:
-            instance["tags"] = {"zone": dice.choice("ab")}
-        if dice.random() < 0.06:
-            instance["learners"] = False
-        return instance
-
-    def _config(self) -> Json:
-        """Settings that shape hand-overs; most histories have few of them."""
-        dice = self.dice
-        config: Json = {"learner.handover": dice.choice(["release", "release", "surrender"])}
-        choices: dict[str, list[Any]] = {
-            "num.standby.replicas": [1, 2],
-            "learner.partial.rebalance": [False],
-            "stream.imbalance.percentage": [0, 0.5],
-            "max.learners.per.member": [1],
-            "max.learners.per.group": [1, 3],
-            "max.moves.per.rebalance": [1, 2],
-            "rebalance.move.interval.ms": [0, 3_000],
-            "scheduled.rebalance.max.delay.ms": [5_000, 30_000],
-            "initial.assignment.delay.ms": [2_000],
-            "rack.aware.assignment.tags": ["zone"],
-            "session.timeout.ms": [6_000],
-            "handover.timeout.ms": [500, 3_000],
-            "commit.interval.ms": [100, 5_000],
-            "learner.ready.linger.ms": [0, 500],
-        }
-        for key, values in choices.items():
-            if dice.random() < 0.12:
-                config[key] = dice.choice(values)
-        if dice.random() < 0.8:  # members learn of a rebalance one by one, by their own heartbeats
-            config["heartbeat.interval.ms"] = dice.choice([100, 250, 1_000])
-        if dice.random() < 0.05:
-            config["stream.rebalancing.mode"] = "eager"
-        return config
-
-    def _start(self, tasks: Json, names: list[str]) -> Json:
-        """The start: most tasks run somewhere, some copies lie about."""
-        dice = self.dice
-        start: Json = {name: {"active": []} for name in names}
-        for label, task in tasks.items():
-            owner = dice.choice([*names, None])
-            if owner is not None:
-                start[owner]["active"].append(label)
-            others = [name for name in names if name != owner]
-            if task["stateful"] and others and dice.random() < 0.2:
-                other = start[dice.choice(others)]
-                if dice.random() < 0.5:
-                    other.setdefault("learner", {})[label] = dice.choice([500, 50_000])
-                else:
-                    other.setdefault("dormant", {})[label] = dice.choice([0, 900])
-        return start
 
     def _choose_modes(self) -> tuple[str, ...]:
         """Rebalancing modes that instances are in, and change to when they restart; often none.

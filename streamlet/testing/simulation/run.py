@@ -8,33 +8,22 @@ from typing import Any
 import attrs
 
 from streamlet.assignor.assign import assign
-from streamlet.assignor.values import Leaving, Plan, Role
+from streamlet.assignor.values import Leaving, Role
 from streamlet.errors import PositionsMismatchError
 from streamlet.group.handover_values import OURS
 from streamlet.group.leader import Assignor
-from streamlet.runtime.activation import REOPEN_MS
-from streamlet.runtime.state_updater import AGAIN_MS
 from streamlet.scaling.leavers import Burden, choose_leavers
 from streamlet.testing.simulation import events as ev
-from streamlet.testing.simulation.cluster import input_of
 from streamlet.testing.simulation.events import Event, Step
-from streamlet.testing.simulation.expect import compare, out_of_band
+from streamlet.testing.simulation.expect import compare
 from streamlet.testing.simulation.report import Recorder, as_dict, final_of
 from streamlet.testing.simulation.scenario import Scenario
+from streamlet.testing.simulation.settling import Settler
 from streamlet.testing.simulation.start import begin
 from streamlet.testing.simulation.world import World
 
 #: How long the clock runs after a step's events, at most.
 STEP_MS = 1_000
-#: How long ``settle`` waits for one round to end: a member that never comes back is thrown out
-#: after the rebalance timeout.
-ROUND_MS = 180_000
-#: How long beyond a commit interval a task of a group at rest may take to commit new input, and how
-#: often it may take as long once more: answers may be lost. Behind a disk that failed it may more
-#: often, since its stores are opened after a pause.
-PROGRESS_MS, PROGRESS_TRIES, MOST_TRIES = 1_000, 5, 20
-#: Turns without a rebalance after which nothing will come any more.
-_IDLE_TURNS = 8
 
 
 class Simulation:
@@ -79,13 +68,13 @@ class Simulation:
             for event in step.events:
                 self._do(event)
             if world.cluster.specs.keys() - self.recorder.known_tasks:
-                self._rejoin("there are other partitions")
+                self.rejoin("there are other partitions")
             if step.advance_ms:
                 world.run(world.now_ms + step.advance_ms)
             world.run(world.now_ms + STEP_MS, while_busy=True)
             self.recorder.catch_up(number)
             if step.settle_rounds is not None:
-                self._settle(number, step.settle_rounds)
+                Settler(self).settle(number, step.settle_rounds)
             self.recorder.catch_up(number)
             self.check()
         except PositionsMismatchError as error:
@@ -175,7 +164,7 @@ class Simulation:
             case ev.Lag(lags):
                 for name, lag_of in lags.items():
                     for label, lag in lag_of.items():
-                        self._lag(name, label, lag)
+                        self.lag(name, label, lag)
             case _:
                 self._disturb(event)
 
@@ -219,7 +208,7 @@ class Simulation:
     def _members(self, names: Iterable[str]) -> list[Any]:
         return [member for name in names for member in self.world.of(name)]
 
-    def _rejoin(self, reason: str) -> bool:
+    def rejoin(self, reason: str) -> bool:
         """Have a member call a rebalance, the leader if there is one."""
         able = [member for member in self.world.members if not member.paused]
         leader = self.world.leader()
@@ -268,7 +257,7 @@ class Simulation:
     def _ready(self, wanted: Mapping[str, tuple[str, ...] | str]) -> None:
         cluster = self.world.cluster
         for name, which in wanted.items():
-            behind = self._behind(name)
+            behind = self.behind(name)
             if isinstance(which, tuple):
                 tasks = [cluster.by_label[label].task for label in which]
             else:
@@ -276,9 +265,9 @@ class Simulation:
             if which == "one":
                 tasks = sorted({task for task, role in behind if role is Role.LEARNER})[:1]
             for task in tasks:
-                self._lag(name, cluster.label(task), 0)
+                self.lag(name, cluster.label(task), 0)
 
-    def _behind(self, name: str) -> list[tuple[Any, Role]]:
+    def behind(self, name: str) -> list[tuple[Any, Role]]:
         """Copies that have not caught up."""
         return [
             (task, copy.role)
@@ -287,118 +276,14 @@ class Simulation:
             if not copy.ready and task not in member.tasks(*OURS)
         ]
 
-    def _lag(self, name: str, label: str, lag: int) -> None:
+    def lag(self, name: str, label: str, lag: int) -> None:
+        """Let a member's copy of a task lag so many records behind."""
         spec = self.world.cluster.by_label[label]
         for member in self.world.named(name):
             if spec.task in member.worker.copies.kept:
                 end = self.world.cluster.logs[spec.task].end
                 member.instance.disk[spec.task] = max(end - lag, 0)
                 member.worker.runner.report(spec.task)
-
-    # -- settling ------------------------------------------------------------------------------
-
-    def _settle(self, number: int, most: int) -> None:
-        """Force a round, let learners catch up, again and again until the plan stays as it is."""
-        world, first, idle = self.world, len(self.recorder.rounds), 0
-        force = True
-        while world.members and idle < _IDLE_TURNS:
-            if force and not self._rejoin("settle"):
-                return  # all stand still
-            world.run(world.now_ms + ROUND_MS, while_busy=True)
-            idle = 0 if self.recorder.catch_up(number) else idle + 1
-            rounds = len(self.recorder.rounds) - first
-            if rounds > most:
-                world.checks.note("settle", f"{rounds} rebalances, expected at most {most}")
-                return
-            force = False
-            if not world.members or self._catch_up():
-                continue
-            plan = world.would_plan()
-            if self._is_fixpoint(plan):
-                self._check_band(plan)
-                self._check_progress(plan)
-                return
-            force = not self._wait_for_deadline(plan)
-        if world.members:
-            world.checks.note("settle", "rebalances are asked for, but none comes to its end")
-
-    def _catch_up(self) -> bool:
-        """Make all copies ready; tells whether a learner was behind."""
-        learners = False
-        for member in list(self.world.members):
-            behind = self._behind(member.name)
-            learners |= any(role is Role.LEARNER for _, role in behind)
-            for task, _ in behind:
-                self._lag(member.name, self.world.cluster.label(task), 0)
-        kept = [copy for m in self.world.members for copy in m.worker.copies.kept.values()]
-        if learners and any(copy.opened is None for copy in kept):
-            self.world.run(self.world.now_ms + AGAIN_MS)  # its disk failed, or its folder is held
-        return learners
-
-    def _is_fixpoint(self, plan: Plan) -> bool:
-        """True if each member would be assigned what it does already, and nothing is to follow."""
-        if plan.follow_up_ms is not None or plan.unassigned:
-            return plan.follow_up_ms is None and bool(plan.unassigned)
-        for member in self.world.members:
-            part = plan.members.get(member.machine.member_id)
-            if part is None:
-                continue  # it stands still
-            copies = member.handover.copies.items()
-            learner = {t for t, copy in copies if copy.role is Role.LEARNER}
-            standby = {t for t, copy in copies if copy.role is Role.STANDBY}
-            now = [set(part.active), set(part.learner), set(part.standby)]
-            same = now == [member.tasks(*OURS), learner, standby]
-            if not same or part.release or part.pending or part.revoke:
-                return False
-        return True
-
-    def _check_band(self, plan: Plan) -> None:
-        """A settled plan must report what it cannot bring into the band."""
-        instances = self.world.cluster.instances.values()
-        known = {i.spec.name for i in instances if i.process_id in plan.out_of_band}
-        for name, text in out_of_band(self.world).items():
-            if name not in known and not plan.unassigned:
-                self.world.checks.note("band", f"{text}, and the plan does not say so")
-
-    def _check_progress(self, plan: Plan) -> None:
-        """Let input come, and see that every task commits some of it before long."""
-        world, wait_ms = self.world, self.scenario.settings.commit_interval_ms + PROGRESS_MS
-        before = world.protocol.offsets()
-        for tries in range(1, MOST_TRIES + 1):
-            world.input_until_ms = world.now_ms + wait_ms
-            for member in world.members:
-                member.wake_worker()
-            world.run(world.now_ms + wait_ms)
-            after, given = world.protocol.offsets(), world.cluster.specs.keys() - plan.unassigned
-            stays = [m for m in world.members if m.instance.leaving is None and not m.paused]
-            stuck = [
-                task
-                for task in given
-                if after.get(input_of(task), 0) <= before.get(input_of(task), 0)
-            ]
-            if not stays or not stuck:
-                return
-            failed = max(world.network.disk_failed_ms.get(task, 0) for task in stuck)
-            if tries >= PROGRESS_TRIES and world.now_ms - failed > 2 * REOPEN_MS:
-                break
-        text = f"{', '.join(world.cluster.labels(stuck))} stand still though nothing is under way"
-        world.checks.note("liveness", text, stuck)
-
-    def _wait_for_deadline(self, plan: Plan) -> bool:
-        """Let time pass to what the plan waits for; False: there is nothing, so force a round.
-
-        In a group that gathers after a change of its type that is the end of the change: until then
-        leaders plan nothing, however often they are asked.
-        """
-        flips = (m.protocol.migration for m in self.world.members if m.protocol.gathering)
-        ends = [flip.until_ms for flip in flips if flip is not None]
-        due = max(ends) if ends else plan.follow_up_ms
-        timers = [m.handover.due_ms() for m in self.world.members if not m.paused]
-        later = [at for at in timers if at is not None and at > self.world.now_ms]
-        if due is None or due <= self.world.now_ms or not later:
-            return False
-        self.world.run(max(due, min(later)) + 1)
-        return True
 
 
 @attrs.frozen
