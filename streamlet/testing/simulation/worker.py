@@ -269,11 +269,16 @@ class SimWorker:
             del locks[task]
 
     def stray_flush(self) -> None:
-        """Send what was in the producer's queue when the process was stopped."""
+        """Send what was in the producer's queue when the process was stopped.
+
+        Of a task with a commit that was not answered that is nothing: all of it is delivered before
+        the commit is sent, and no record bears the next number before it is accepted.
+        """
         for task, active in self.registry.tasks.items():
-            if self.runs(task) and active.claimed and active.subtopology.stateful:
-                counting: Any = active.processor
-                number = StateNumber(active.epoch, max(counting.flushed, active.number) + 1)
+            counting: Any = active.processor
+            open_ = counting is not None and counting.flushed > active.number
+            if self.runs(task) and active.claimed and active.subtopology.stateful and not open_:
+                number = StateNumber(active.epoch, active.number + 1)
                 ((_, offset),) = counting.positions.items()
                 self._world.cluster.logs[task].records.append((number, offset + 1))
 
