@@ -32,7 +32,6 @@ from streamlet.errors import (
 )
 from streamlet.group.handover_values import Positions
 from streamlet.kafka.limits import largest_record
-from streamlet.runtime.activating import ActivatingTask
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.decision import Decisions, state_entry
@@ -51,7 +50,7 @@ from streamlet.runtime.restore_job import RestoreJob
 from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.targets import LogRange, Target, Targets
 from streamlet.runtime.task import Task
-from streamlet.runtime.task_stage import TaskStage
+from streamlet.runtime.task_stage import ActivatingTask, TaskStage
 from streamlet.state.task_state import TaskState
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
