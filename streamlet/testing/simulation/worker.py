@@ -276,8 +276,8 @@ class SimWorker:
         """
         for task, active in self.registry.tasks.items():
             counting: Any = active.processor
-            open_ = counting is not None and counting.flushed > active.number
-            if self.runs(task) and active.claimed and active.subtopology.stateful and not open_:
+            quiet = self.runs(task) and active.claimed and counting.flushed <= active.number
+            if quiet and active.subtopology.stateful:
                 number = StateNumber(active.epoch, active.number + 1)
                 ((_, offset),) = counting.positions.items()
                 self._world.cluster.logs[task].records.append((number, offset + 1))

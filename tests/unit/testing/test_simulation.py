@@ -271,6 +271,13 @@ def test_a_state_that_does_not_fit_its_commit_is_seen() -> None:
     assert "S3" in rules_of(simulation.result())
 
 
+def test_a_run_ends_where_an_operator_has_to_decide_about_a_lost_state() -> None:
+    steps = [{"crash": ["S1"], "short_log": {"T1": 60_000}}, {"advance_ms": 40_000}]
+    result = simulate(parse_scenario(changed(steps=steps))).result
+    assert rules_of(result) == {"given up"}
+    assert "state.mismatch.policy" in result["violations"][0]["text"]
+
+
 def thrown_out_and_back() -> Simulation:
     """S1 lost its tasks and has joined again; its worker has not come round since."""
     simulation = Simulation(parse_scenario(GOOD))
