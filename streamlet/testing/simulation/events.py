@@ -191,11 +191,12 @@ class Lag:
 
 @attrs.frozen
 class Lose:
-    """The n-th request of a kind that is sent from now on never arrives."""
+    """The n-th request of a kind that is sent from now on never arrives; or its answer does not."""
 
     sender: str
     request: str
     nth: int = 1
+    answer: bool = False
 
 
 @attrs.frozen

@@ -110,7 +110,7 @@ class Network:
 
     def loses(self, sender: SimMember, request: Request) -> bool:
         """True if a request of a client beside the membership gets no answer."""
-        return self._is_named(sender, request) or self._dice.random() < self._spec.loss
+        return self._named(sender, request) is not None or self._dice.random() < self._spec.loss
 
     def hop(self) -> int:
         """The time that something lies in the queue between two threads, in ms.
@@ -158,9 +158,9 @@ class Network:
     def send(self, sender: SimMember, send: Send, answer: Future[Answer]) -> None:
         """Put a request on its way; ``answer`` is what it gets."""
         self._world.protocol.sent(sender, send.request)
-        named = self._is_named(sender, send.request)
-        if named or self._dice.random() < self._spec.loss:
-            self._lose(_Flight(sender, send, answer), forever=named)
+        named = self._named(sender, send.request)
+        if named is not None or self._dice.random() < self._spec.loss:
+            self._lose(_Flight(sender, send, answer), named)
             return
         # Without an id a static join cannot be distinguished from its own double: the second fences
         # it.
@@ -176,15 +176,16 @@ class Network:
             if flight.sender is sender and flight.send.connection is connection:
                 flight.fail()
 
-    def _is_named(self, sender: SimMember, request: Request) -> bool:
-        kind, lost = type(request).__name__, False
+    def _named(self, sender: SimMember, request: Request) -> Lose | None:
+        """The loss that a scenario asks for of this request."""
+        kind, found = type(request).__name__, None
         for index, (lose, senders) in enumerate(self._losses):
             if sender.name in senders and kind == lose.request:
                 self._sent[index][kind] += 1
-                lost |= self._sent[index][kind] == lose.nth
-        return lost
+                found = lose if self._sent[index][kind] == lose.nth else found
+        return found
 
-    def _lose(self, flight: _Flight, *, forever: bool) -> None:
+    def _lose(self, flight: _Flight, named: Lose | None) -> None:
         sender, send = flight.sender, flight.send
         self._world.disturbed_ms = self._world.now_ms + LATE_MS
         fates = (
@@ -192,7 +193,7 @@ class Network:
             if isinstance(send.request, OffsetCommit)
             else ["never", "answer"]
         )
-        fate = "never" if forever else self._dice.choice(fates)
+        fate = self._dice.choice(fates) if named is None else "answer" if named.answer else "never"
         if fate == "answer":
             self._depart(attrs.evolve(flight, answer_lost=True))
             return

@@ -149,7 +149,9 @@ class StepReader:
     def _lose(self, where: str, value: object) -> Event:
         r = self._names.reader
         given = r.mapping(where, value)
-        r.keys(where, given, ("from", "request", "nth"))
+        r.keys(where, given, ("from", "request", "nth", "answer"))
         sender = r.one_of(f"{where}.from", given.get("from"), self._names.member_names(), "member")
         request = r.one_of(f"{where}.request", given.get("request"), _REQUESTS, "request")
-        return ev.Lose(sender or "", request or "", r.whole(f"{where}.nth", given.get("nth", 1), 1))
+        nth = r.whole(f"{where}.nth", given.get("nth", 1), 1)
+        answer = r.boolean(f"{where}.answer", given.get("answer", False))
+        return ev.Lose(sender or "", request or "", nth, answer)

@@ -135,7 +135,10 @@ FULL: dict[str, Any] = {
     "leader": "S1-1",
     "network": {"loss": 0.1, "duplicate": 0.1, "delay_ms": [0, 5]},
     "steps": [
-        {"lose": [{"from": "S1", "request": "SyncGroup", "nth": 2}], "advance_ms": 5},
+        {
+            "lose": [{"from": "S1", "request": "SyncGroup", "nth": 2, "answer": True}],
+            "advance_ms": 5,
+        },
         {"ready": {"S1": "all", "S2": ["T1"]}, "lag": {"S1": {"T1": 500}}},
         {"pause": ["S1"]},
         {"resume": ["S1"], "truncate": ["T1"], "coordinator_restart": True},
