@@ -109,6 +109,14 @@ class RecordSink(Protocol):
         """
         ...
 
+    def push(self) -> None:
+        """Have what is queued sent now, in place of waiting for more; it may take a moment.
+
+        Raises:
+            DeliveryError: a record queued earlier failed.
+        """
+        ...
+
     def flush(self, timeout_ms: int) -> None:
         """Wait until everything queued is delivered.
 

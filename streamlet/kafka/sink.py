@@ -27,6 +27,8 @@ EARLIEST_MS = 1
 
 #: How long the reason is awaited for which a producer can never go on; it is at hand at once.
 _REASON_S = 1.0
+#: How long a push flushes: librdkafka's threads have to see that a flush is going on.
+_PUSH_S = 0.001
 
 
 class KafkaSink:
@@ -189,6 +191,11 @@ class KafkaSink:
                 except KafkaException as error:
                     raise self._refusal(topic, index, error.args[0]) from error
                 break
+
+    def push(self) -> None:
+        """Have what is queued sent without the linger; takes a millisecond, or less."""
+        self._serve(self._producer.flush, _PUSH_S)
+        self._check()
 
     def flush(self, timeout_ms: int) -> None:
         """Wait until everything queued is delivered."""

@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 #: Records per poll: what the client has when the first of them is there. It never waits for more,
 #: since what comes while a batch is processed makes the next one larger.
 POLL_RECORDS = 10_000
+#: The outputs of a round of so many records or fewer are sent at once. Behind a larger one more are
+#: about to come, and larger requests cost the broker less.
+PUSH_RECORDS = 200
 #: How long a poll waits for the first record while something else is to go on.
 POLL_MS = 5
 #: How long it waits otherwise, which costs nothing while there is none; news that no other member
@@ -95,9 +98,12 @@ class RecordLoop:
         self._backlog = self._waiting = self._under_way = False
         #: Whether records wait for calls of async functions.
         self._calling = False
+        #: Whether this round has sent anything.
+        self._sent = False
 
     def process(self) -> None:
         """Poll once, process what came and what may go on."""
+        self._sent = False
         began = self._clock.now_ns()
         batches = self._holdings.take_kept() or self._poll()
         polled = self._clock.now_ns()
@@ -115,6 +121,8 @@ class RecordLoop:
         self._waiting = self._under_way = self._calling = False
         for active in self._holdings.of_stage(TaskStage.RUNNING):
             self._process_waiting(active, now)
+        if self._sent and sum(map(len, batches)) <= PUSH_RECORDS:
+            self._sending.sink.push()
 
     def settle(self, active: ActiveTask) -> None:
         """Finish the batch that a task has under way: a commit is to cover the task.
@@ -270,6 +278,7 @@ class RecordLoop:
             active.unsent.outputs += outputs
             active.unsent.shown += outputs
             return
+        self._sent |= bool(outputs)
         for number, output in enumerate(outputs):
             again = self._sending.send(output, active.edge_writer, active.task)
             if again is not None:

@@ -181,8 +181,7 @@ class MemorySource:
     """A ``RecordSource`` over a ``MemoryLog``; partitions take turns, also within one poll."""
 
     def __init__(self, log: MemoryLog, headers: bool = False) -> None:
-        self._log = log
-        self._headers = headers
+        self._log, self._headers = log, headers
         self._positions: dict[TopicPartition, int] = {}  # in the order of their next turn
         self._paused: set[TopicPartition] = set()
 
@@ -267,9 +266,7 @@ class MemorySink:
         hold: bool = False,
         partitioner: Callable[[bytes, int], int] = partition_of,
     ) -> None:
-        self._log = log
-        self._hold = hold
-        self._partitioner = partitioner
+        self._log, self._hold, self._partitioner = log, hold, partitioner
         self._queue: list[tuple[TopicPartition, StoredRecord]] = []
         self._failure: str | None = None
 
@@ -308,6 +305,9 @@ class MemorySink:
         for partition, record in ready:
             times = None if record.timestamp < 0 else [record.timestamp]
             self._log.append(partition, [record.key], [record.value], times, [record.headers])
+
+    def push(self) -> None:
+        """Leave what is queued: it may take any time on its way."""
 
     def flush(self, timeout_ms: int) -> None:
         """Deliver everything, or raise what ``fail`` was given."""

@@ -108,6 +108,18 @@ def test_a_topic_that_does_not_exist_is_told_apart_from_a_broker_that_is_away(
     assert not isinstance(no.value, UndeliveredError)
 
 
+def test_a_push_sends_what_would_linger(
+    bootstrap_servers: str, make_topic: MakeTopic, make_sink: MakeSink
+) -> None:
+    topic, sink = make_topic(1), make_sink(**{"linger.ms": 120_000, "message.timeout.ms": 300_000})
+    sink.send(topic, [b"k"], [b"v"])
+    deadline = time.monotonic() + 30
+    while len(sink._producer):  # until then the client may have no connection
+        assert time.monotonic() < deadline, "it lingers"
+        sink.push()
+    assert read(bootstrap_servers, topic, 1, 1)[0].keys == [b"k"]
+
+
 @pytest.mark.parametrize("partitions", [None, [0, 0, 0]])
 def test_a_record_that_is_too_large_is_named_by_its_place(
     make_topic: MakeTopic, make_sink: MakeSink, partitions: list[int] | None

@@ -41,6 +41,9 @@ class SmallSink:
                 raise RecordRefusedError(f"a record to {topic} was refused", index)
             self.taken.append((topic, key, value, None if headers is None else headers[index]))
 
+    def push(self) -> None:
+        """Nothing is queued."""
+
     def flush(self, timeout_ms: int) -> None:
         """Nothing is queued."""
 

@@ -14,17 +14,21 @@ from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.runtime import record_loop
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.outputs import Output
+from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.rebalance_events import RebalanceEvents
+from streamlet.runtime.record_collector import RecordCollector
 from streamlet.runtime.record_loop import (
     IDLE_MS,
     POLL_BUSY_RECORDS,
     POLL_MS,
     POLL_RECORDS,
+    PUSH_RECORDS,
     QUIET_MS,
 )
 from streamlet.runtime.stream_thread import StreamThread
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import Group
+from tests.unit.runtime.test_record_collector import SmallSink, output
 from tests.unit.runtime.test_stream_thread_rounds import Commits
 
 WORDS = TopicPartition("words", 0)
@@ -151,11 +155,12 @@ class Batches:
 
     under_way: bool = False
     trimmed: int = 0
+    outputs: list[Output] = attrs.field(factory=list)
 
     calling = pausing = False
 
     def process(self, *_: object) -> list[Output]:
-        return []
+        return self.outputs
 
     resume = process
 
@@ -204,3 +209,47 @@ def test_it_is_trimmed_after_the_last_part_of_a_batch_too(
         patch.setattr(worker.holdings, "bound", lambda buffered: None)
         worker._records._process_waiting(cast(ActiveTask, active), 0)
     assert batches.trimmed == trimmed
+
+
+class Pushed(SmallSink):
+    """A producer that counts how often it is to send what it has."""
+
+    pushed = 0
+
+    def push(self) -> None:
+        self.pushed += 1
+
+
+@pytest.mark.parametrize(
+    ("records", "outputs", "pushed"),
+    [
+        (PUSH_RECORDS, [output((b"k", b"v"))], 1),
+        (PUSH_RECORDS + 1, [output((b"k", b"v"))], 0),
+        (PUSH_RECORDS, [], 0),
+        (0, [output((b"k", b"v"))], 0),
+    ],
+)
+def test_the_outputs_of_a_small_round_do_not_linger(
+    played: tuple[StreamThread, Played, Commits],
+    monkeypatch: pytest.MonkeyPatch,
+    records: int,
+    outputs: list[Output],
+    pushed: int,
+) -> None:
+    worker, source, _ = played
+    sink, batches, source.there = Pushed(), Batches(outputs=outputs), records
+    active = SimpleNamespace(
+        task=TaskId(0, 0),
+        processor=batches,
+        state=batches,
+        halted=False,
+        unsent=None,
+        edge_writer=None,
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(Played, "known_end", None, raising=False)
+        patch.setattr(worker.holdings, "by_partition", {WORDS: cast(ActiveTask, active)})
+        patch.setattr(worker._records, "_sending", RecordCollector(sink, ErrorPolicy(), "app"))
+        worker._records.process()
+    assert sink.pushed == pushed
+    assert bool(sink.taken) == bool(records and outputs)
