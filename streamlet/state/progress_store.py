@@ -119,10 +119,8 @@ class ProgressStore(CachedStore):
 
         ``load`` finds out about the others without the medium.
         """
-        old, cache = self._complete_above, self.cache
-        wanted = [ckey for ckey in ckeys if ckey[0] <= old and ckey not in cache]
-        if wanted:
-            self.load_many(wanted)
+        old = self._complete_above
+        self.load_many([ckey for ckey in ckeys if ckey[0] <= old])
 
     def _is_new(self, time: int) -> bool:
         """True if rows of the time are in the cache, if there are any."""
