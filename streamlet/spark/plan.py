@@ -119,10 +119,20 @@ def plan(
             for partition in range(part.task_count(counts))
         ]
         stages.append(SparkStage.of(tasks))
-    readers = {topic: part.id for part in topology.subtopologies for topic in part.input_topics}
     return SparkPlan(
-        reference, mapped, tuple(stages), readers, inside, counts, dict(out_counts or {})
+        reference,
+        mapped,
+        tuple(stages),
+        readers_of(topology),
+        inside,
+        counts,
+        dict(out_counts or {}),
     )
+
+
+def readers_of(topology: Topology) -> dict[str, int]:
+    """The subtopology that reads each topic."""
+    return {topic: part.id for part in topology.subtopologies for topic in part.input_topics}
 
 
 def mapped_by(topology: Topology) -> frozenset[int]:

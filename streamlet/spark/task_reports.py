@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import attrs
 import msgspec
 
 if TYPE_CHECKING:
@@ -53,10 +52,16 @@ class TaskReport(msgspec.Struct, frozen=True):
 
     def followed(self, later: Self) -> Self:
         """The one report that counts of two of a task in one micro-batch."""
-        if later.state_bytes is not None:
-            return later
+        return later if later.state_bytes is not None else self.plus(later)
+
+    def plus(self, later: Self) -> Self:
+        """The sums of both, with the state of the later one."""
         sums = {name: getattr(self, name) + getattr(later, name) for name in _SUMS}
         return msgspec.structs.replace(later, **sums)
+
+    def document(self) -> dict[str, Any]:
+        """The report as JSON has it."""
+        return {**msgspec.structs.asdict(self), "seconds": round(self.seconds, 3)}
 
     def row(self) -> Packed:
         """The report as a row."""
@@ -104,27 +109,3 @@ def reports_in(progress: Mapping[str, Any]) -> tuple[TaskReport, ...]:
         before = by_task.get(report.task)
         by_task[report.task] = report if before is None else before.followed(report)
     return tuple(by_task[task] for task in sorted(by_task))
-
-
-@attrs.define
-class TaskTotals:
-    """The sums of a task's reports; ``state_bytes`` is that of the last one."""
-
-    task: str
-    records: int = 0
-    written: int = 0
-    dropped: int = 0
-    late: int = 0
-    skipped: int = 0
-    seconds: float = 0.0
-    state_bytes: int | None = None
-
-    def add(self, report: TaskReport) -> None:
-        """Add one micro-batch."""
-        for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(report, name))
-        self.state_bytes = report.state_bytes
-
-    def document(self) -> dict[str, Any]:
-        """The sums as JSON has them."""
-        return {**attrs.asdict(self), "seconds": round(self.seconds, 3)}

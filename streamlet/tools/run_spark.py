@@ -13,7 +13,7 @@ from streamlet.config.spark import MAX_RECORDS_PER_BATCH, RESTARTS
 from streamlet.errors import BrokerError, SparkFailedError, UnreachableError
 from streamlet.spark.restarts import Restarts
 from streamlet.spark.submit import Submission
-from streamlet.spark.task_reports import TaskTotals
+from streamlet.spark.task_reports import TaskReport
 from streamlet.tools.output import CommandOutput
 
 if TYPE_CHECKING:
@@ -66,12 +66,11 @@ def run_on_spark(
         StreamletError: it cannot be started, or failed.
     """
     from streamlet.spark.metrics import QueryMetrics
+    from streamlet.spark.plan import readers_of
     from streamlet.spark.reference import query_topology
 
     checkpoint = options.checkpoint or str(settings.state_dir / app.name / "spark")
-    parts = query_topology(app).subtopologies
-    readers = {topic: part.id for part in parts for topic in part.input_topics}
-    metrics = QueryMetrics(app.name, readers=readers)
+    metrics = QueryMetrics(app.name, readers=readers_of(query_topology(app)))
     report = SparkReport(output, metrics, Restarts(options.restarts))
     query = SparkQuery(report, reference, settings, options, checkpoint)
     with _served(report, options):
@@ -108,7 +107,7 @@ class SparkReport:
     batches: int = 0
     records: int = 0
     lag: int = 0
-    tasks: dict[str, TaskTotals] = attrs.field(factory=dict)
+    tasks: dict[str, TaskReport] = attrs.field(factory=dict)
 
     def batch(self, one: BatchProgress) -> None:
         """Report one batch."""
@@ -116,7 +115,8 @@ class SparkReport:
         self.records += one.records
         self.lag = one.lag
         for report in one.tasks:
-            self.tasks.setdefault(report.task, TaskTotals(report.task)).add(report)
+            before = self.tasks.get(report.task)
+            self.tasks[report.task] = report if before is None else before.plus(report)
         self.metrics.batch(one)
         self.restarts.succeeded()
         self.output.note(line(one))
