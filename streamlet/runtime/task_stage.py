@@ -109,7 +109,7 @@ class ActivatingTask:
         self.move_to(TaskStage.ASKING)
 
     def answered(self) -> Target:
-        """The target as the brokers told it.
+        """Take the brokers' answer: the target.
 
         Raises:
             StreamletError: they could not; it is CREATED again, as before the question.

@@ -14,9 +14,11 @@ import attrs
 
 from streamlet.assignor.values import Copy
 from streamlet.clock import Clock
+from streamlet.errors import StreamletError
 from streamlet.group.control import Control, Item
 from streamlet.group.events import (
     Connection,
+    Event,
     HeartbeatWanted,
     Rejoin,
     Send,
@@ -85,8 +87,8 @@ class SimControl:
         assert item is not None, "nothing here closes a session"
         self._take(item)
 
-    def _take(self, item: Item) -> None:
-        if self.running and item is not None:
+    def _take(self, item: Event | StreamletError) -> None:
+        if self.running:
             self._control.take(item)
             self._control.machine.check_invariants()
             self.arm()
