@@ -13,7 +13,7 @@ import pytest
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.learners.scenes import await_owners
 from tests.integration.scaling.commands import Answer, operate
-from tests.integration.scaling.scenes import process_id
+from tests.integration.scaling.scenes import Marks, process_id
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -26,6 +26,18 @@ def status(cluster: Cluster, *words: str) -> Answer:
 def names(document: dict[str, Any]) -> list[str]:
     """The instances of a status document, of which there is nothing but a member id left out."""
     return [one["name"] for one in document["instances"] if one["process_id"]]
+
+
+def await_reported(cluster: Cluster, *instances: Instance) -> None:
+    """Wait until each has said its name in the present generation: the others know it by that."""
+    said = Marks(cluster)
+
+    def all_have() -> bool:
+        reports = [said.of(one) for one in instances]
+        generation = status(cluster).document["group"]["generation"]
+        return all(one is not None and one.generation >= generation for one in reports)
+
+    wait_for(all_have, lambda: f"all have reported: {said.control.view}")
 
 
 def await_without(cluster: Cluster, gone: Instance) -> Answer:
@@ -47,6 +59,7 @@ def test_tasks_that_wait_for_a_lost_member_are_shown_and_the_rebalance_names_it(
     cluster = make_cluster("counting", scheduled_rebalance_max_delay_ms="600000")
     a, b = (cluster.instance(name).start() for name in "ab")
     await_owners(cluster, a, b)
+    await_reported(cluster, a, b)
     theirs = sorted(str(t) for t, owner in cluster.owners().items() if owner.startswith("b-"))
     b.kill()
     found = await_without(cluster, b)
@@ -69,6 +82,7 @@ def test_a_leader_that_is_gone_is_named_by_the_next_one(
     cluster = make_cluster("counting")
     a, b = (cluster.instance(name).start() for name in "ab")
     await_owners(cluster, a, b)
+    await_reported(cluster, a, b)
     leader = status(cluster).document["group"]["leader"]
     first, second = (a, b) if leader == "a-0" else (b, a)
     first.kill()
