@@ -9,6 +9,8 @@ ends them before a fork, as for all users of ``multiprocessing``.
 from __future__ import annotations
 
 import gc
+import sys
+import traceback
 from importlib import import_module
 
 #: Modules that every worker needs.
@@ -22,14 +24,31 @@ LOADED = (
 )
 
 
+class Tracebacks:
+    """The ``traceback`` of PySpark's daemon; it keeps quiet where Spark has ended.
+
+    A worker forked while the JVM ends cannot answer it: over a Unix socket its first write fails,
+    where over TCP it would go unnoticed.
+    """
+
+    format_exc = staticmethod(traceback.format_exc)
+
+    @staticmethod
+    def print_exc() -> None:
+        """Print the exception being handled, unless it says that the JVM is gone."""
+        if not isinstance(sys.exception(), (BrokenPipeError, ConnectionResetError)):
+            traceback.print_exc()
+
+
 def main() -> None:
     """Load the modules, then fork workers until Spark ends this process."""
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
+    vars(daemon)["traceback"] = Tracebacks
     for module in LOADED:
         import_module(module)
     gc.freeze()  # a collection in a worker would copy all these pages
-    manager()
+    daemon.manager()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,68 @@
+"""The process that forks Spark's Python workers, without a JVM."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamlet.spark.daemon import Tracebacks
+
+Daemon = subprocess.Popen[bytes]
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    """Started as Spark starts it where workers are reached by Unix sockets."""
+    pytest.importorskip("pyspark")
+    monkeypatch.chdir(tmp_path)
+    environment = {
+        "PYTHON_UNIX_DOMAIN_ENABLED": "true",
+        "PYTHON_WORKER_FACTORY_SOCK_DIR": ".",  # the path of a socket must be short
+        "SPARK_REUSE_WORKER": "1",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "streamlet.spark.daemon", "pyspark.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | environment,
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def socket_of(daemon: Daemon) -> str:
+    """Where it is asked for workers: its first output, behind the length of the path."""
+    assert daemon.stdout is not None
+    size = int.from_bytes(daemon.stdout.read(4), "big")
+    return daemon.stdout.read(size).decode()
+
+
+def ask_for_worker(path: str) -> socket.socket:
+    asked = socket.socket(socket.AF_UNIX)
+    asked.connect(path)
+    return asked
+
+
+def test_a_worker_that_finds_the_jvm_gone_prints_nothing(daemon: Daemon) -> None:
+    path = socket_of(daemon)
+    ask_for_worker(path).close()  # gone before the worker's pid can be told
+    with ask_for_worker(path) as second:  # accepted behind the first
+        assert int.from_bytes(second.recv(4), "big") > 0
+    _, errors = daemon.communicate(timeout=60)  # ends as its input does
+    assert errors == b""
+
+
+def test_what_else_fails_in_a_worker_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        raise EOFError("the input has ended")
+    except EOFError:
+        Tracebacks.print_exc()
+    assert "EOFError: the input has ended" in capsys.readouterr().err
