@@ -48,6 +48,8 @@ def spark(short_lived: None) -> Iterator[SparkSession]:
         config={
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "1g",
+            # As docs/spark.md has it for small batches.
+            "spark.python.unix.domain.socket.enabled": "true",
             # Files that are not needed any more are deleted soon.
             "spark.sql.streaming.stateStore.maintenanceInterval": "500ms",
             # Every sort spills to disk, as large ones do, which mixes the rows of a group.
