@@ -23,7 +23,7 @@ LONG_FILES = {
     "streamlet/assembly.py": 480,
     "streamlet/consumer.py": 450,
     "streamlet/group/handover.py": 580,
-    "streamlet/group/member.py": 430,
+    "streamlet/group/member.py": 420,
     "streamlet/group/transport.py": 520,
     "streamlet/runtime/activation.py": 470,
     "streamlet/runtime/changelog_reader.py": 490,

@@ -22,38 +22,7 @@ import attrs
 from streamlet.assignor.values import Copy
 from streamlet.clock import Clock
 from streamlet.errors import FatalGroupError, StreamletError
-from streamlet.group.events import (
-    Abandon,
-    Answered,
-    Assigned,
-    AssignmentsReady,
-    AssignorFailed,
-    Command,
-    CommitDone,
-    Connection,
-    CoordinatorFound,
-    CoordinatorNotFound,
-    Event,
-    Failed,
-    FailureKind,
-    FetchDone,
-    FindCoordinator,
-    JoinBlocked,
-    JoinSoon,
-    Left,
-    Lost,
-    MetadataReady,
-    MigrationOrdered,
-    NeedMetadata,
-    ProgressMade,
-    RequestFailed,
-    RunAssignor,
-    Send,
-    SessionEvent,
-    StartMembership,
-    Tick,
-    WakeAt,
-)
+from streamlet.group import events as ev
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import Membership, MembershipState
 from streamlet.group.messages import Answer
@@ -69,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 #: An event for the machine, an error that ends everything, or None: close.
-Item: TypeAlias = Event | StreamletError | None
+Item: TypeAlias = ev.Event | StreamletError | None
 
 
 @attrs.frozen
@@ -157,7 +126,7 @@ class ControlThread:
         try:
             return self._queue.get(timeout=wait_s)
         except queue.Empty:
-            return Tick()
+            return ev.Tick()
 
 
 class Control:
@@ -169,7 +138,7 @@ class Control:
         protocol: GroupProtocol,
         transport: GroupTransport,
         clock: Clock,
-        on_event: Callable[[SessionEvent], None],
+        on_event: Callable[[ev.SessionEvent], None],
         describe: Callable[[], Mapping[TaskId, Copy]],
         on_member_id: Callable[[str], None],
         start_timeout_ms: int,
@@ -192,13 +161,13 @@ class Control:
         self.losses = self.losses_seen = 0
         self.progressed = False
         self.machine = Membership(config)
-        self._next: deque[Event] = deque()
+        self._next: deque[ev.Event] = deque()
         self._sent: dict[int, Future[Answer]] = {}
         #: When ``take`` is to have a Tick, if nothing else comes before.
         self.wake_at_ms: int | None = None
         #: When to give up looking for a coordinator; None once one was found.
         self._give_up_ms: int | None = None
-        self._cause: StreamletError = TransportError(FailureKind.TIMEOUT, "no broker answers")
+        self._cause: StreamletError = TransportError(ev.FailureKind.TIMEOUT, "no broker answers")
         self.runner = runner(self, clock)
 
     @property
@@ -213,9 +182,9 @@ class Control:
     def begin(self) -> None:
         """Begin to join."""
         self._give_up_ms = self._clock.now_ms() + self._start_timeout_ms
-        self.take(StartMembership())
+        self.take(ev.StartMembership())
 
-    def take(self, item: Event | StreamletError) -> None:
+    def take(self, item: ev.Event | StreamletError) -> None:
         """Take an item; an error of ours that it leads to ends the membership."""
         try:
             self._take(item)
@@ -233,26 +202,26 @@ class Control:
         with self.changed:
             self.changed.notify_all()
 
-    def _take(self, item: Event | StreamletError) -> None:
+    def _take(self, item: ev.Event | StreamletError) -> None:
         if isinstance(item, StreamletError):
             raise item
-        if isinstance(item, (Answered, RequestFailed)):
+        if isinstance(item, (ev.Answered, ev.RequestFailed)):
             self._sent.pop(item.number, None)
-        elif isinstance(item, CoordinatorFound):
+        elif isinstance(item, ev.CoordinatorFound):
             self._give_up_ms = None
         elif (
-            isinstance(item, CoordinatorNotFound)
+            isinstance(item, ev.CoordinatorNotFound)
             and self._give_up_ms is not None
             and self._clock.now_ms() >= self._give_up_ms
         ):
             raise self._cause
         self._feed(item)
 
-    def _feed(self, event: Event) -> None:
+    def _feed(self, event: ev.Event) -> None:
         """Hand the machine an event and do what it says, and so on until it wants nothing more."""
-        if self.progressed and not isinstance(event, StartMembership):
+        if self.progressed and not isinstance(event, ev.StartMembership):
             self.progressed = False
-            self._next.append(ProgressMade())
+            self._next.append(ev.ProgressMade())
         self._next.append(event)
         while self._next and not self.ended.is_set():
             for command in self.machine.handle(self._next.popleft(), self._clock.now_ms()):
@@ -278,106 +247,106 @@ class Control:
                 self.view = view
                 self.changed.notify_all()
 
-    def _perform(self, command: Command) -> None:
+    def _perform(self, command: ev.Command) -> None:
         match command:
-            case FindCoordinator(timeout_ms):
+            case ev.FindCoordinator(timeout_ms):
                 if self._give_up_ms is not None:
                     timeout_ms = min(timeout_ms, self._give_up_ms - self._clock.now_ms())
                 found = self._transport.find_coordinator(self._group, max(timeout_ms, 1))
                 found.add_done_callback(self._looked_up)
-            case Send():
+            case ev.Send():
                 self._send(command)
-            case Abandon(number, connection):
+            case ev.Abandon(number, connection):
                 self._abandon(number, connection)
-            case NeedMetadata():
+            case ev.NeedMetadata():
                 protocols = self._protocol.subscribe(command, self._describe())
-                ready = MetadataReady(command.request, self._protocol.protocol_type, protocols)
+                ready = ev.MetadataReady(command.request, self._protocol.protocol_type, protocols)
                 self._next.append(ready)
-            case RunAssignor():
+            case ev.RunAssignor():
                 self._assign(command)
-            case Assigned():
+            case ev.Assigned():
                 self._deliver(command)
-            case Lost():
+            case ev.Lost():
                 self.publish()  # who learns of the loss must not read the old generation
                 self._on_event(command)
                 self.losses += 1  # after the event: see ``GroupSession.progress``
-            case CommitDone() | FetchDone() | JoinBlocked() | JoinSoon():
+            case ev.CommitDone() | ev.FetchDone() | ev.JoinBlocked() | ev.JoinSoon():
                 self._on_event(command)
-            case WakeAt(at_ms):
+            case ev.WakeAt(at_ms):
                 self.wake_at_ms = at_ms
-            case Failed(error):
+            case ev.Failed(error):
                 self._fail(error)
-            case Left():
+            case ev.Left():
                 self.publish()
                 self._on_event(command)
                 self.ended.set()
             case _:
                 assert_never(command)
 
-    def _send(self, command: Send) -> None:
+    def _send(self, command: ev.Send) -> None:
         number = command.number
         future = self._transport.send(command.request, command.connection, command.timeout_ms)
         self._sent[number] = future
         future.add_done_callback(lambda done: self._answered(number, done))
 
-    def _abandon(self, number: int, connection: Connection) -> None:
+    def _abandon(self, number: int, connection: ev.Connection) -> None:
         future = self._sent.pop(number, None)
         # A parked JoinGroup blocks its connection for whatever comes next. On the other one nothing
         # is parked for long, and cutting it would leave commits without an answer.
-        if connection is Connection.JOIN and future is not None and not future.done():
+        if connection is ev.Connection.JOIN and future is not None and not future.done():
             self._transport.hang_up(connection)
 
-    def _assign(self, command: RunAssignor) -> None:
+    def _assign(self, command: ev.RunAssignor) -> None:
         try:
             assignments = dict(self._protocol.assign(command))
         except StreamletError as error:
             log.warning("no plan for generation %d: %s", command.generation, error)
-            self._next.append(AssignorFailed(command.generation, str(error)))
+            self._next.append(ev.AssignorFailed(command.generation, str(error)))
         else:
-            self._next.append(AssignmentsReady(command.generation, assignments))
+            self._next.append(ev.AssignmentsReady(command.generation, assignments))
 
-    def _deliver(self, command: Assigned[bytes]) -> None:
+    def _deliver(self, command: ev.Assigned[bytes]) -> None:
         assignment = self._protocol.decode(command.assignment)
         self.publish()
         told = (command.generation, command.member_id, assignment)
-        self._on_event(Assigned(*told, command.leader, command.restarted))
+        self._on_event(ev.Assigned(*told, command.leader, command.restarted))
         flip = assignment.flip
         if flip is not None and flip.protocol_type != self._protocol.protocol_type:
-            self._next.append(MigrationOrdered(flip.protocol_type, command.generation))
+            self._next.append(ev.MigrationOrdered(flip.protocol_type, command.generation))
 
     def _fail(self, error: StreamletError) -> None:
         """Tell the worker that this is the end; the machine may not know it."""
         if self.machine.generation >= 0:
-            self._on_event(Lost(str(error)))
+            self._on_event(ev.Lost(str(error)))
         self.losses += 1
         self.view = attrs.evolve(
             self.view, state=MembershipState.FAILED, member_id="", generation=-1
         )
-        self._on_event(Failed(error))
+        self._on_event(ev.Failed(error))
         self.ended.set()
 
     # -- on whatever thread the transport answers ----------------------------------------------
 
     def _looked_up(self, found: Future[str]) -> None:
         try:
-            self.put(CoordinatorFound(found.result()))
+            self.put(ev.CoordinatorFound(found.result()))
         except CoordinatorRefused as error:
             self._cause = error
-            self.put(CoordinatorNotFound(error.code))
+            self.put(ev.CoordinatorNotFound(error.code))
         except TransportError as error:
             self._cause = error
-            self.put(CoordinatorNotFound() if error.passing else error)
+            self.put(ev.CoordinatorNotFound() if error.passing else error)
         except Exception as error:
             self.put(_broken(error))
 
     def _answered(self, number: int, done: Future[Answer]) -> None:
         try:
-            self.put(Answered(number, done.result()))
+            self.put(ev.Answered(number, done.result()))
         except CoordinatorRefused:
             # A look-up will tell the code.
-            self.put(RequestFailed(number, FailureKind.DISCONNECTED))
+            self.put(ev.RequestFailed(number, ev.FailureKind.DISCONNECTED))
         except TransportError as error:
-            self.put(RequestFailed(number, error.kind) if error.passing else error)
+            self.put(ev.RequestFailed(number, error.kind) if error.passing else error)
         except Exception as error:
             self.put(_broken(error))
 

@@ -25,18 +25,9 @@ from collections.abc import Callable, Mapping, Sequence
 from streamlet.assignor.values import Copy
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, TimedOutError
+from streamlet.group import events as ev
 from streamlet.group.codes import Remedy, RequestKind, judge
 from streamlet.group.control import Control, ControlRunner, ControlThread
-from streamlet.group.events import (
-    CommitWanted,
-    Connection,
-    FailureKind,
-    LeaveWanted,
-    Rejoin,
-    SessionEvent,
-    Tick,
-    Wish,
-)
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import MembershipState
 from streamlet.group.messages import Committed, OffsetFetch, OffsetFetchAnswer
@@ -68,7 +59,7 @@ class GroupSession:
         protocol: GroupProtocol,
         transport: GroupTransport,
         clock: Clock,
-        on_event: Callable[[SessionEvent], None],
+        on_event: Callable[[ev.SessionEvent], None],
         *,
         describe: Callable[[], Mapping[TaskId, Copy]] = dict,
         on_member_id: Callable[[str], None] = lambda member_id: None,
@@ -159,7 +150,7 @@ class GroupSession:
         Blocks for at most ``timeout_ms``.
         """
         since = self._clock.now_ms()
-        self._control.put(Tick())
+        self._control.put(ev.Tick())
 
         control = self._control
         with control.changed:
@@ -199,7 +190,7 @@ class GroupSession:
         ``descriptions``: how often ``describe`` had been called when this was wanted. If it was
         since, the join that it was called for may be all that is needed.
         """
-        self.want(Rejoin(reason, descriptions))
+        self.want(ev.Rejoin(reason, descriptions))
 
     def commit(
         self,
@@ -213,9 +204,9 @@ class GroupSession:
         """
         # Whether it still counts is decided where losses happen, not here: between a look and the
         # sending the membership may be lost and had again under another id.
-        self._control.put(CommitWanted(token, dict(offsets), hold, self._control.losses_seen))
+        self._control.put(ev.CommitWanted(token, dict(offsets), hold, self._control.losses_seen))
 
-    def want(self, wish: Wish) -> None:
+    def want(self, wish: ev.Wish) -> None:
         """Hand a wish of the worker's to the membership; it is answered as ``events`` says."""
         self._control.put(wish)
 
@@ -227,7 +218,7 @@ class GroupSession:
         self._control.losses_seen = self._control.losses
         self._control.progressed = True
         if self._control.view.state is MembershipState.STALLED:
-            self._control.put(Tick())
+            self._control.put(ev.Tick())
 
     def leave(self, reason: str, timeout_ms: int, *, quietly: bool | None = None) -> bool:
         """End the membership and wait for it; False if it is not over in ``timeout_ms``.
@@ -238,7 +229,7 @@ class GroupSession:
         if not self._control.runner.running:
             return True
         static = self._config.instance_id is not None
-        self._control.put(LeaveWanted(reason, quietly=static if quietly is None else quietly))
+        self._control.put(ev.LeaveWanted(reason, quietly=static if quietly is None else quietly))
         return self._control.ended.wait(timeout_ms / 1000)
 
     def close(self) -> None:
@@ -286,7 +277,7 @@ def fetch_committed(
     while (remaining := deadline - clock.now_ms()) > 0:
         wait_ms = _RETRY_PAUSE_MS
         try:
-            sent = transport.send(request, Connection.MAIN, min(remaining, _ATTEMPT_MS))
+            sent = transport.send(request, ev.Connection.MAIN, min(remaining, _ATTEMPT_MS))
             answer = sent.result()
         except TransportError as error:
             if not error.passing:
@@ -305,5 +296,5 @@ def fetch_committed(
             if verdict.remedy is Remedy.UNSTABLE:
                 wait_ms = _UNSTABLE_PAUSE_MS
         if pause(wait_ms / 1000):
-            raise TransportError(FailureKind.CLOSED, "closed while reading committed offsets")
+            raise TransportError(ev.FailureKind.CLOSED, "closed while reading committed offsets")
     raise TimedOutError(f"committed offsets of group {group}: {problem} for {timeout_ms} ms")

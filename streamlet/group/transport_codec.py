@@ -15,26 +15,7 @@ from typing import Any, assert_never
 
 import attrs
 
-from streamlet.group.messages import (
-    Answer,
-    Committed,
-    GroupDescription,
-    Heartbeat,
-    HeartbeatAnswer,
-    JoinedMember,
-    JoinGroup,
-    JoinGroupAnswer,
-    LeaveGroup,
-    LeaveGroupAnswer,
-    MemberDescription,
-    OffsetCommit,
-    OffsetCommitAnswer,
-    OffsetFetch,
-    OffsetFetchAnswer,
-    Request,
-    SyncGroup,
-    SyncGroupAnswer,
-)
+from streamlet.group import messages as msg
 from streamlet.types import TopicPartition
 
 
@@ -48,21 +29,21 @@ class WireRequest:
     fields: dict[str, object]
 
 
-def encode(request: Request) -> WireRequest:
+def encode(request: msg.Request) -> WireRequest:
     """The request on the wire."""
     match request:
-        case JoinGroup():
+        case msg.JoinGroup():
             return WireRequest("JoinGroup", 7, 9, _join_fields(request))
-        case SyncGroup():
+        case msg.SyncGroup():
             return WireRequest("SyncGroup", 5, 5, _sync_fields(request))
-        case Heartbeat():
+        case msg.Heartbeat():
             return WireRequest("Heartbeat", 3, 4, _member_fields(request))
-        case LeaveGroup():
+        case msg.LeaveGroup():
             leaver = (request.member_id, request.instance_id)
             return encode_leave(request.group, [leaver], request.reason)
-        case OffsetCommit():
+        case msg.OffsetCommit():
             return WireRequest("OffsetCommit", 7, 9, _commit_fields(request))
-        case OffsetFetch():
+        case msg.OffsetFetch():
             return WireRequest("OffsetFetch", 7, 7, _fetch_fields(request))
         case _:
             assert_never(request)
@@ -74,7 +55,7 @@ def encode_leave(group: str, leavers: Iterable[tuple[str, str | None]], reason: 
     return WireRequest("LeaveGroup", 3, 5, {"group_id": group, "members": members})
 
 
-def _join_fields(request: JoinGroup) -> dict[str, object]:
+def _join_fields(request: msg.JoinGroup) -> dict[str, object]:
     return {
         "group_id": request.group,
         "session_timeout_ms": request.session_timeout_ms,
@@ -87,7 +68,7 @@ def _join_fields(request: JoinGroup) -> dict[str, object]:
     }
 
 
-def _sync_fields(request: SyncGroup) -> dict[str, object]:
+def _sync_fields(request: msg.SyncGroup) -> dict[str, object]:
     return {
         **_member_fields(request),
         "protocol_type": request.protocol_type,
@@ -96,7 +77,7 @@ def _sync_fields(request: SyncGroup) -> dict[str, object]:
     }
 
 
-def _member_fields(request: SyncGroup | Heartbeat) -> dict[str, object]:
+def _member_fields(request: msg.SyncGroup | msg.Heartbeat) -> dict[str, object]:
     return {
         "group_id": request.group,
         "generation_id": request.generation,
@@ -105,7 +86,7 @@ def _member_fields(request: SyncGroup | Heartbeat) -> dict[str, object]:
     }
 
 
-def _commit_fields(request: OffsetCommit) -> dict[str, object]:
+def _commit_fields(request: msg.OffsetCommit) -> dict[str, object]:
     topics = _by_topic(request.offsets)
     return {
         "group_id": request.group,
@@ -130,7 +111,7 @@ def _commit_fields(request: OffsetCommit) -> dict[str, object]:
     }
 
 
-def _fetch_fields(request: OffsetFetch) -> dict[str, object]:
+def _fetch_fields(request: msg.OffsetFetch) -> dict[str, object]:
     return {
         "group_id": request.group,
         "topics": [
@@ -148,11 +129,11 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicParti
     return topics
 
 
-def decode(request: Request, response: Any) -> Answer:
+def decode(request: msg.Request, response: Any) -> msg.Answer:
     """Decode the response to this request."""
     match request:
-        case JoinGroup():
-            return JoinGroupAnswer(
+        case msg.JoinGroup():
+            return msg.JoinGroupAnswer(
                 response.error_code,
                 response.generation_id,
                 response.protocol_type,
@@ -161,40 +142,40 @@ def decode(request: Request, response: Any) -> Answer:
                 response.member_id or "",
                 bool(response.skip_assignment),
                 tuple(
-                    JoinedMember(m.member_id, m.group_instance_id, bytes(m.metadata))
+                    msg.JoinedMember(m.member_id, m.group_instance_id, bytes(m.metadata))
                     for m in response.members or ()
                 ),
             )
-        case SyncGroup():
-            return SyncGroupAnswer(
+        case msg.SyncGroup():
+            return msg.SyncGroupAnswer(
                 response.error_code,
                 bytes(response.assignment or b""),
                 response.protocol_type,
                 response.protocol_name,
             )
-        case Heartbeat():
-            return HeartbeatAnswer(response.error_code)
-        case LeaveGroup():
+        case msg.Heartbeat():
+            return msg.HeartbeatAnswer(response.error_code)
+        case msg.LeaveGroup():
             members = [m.error_code for m in response.members or () if m.error_code]
-            return LeaveGroupAnswer(response.error_code or next(iter(members), 0))
-        case OffsetCommit():
-            return OffsetCommitAnswer(
+            return msg.LeaveGroupAnswer(response.error_code or next(iter(members), 0))
+        case msg.OffsetCommit():
+            return msg.OffsetCommitAnswer(
                 {
                     TopicPartition(topic.name, p.partition_index): p.error_code
                     for topic in response.topics
                     for p in topic.partitions
                 }
             )
-        case OffsetFetch():
-            return OffsetFetchAnswer(response.error_code, _committed(response.topics))
+        case msg.OffsetFetch():
+            return msg.OffsetFetchAnswer(response.error_code, _committed(response.topics))
         case _:
             assert_never(request)
 
 
-def _committed(topics: Sequence[Any]) -> dict[TopicPartition, Committed]:
+def _committed(topics: Sequence[Any]) -> dict[TopicPartition, msg.Committed]:
     # librdkafka ends metadata that it commits with a NUL.
     return {
-        TopicPartition(topic.name, p.partition_index): Committed(
+        TopicPartition(topic.name, p.partition_index): msg.Committed(
             p.committed_offset, (p.metadata or "").rstrip("\0"), p.error_code
         )
         for topic in topics
@@ -202,22 +183,22 @@ def _committed(topics: Sequence[Any]) -> dict[TopicPartition, Committed]:
     }
 
 
-def codes_of(answer: Answer) -> set[int]:
+def codes_of(answer: msg.Answer) -> set[int]:
     """Every error code in an answer."""
-    if isinstance(answer, OffsetCommitAnswer):
+    if isinstance(answer, msg.OffsetCommitAnswer):
         return set(answer.errors.values())
     return {answer.error}
 
 
-def decode_group(described: Any) -> GroupDescription:
+def decode_group(described: Any) -> msg.GroupDescription:
     """One group of a DescribeGroups response."""
-    return GroupDescription(
+    return msg.GroupDescription(
         described.group_id,
         described.group_state or "",
         described.protocol_type or "",
         described.protocol_data or "",
         tuple(
-            MemberDescription(
+            msg.MemberDescription(
                 m.member_id,
                 m.group_instance_id,
                 m.client_id,

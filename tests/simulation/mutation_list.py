@@ -43,10 +43,10 @@ MUTATIONS = (
         "tasks are not lost with the id",
         "group/member.py",
         """        self.lose_tasks(reason)
-        self.drop(Heartbeat)
+        self.drop(msg.Heartbeat)
         self.member_id = ""
 """,
-        """        self.drop(Heartbeat)
+        """        self.drop(msg.Heartbeat)
         self.member_id = ""
 """,
     ),
@@ -55,15 +55,15 @@ MUTATIONS = (
         "M2",
         "a join waits for no unit",
         "group/membership.py",
-        "return not self._member.holds and not self._member.in_flight.of(OffsetCommit)",
-        "return not self._member.in_flight.of(OffsetCommit)",
+        "return not self._member.holds and not self._member.in_flight.of(msg.OffsetCommit)",
+        "return not self._member.in_flight.of(msg.OffsetCommit)",
     ),
     Mutation(
         "open-gate",
         "M2",
         "the commit gate is ignored",
         "group/member.py",
-        "return None if self._parked_long() else CommitOutcome.GATED",
+        "return None if self._parked_long() else ev.CommitOutcome.GATED",
         "return None",
     ),
     Mutation(

@@ -14,18 +14,8 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, StreamletError
+from streamlet.group import events as ev
 from streamlet.group.codes import name_of
-from streamlet.group.events import (
-    Failed,
-    FetchDone,
-    FetchOutcome,
-    FetchWanted,
-    JoinBlocked,
-    JoinSoon,
-    Left,
-    Lost,
-    UnblockJoin,
-)
 from streamlet.group.partitions.commits import Commits
 from streamlet.group.partitions.events import Order, Ordered, PartitionEvents
 from streamlet.group.partitions.protocol import PartitionsProtocol
@@ -110,22 +100,22 @@ class PartitionsFollower:
         if self._clock.now_ms() >= self._fetch_at_ms:
             self._fetches += 1
             self._fetch = self._fetches
-            self._session.want(FetchWanted(self._fetch, tuple(sorted(self._reading.unplaced))))
+            self._session.want(ev.FetchWanted(self._fetch, tuple(sorted(self._reading.unplaced))))
 
     def _obey(self, order: Order) -> None:
         match order:
             case Ordered():
                 self._carry_out(order)
-            case Lost(reason):
+            case ev.Lost(reason):
                 self._lose(reason)
-            case JoinSoon(token=token):
+            case ev.JoinSoon(token=token):
                 self._surrender(token)
-            case FetchDone():
+            case ev.FetchDone():
                 self._place(order)
-            case Failed(error):
+            case ev.Failed(error):
                 self.error = error
                 raise error
-            case Left() | JoinBlocked():
+            case ev.Left() | ev.JoinBlocked():
                 pass
 
     def _carry_out(self, order: Ordered) -> None:
@@ -150,7 +140,7 @@ class PartitionsFollower:
         finally:
             self._commits.hold = None
             self._protocol.surrender(self._received)
-            self._session.want(UnblockJoin(token))
+            self._session.want(ev.UnblockJoin(token))
 
     def _give_up(self, partitions: set[TopicPartition]) -> None:
         """Read these no longer, commit them and say so."""
@@ -172,14 +162,14 @@ class PartitionsFollower:
             log.warning("lost %s: %s", ", ".join(map(str, started)), reason)
             self._tell.lost(started)
 
-    def _place(self, done: FetchDone) -> None:
+    def _place(self, done: ev.FetchDone) -> None:
         """Begin where the group's committed positions are."""
         if done.token != self._fetch:
             return
         self._fetch = None
-        if done.outcome is FetchOutcome.REFUSED:
+        if done.outcome is ev.FetchOutcome.REFUSED:
             raise BrokerError(f"reading committed positions: {name_of(done.code)}")
-        if done.outcome is not FetchOutcome.FETCHED:
+        if done.outcome is not ev.FetchOutcome.FETCHED:
             self._fetch_at_ms = self._clock.now_ms() + _FETCH_PAUSE_MS
             return
         unplaced = self._reading.unplaced
@@ -197,7 +187,7 @@ class PartitionsFollower:
         self._session.progress()
         try:
             while (order := self._mailbox.next()) is not None:
-                if isinstance(order, Lost | JoinSoon):
+                if isinstance(order, ev.Lost | ev.JoinSoon):
                     self._obey(order)
             self._give_up(set(self._reading.owned))
         finally:

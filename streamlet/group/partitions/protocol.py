@@ -29,18 +29,9 @@ from streamlet.assignor.values import Copy
 from streamlet.errors import FatalGroupError
 from streamlet.group.consumer_protocol import ConsumerProtocolError
 from streamlet.group.events import NeedMetadata, RunAssignor
+from streamlet.group.partitions import wire
 from streamlet.group.partitions.leader import plan, read
 from streamlet.group.partitions.sticky import PartitionAssignor, sticky
-from streamlet.group.partitions.wire import (
-    V0_EAGER,
-    V1_COOPERATIVE,
-    PartitionsAssignment,
-    PartitionsError,
-    PartitionsSubscription,
-    decode_assignment,
-    encode_assignment,
-    encode_subscription,
-)
 from streamlet.group.values import Assignment as TasksAssignment
 from streamlet.types import TaskId, TopicPartition
 
@@ -50,7 +41,7 @@ log = logging.getLogger(__name__)
 PROTOCOL_TYPE = "consumer"
 PROTOCOL = "streamlet-partitions"
 
-VERSIONS = {"eager": V0_EAGER, "cooperative": V1_COOPERATIVE}
+VERSIONS = {"eager": wire.V0_EAGER, "cooperative": wire.V1_COOPERATIVE}
 
 
 @attrs.frozen
@@ -98,7 +89,7 @@ class PartitionsProtocol:
         self._rejoin = rejoin
         self._overtaken = overtaken
         self._lock = threading.Lock()
-        self._said: PartitionsSubscription | None = None
+        self._said: wire.PartitionsSubscription | None = None
         #: Partitions that the group counts on no other member to read.
         self._claims: frozenset[TopicPartition] = frozenset()
         #: The part of the claims that is ours until further notice; the rest is to be given up.
@@ -123,10 +114,10 @@ class PartitionsProtocol:
     ) -> tuple[tuple[str, bytes], ...]:
         """Say what we read and, at V1, what we have. ``copies`` are of no use here."""
         with self._lock:
-            overtaken = self._version == V0_EAGER and bool(self._claims)
+            overtaken = self._version == wire.V0_EAGER and bool(self._claims)
             if overtaken or need.generation < 0:
                 self._claims = self._assigned = frozenset()
-            self._said = PartitionsSubscription(
+            self._said = wire.PartitionsSubscription(
                 self._version,
                 self._topics,
                 self._claims,
@@ -138,7 +129,7 @@ class PartitionsProtocol:
                 self._said = attrs.evolve(self._said, tags={})
         if overtaken:
             self._overtaken(f"the group rebalances: {need.reason}")
-        return ((PROTOCOL, encode_subscription(self._said)),)
+        return ((PROTOCOL, wire.encode_subscription(self._said)),)
 
     def assign(self, run: RunAssignor) -> dict[str, bytes]:
         """Plan as the leader; raises what ``leader.plan`` does."""
@@ -146,7 +137,7 @@ class PartitionsProtocol:
         topics = sorted({t for m in members if m.said is not None for t in m.said.topics})
         self.planned_for = dict(self._partitions(topics))
         plans = plan(members, self.planned_for, self._assign)
-        return {name: encode_assignment(part) for name, part in plans.items()}
+        return {name: wire.encode_assignment(part) for name, part in plans.items()}
 
     def decode(self, assignment: bytes) -> TasksAssignment:
         """Take our assignment and leave it in ``received``: what is returned is for tasks only.
@@ -160,12 +151,12 @@ class PartitionsProtocol:
     def receive(self, data: bytes) -> ReceivedPartitions:
         """Read our assignment, check it, and claim what it gives us; raises as ``decode``."""
         try:
-            given = decode_assignment(data)
+            given = wire.decode_assignment(data)
         except ConsumerProtocolError as error:
             raise FatalGroupError(
                 f"the group's leader sent what is no assignment: {error}"
             ) from error
-        if given.error == PartitionsError.UNREADABLE:
+        if given.error == wire.PartitionsError.UNREADABLE:
             raise FatalGroupError(
                 "the group's leader cannot read what this member says of itself;"
                 " is another program using this group?"
@@ -181,7 +172,7 @@ class PartitionsProtocol:
             revoked = self._claims & given.revoked
             self._assigned = given.assigned
             self._claims = given.assigned | revoked
-        mixed = given.error == PartitionsError.INCOMPATIBLE
+        mixed = given.error == wire.PartitionsError.INCOMPATIBLE
         if mixed:
             self.incompatible_rebalances += 1
             log.warning(
@@ -224,8 +215,8 @@ class PartitionsProtocol:
     # -- inside --------------------------------------------------------------------------------
 
     def _predecessors(
-        self, cached: PartitionsAssignment, said: PartitionsSubscription
-    ) -> PartitionsAssignment:
+        self, cached: wire.PartitionsAssignment, said: wire.PartitionsSubscription
+    ) -> wire.PartitionsAssignment:
         """The assignment of a process with our static id before us, as far as it is of use.
 
         The coordinator hands it out without asking the leader. It is exclusively ours; but if the
