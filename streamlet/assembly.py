@@ -204,7 +204,7 @@ def _reporter(
         member.member,
         board,
         publish=link.publish,
-        member_id=lambda: session.member_id,
+        member_id=lambda: session.view.member_id,
         clock=clock,
         busy=meters.busy,
         plans_by=planning_settings(settings),

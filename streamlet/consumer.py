@@ -299,12 +299,12 @@ class Consumer:
     @property
     def member_id(self) -> str:
         """The id the coordinator gave us, empty for none."""
-        return self._session.member_id
+        return self._session.view.member_id
 
     @property
     def generation(self) -> int:
         """Generation of the last assignment, -1 for none."""
-        return self._session.generation
+        return self._session.view.generation
 
     def rebalance(self, reason: str) -> None:
         """Have the group rebalance, because the assignor would decide otherwise by now."""

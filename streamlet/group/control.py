@@ -24,7 +24,7 @@ from streamlet.clock import Clock
 from streamlet.errors import FatalGroupError, StreamletError
 from streamlet.group import events as ev
 from streamlet.group.member_config import MembershipConfig
-from streamlet.group.membership import Membership, MembershipState
+from streamlet.group.membership import Membership
 from streamlet.group.messages import Answer
 from streamlet.group.session_ports import (
     CoordinatorRefused,
@@ -32,6 +32,7 @@ from streamlet.group.session_ports import (
     GroupTransport,
     TransportError,
 )
+from streamlet.group.states import MembershipState, MembershipView
 from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
@@ -39,19 +40,6 @@ log = logging.getLogger(__name__)
 
 #: An event for the machine, an error that ends everything, or None: close.
 Item: TypeAlias = ev.Event | StreamletError | None
-
-
-@attrs.frozen
-class MembershipView:
-    """The machine as other threads see it: as it was after the last event."""
-
-    state: MembershipState = MembershipState.NEW
-    member_id: str = ""
-    generation: int = -1
-    last_heartbeat_ms: int = 0
-    last_problem: str = ""
-    join_sent_ms: int | None = None  # of the JoinGroup that is not answered yet
-    linked: bool = False  # the group coordinator can be reached
 
 
 class ControlRunner(Protocol):
@@ -230,16 +218,7 @@ class Control:
 
     def publish(self) -> None:
         """Show other threads how the machine is now."""
-        machine = self.machine
-        view = MembershipView(
-            machine.state,
-            machine.member_id,
-            machine.generation,
-            machine.last_heartbeat_ms,
-            machine.last_problem,
-            machine.join_sent_ms,
-            machine.linked,
-        )
+        view = self.machine.view
         if view != self.view:
             if view.member_id != self.view.member_id:
                 self._on_member_id(view.member_id)
@@ -316,7 +295,7 @@ class Control:
 
     def _fail(self, error: StreamletError) -> None:
         """Tell the worker that this is the end; the machine may not know it."""
-        if self.machine.generation >= 0:
+        if self.machine.view.generation >= 0:
             self._on_event(ev.Lost(str(error)))
         self.losses += 1
         self.view = attrs.evolve(

@@ -27,7 +27,14 @@ from streamlet.group import messages as msg
 from streamlet.group.coordinator_connection import ConnectionState
 from streamlet.group.member import Member
 from streamlet.group.member_config import MembershipConfig
-from streamlet.group.states import BETWEEN, ENDED, LIVE, IllegalEventError, MembershipState
+from streamlet.group.states import (
+    BETWEEN,
+    ENDED,
+    LIVE,
+    IllegalEventError,
+    MembershipState,
+    MembershipView,
+)
 
 __all__ = ["IllegalEventError", "Membership", "MembershipState"]
 
@@ -43,39 +50,18 @@ class Membership:
         self._announced: int | None = None
 
     @property
-    def state(self) -> MembershipState:
-        """The state of the membership."""
-        return self._member.state
-
-    @property
-    def member_id(self) -> str:
-        """The id the coordinator gave us, empty for none."""
-        return self._member.member_id
-
-    @property
-    def generation(self) -> int:
-        """Generation of the last assignment delivered under this id, -1 for none."""
-        return self._member.generation
-
-    @property
-    def last_heartbeat_ms(self) -> int:
-        """The time at which the last heartbeat known to have arrived was sent."""
-        return self._member.last_heartbeat_ms
-
-    @property
-    def linked(self) -> bool:
-        """True if the coordinator is known and answers, as far as we know."""
-        return self._member.linked()
-
-    @property
-    def join_sent_ms(self) -> int | None:
-        """The time at which the JoinGroup was sent that is not answered yet; None: none is."""
-        return next((flight.sent_ms for flight in self._member.in_flight.of(msg.JoinGroup)), None)
-
-    @property
-    def last_problem(self) -> str:
-        """The last thing that went wrong, for people."""
-        return self._member.last_problem
+    def view(self) -> MembershipView:
+        """The membership as it is now."""
+        m = self._member
+        return MembershipView(
+            m.state,
+            m.member_id,
+            m.generation,
+            m.last_heartbeat_ms,
+            m.last_problem,
+            next((flight.sent_ms for flight in m.in_flight.of(msg.JoinGroup)), None),
+            m.linked(),
+        )
 
     def __repr__(self) -> str:
         m = self._member

@@ -29,10 +29,9 @@ from streamlet.group import events as ev
 from streamlet.group.codes import Remedy, RequestKind, judge
 from streamlet.group.control import Control, ControlRunner, ControlThread
 from streamlet.group.member_config import MembershipConfig
-from streamlet.group.membership import MembershipState
 from streamlet.group.messages import Committed, OffsetFetch, OffsetFetchAnswer
 from streamlet.group.session_ports import GroupProtocol, GroupTransport, TransportError
-from streamlet.group.states import BETWEEN
+from streamlet.group.states import BETWEEN, MembershipState, MembershipView
 from streamlet.types import TaskId, TopicPartition
 
 
@@ -85,50 +84,20 @@ class GroupSession:
     # -- what others may ask -------------------------------------------------------------------
 
     @property
-    def member_id(self) -> str:
-        """The id the coordinator gave us, empty for none."""
-        return self._control.view.member_id
-
-    @property
-    def generation(self) -> int:
-        """Generation of the last assignment under this id, -1 for none."""
-        return self._control.view.generation
-
-    @property
-    def state(self) -> MembershipState:
-        """The state of the membership."""
-        return self._control.view.state
-
-    @property
-    def last_problem(self) -> str:
-        """The last thing that went wrong, for people."""
-        return self._control.view.last_problem
-
-    @property
-    def last_heartbeat_ms(self) -> int:
-        """The time, on the clock's ``now_ms``, of the last heartbeat known to have arrived."""
-        return self._control.view.last_heartbeat_ms
-
-    @property
-    def linked(self) -> bool:
-        """True if the group coordinator can be reached, as far as we know."""
-        return self._control.view.linked
-
-    @property
-    def joining(self) -> bool:
-        """True if a join is under way or due."""
-        state = self._control.view.state
-        return state in BETWEEN or state in (MembershipState.PREPARING, MembershipState.FLIPPING)
+    def view(self) -> MembershipView:
+        """The membership as it was after the last event."""
+        return self._control.view
 
     @property
     def gated(self) -> bool:
         """True if a commit would be turned away: a join is under way, or the tasks were lost."""
         if self._control.loss_unseen:
             return True
-        view, after_ms = self._control.view, self._config.parked_commit_after_ms
+        view, after_ms = self.view, self._config.parked_commit_after_ms
         if view.join_sent_ms is not None and after_ms is not None:
             return self._clock.now_ms() - view.join_sent_ms < after_ms
-        return self.joining
+        due = (MembershipState.PREPARING, MembershipState.FLIPPING)
+        return view.state in BETWEEN or view.state in due
 
     def alive(self) -> bool:
         """True if the group has heard of us within the session timeout; if not, we try once more.
@@ -140,8 +109,8 @@ class GroupSession:
         if self._control.loss_unseen:
             return False
         timeout_ms = self._config.session_timeout_ms
-        if self._clock.now_ms() - self.last_heartbeat_ms < timeout_ms:
-            return self.generation >= 0
+        if self._clock.now_ms() - self.view.last_heartbeat_ms < timeout_ms:
+            return self.view.generation >= 0
         return self.heartbeat_now(timeout_ms // 2)
 
     def heartbeat_now(self, timeout_ms: int) -> bool:
@@ -152,13 +121,14 @@ class GroupSession:
         since = self._clock.now_ms()
         self._control.put(ev.Tick())
 
-        control = self._control
-        with control.changed:
-            control.changed.wait_for(
-                lambda: control.view.last_heartbeat_ms >= since or control.view.generation < 0,
-                timeout_ms / 1000,
+        def answered() -> bool:
+            return self.view.last_heartbeat_ms >= since
+
+        with self._control.changed:
+            self._control.changed.wait_for(
+                lambda: answered() or self.view.generation < 0, timeout_ms / 1000
             )
-            return control.view.last_heartbeat_ms >= since and control.view.generation >= 0
+            return answered() and self.view.generation >= 0
 
     def fetch_committed(
         self, partitions: Sequence[TopicPartition], timeout_ms: int
@@ -217,7 +187,7 @@ class GroupSession:
         """
         self._control.losses_seen = self._control.losses
         self._control.progressed = True
-        if self._control.view.state is MembershipState.STALLED:
+        if self.view.state is MembershipState.STALLED:
             self._control.put(ev.Tick())
 
     def leave(self, reason: str, timeout_ms: int, *, quietly: bool | None = None) -> bool:

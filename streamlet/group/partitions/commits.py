@@ -83,7 +83,7 @@ class Commits:
                     raise BrokerError(f"commit refused: {name_of(done.code)}")
                 case CommitOutcome.GATED | CommitOutcome.SWITCHED | CommitOutcome.UNKNOWN:
                     pass  # again, in the new generation
-            problem = f"{done.outcome}, {self._session.last_problem or 'a join is under way'}"
+            problem = f"{done.outcome}, {self._session.view.last_problem or 'a join is under way'}"
             self._pause.wait(_RETRY_PAUSE_MS / 1000)
         raise TimedOutError(f"commit not accepted within {timeout_ms} ms: {problem}")
 

@@ -103,7 +103,7 @@ def measure(
 ) -> Snapshot:
     """A member at this moment."""
     now, wall = meters.clock.now_ms(), meters.clock.wall_ms()
-    age_ms = max(0, now - standing.last_heartbeat_ms)
+    age_ms = max(0, now - standing.view.last_heartbeat_ms)
     samples = [
         *_thread(member, meters, now),
         *_membership(member, meters, standing, wall, age_ms),
@@ -119,9 +119,9 @@ def measure(
         samples += _restore(str(task), store, progress)
     health = MemberHealth(
         member.state,
-        standing.generation,
+        standing.view.generation,
         age_ms,
-        standing.linked,
+        standing.view.linked,
         tuple(map(str, member.waiting)),
     )
     return Snapshot(tuple(samples), health)
@@ -163,7 +163,7 @@ def _membership(
     yield _one(_C + "last_heartbeat_timestamp_seconds", (wall_ms - age_ms) / 1000)
     yield _one(_C + "lost_total", meters.lost)
     yield _one("streamlet_consumer_last_poll_timestamp_seconds", wall_ms / 1000)
-    yield _one("streamlet_group_generation", standing.generation)
+    yield _one("streamlet_group_generation", standing.view.generation)
     yield _one("streamlet_group_info", 1, member.mode)
 
 

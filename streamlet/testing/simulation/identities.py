@@ -63,7 +63,7 @@ def state_of(
     pairs = enumerate(zip(identity.subtopologies, leader.identity.subtopologies, strict=True))
     runs = frozenset(number for number, (own, theirs) in pairs if own == theirs)
     return MemberState(
-        member_id=member.machine.member_id,
+        member_id=member.machine.view.member_id,
         instance=identity.instance,
         number=identity.number,
         capacity=identity.capacity,
@@ -73,6 +73,6 @@ def state_of(
         tags=identity.tags,
         leaving=member.handover.leaving,
         learners=identity.learners,
-        joined_generation=member.machine.generation,
+        joined_generation=member.machine.view.generation,
         deferral_deadline_ms=deferral_deadline_ms,
     )

@@ -223,5 +223,5 @@ class WatchedProtocol(TasksProtocol):
         member.deferral_ms = orders.deferral_deadline_ms
         flip = orders.flip
         if flip is not None and flip.protocol_type != self.protocol_type:
-            member.world.protocol.ordered_over(member, member.machine.generation)
+            member.world.protocol.ordered_over(member, member.machine.view.generation)
         return attrs.evolve(orders, turn_ms=0)

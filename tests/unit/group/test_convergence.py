@@ -138,7 +138,7 @@ class Crew:
         """No task runs at two workers that could both commit it."""
         runs = Counter()
         for worker in self.active():
-            if self.world.coordinator.view("g") and worker.seat.machine.member_id in (
+            if self.world.coordinator.view("g") and worker.seat.machine.view.member_id in (
                 self.world.coordinator.view("g").members
             ):
                 runs.update(worker.running)
@@ -148,9 +148,9 @@ class Crew:
     def settle(self, ms=40_000):
         """Time passes until all tasks run, each once, evenly, and nothing more happens."""
         self.world.run(ms)
-        before = {w.name: w.seat.machine.generation for w in self.active()}
+        before = {w.name: w.seat.machine.view.generation for w in self.active()}
         self.world.run(5_000)
-        assert before == {w.name: w.seat.machine.generation for w in self.active()}, "unrest"
+        assert before == {w.name: w.seat.machine.view.generation for w in self.active()}, "unrest"
         assert self.world.settled()
         runs = Counter(task for worker in self.active() for task in worker.running)
         assert runs == dict.fromkeys([info.task for info in self.tasks], 1)

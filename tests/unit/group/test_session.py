@@ -176,7 +176,7 @@ def test_a_wish_that_a_join_tells_of_already_needs_no_other(enter: Callable[...,
     a.assigned(2)
     b = enter()
     b.assigned(1)
-    described, generation = b.protocol.described, b.session.generation
+    described, generation = b.protocol.described, b.session.view.generation
     subscribe = b.protocol.subscribe
 
     def wish(need: NeedMetadata, copies: Mapping[TaskId, Copy]) -> tuple[tuple[str, bytes], ...]:

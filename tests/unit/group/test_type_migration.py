@@ -79,7 +79,7 @@ def test_a_member_that_is_refused_joins_as_the_other_type(by_hand):
     member.describe()
     commands = member.answer(REFUSED)
     assert [c.protocol_type for c in commands if isinstance(c, NeedMetadata)] == [CONSUMER]
-    assert member.machine.state is MembershipState.DESCRIBING
+    assert member.machine.view.state is MembershipState.DESCRIBING
 
 
 def test_a_group_that_takes_us_as_neither_is_somebody_elses(by_hand):
@@ -88,7 +88,7 @@ def test_a_group_that_takes_us_as_neither_is_somebody_elses(by_hand):
     for _ in range(40):
         member.describe()
         commands = member.answer(REFUSED)
-        if member.machine.state is MembershipState.FAILED:
+        if member.machine.view.state is MembershipState.FAILED:
             break
         member.advance(2_000)
     (fail,) = [c for c in commands if isinstance(c, Failed)]
@@ -105,11 +105,11 @@ def test_an_ordered_member_stops_commits_leaves_and_joins_as_the_other_type(by_h
     commands = member.answer(OffsetCommitAnswer({IN: 0}), OffsetCommit)
     assert CommitDone(1, CommitOutcome.ACCEPTED) in commands
     member.tell(UnblockJoin(due.token))
-    assert member.machine.state is MembershipState.FLIPPING
+    assert member.machine.view.state is MembershipState.FLIPPING
     assert not any(isinstance(r, Heartbeat) for r in member.requests())
     commands = member.answer(LeaveGroupAnswer(0), LeaveGroup)
     assert not any(isinstance(c, Lost) for c in commands)
-    assert (member.machine.member_id, member.machine.generation) == ("", -1)
+    assert (member.machine.view.member_id, member.machine.view.generation) == ("", -1)
     assert (member.need.protocol_type, member.need.generation) == (STREAM, -1)
 
 
@@ -137,7 +137,7 @@ def test_a_member_whose_commit_takes_too_long_stays_and_is_ordered_again(by_hand
     member.wait(member.config.rebalance_timeout_ms // 2)
     assert (member.need.protocol_type, member.need.generation) == (CONSUMER, 4)
     member.tell(UnblockJoin(due.token))
-    assert member.machine.state is MembershipState.DESCRIBING
+    assert member.machine.view.state is MembershipState.DESCRIBING
 
 
 def test_a_leave_that_is_never_answered_is_waited_for_only_so_long(by_hand):
@@ -145,7 +145,7 @@ def test_a_leave_that_is_never_answered_is_waited_for_only_so_long(by_hand):
     (due,) = [c for c in commands if isinstance(c, JoinSoon)]
     member.tell(UnblockJoin(due.token))
     member.wait(member.config.leave_timeout_ms)
-    assert member.machine.generation == -1
+    assert member.machine.view.generation == -1
 
 
 def test_a_commit_without_an_answer_does_not_outlive_the_membership(by_hand):
@@ -159,7 +159,7 @@ def test_a_commit_without_an_answer_does_not_outlive_the_membership(by_hand):
     member.advance(100)
     member.tell(CoordinatorFound("one"))
     member.answer(LeaveGroupAnswer(0), LeaveGroup)
-    assert member.machine.generation == -1
+    assert member.machine.view.generation == -1
     member.describe()
 
 
