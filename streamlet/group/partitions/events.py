@@ -15,15 +15,15 @@ from typing import TypeAlias
 import attrs
 
 from streamlet.group import events as ev
-from streamlet.group.partitions.protocol import PartitionsProtocol, ReceivedPartitions
+from streamlet.group.partitions.protocol import PartitionsProtocol
+from streamlet.group.partitions.wire import PartitionsAssignment
 
 
 @attrs.frozen
 class Ordered:
     """An assignment to carry out. ``leads``: we made it."""
 
-    received: ReceivedPartitions
-    generation: int
+    received: PartitionsAssignment
     leads: bool
 
 
@@ -52,8 +52,8 @@ class PartitionEvents:
                     future = self._commits.pop(token, None)
                 if future is not None:
                     future.set_result(event)
-            case ev.Assigned(generation, _, _, leads):
-                self._leave(Ordered(self.protocol.received, generation, leads))
+            case ev.Assigned(leader=leads):
+                self._leave(Ordered(self.protocol.received, leads))
             case ev.Lost():
                 self.protocol.lost()
                 self._leave(event)

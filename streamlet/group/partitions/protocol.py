@@ -44,15 +44,6 @@ PROTOCOL = "streamlet-partitions"
 VERSIONS = {"eager": wire.V0_EAGER, "cooperative": wire.V1_COOPERATIVE}
 
 
-@attrs.frozen
-class ReceivedPartitions:
-    """An assignment as it is to be carried out; ``mixed``: V0 and V1 members are in the group."""
-
-    assigned: frozenset[TopicPartition]
-    revoked: frozenset[TopicPartition] = frozenset()
-    mixed: bool = False
-
-
 class PartitionsProtocol:
     """One member's side of the protocol; its claims may be asked for and given up by any thread.
 
@@ -94,8 +85,8 @@ class PartitionsProtocol:
         self._claims: frozenset[TopicPartition] = frozenset()
         #: The part of the claims that is ours until further notice; the rest is to be given up.
         self._assigned: frozenset[TopicPartition] = frozenset()
-        #: The last assignment, for the event that follows it.
-        self.received = ReceivedPartitions(frozenset())
+        #: The last assignment as it is to be carried out, for the event that follows it.
+        self.received = wire.PartitionsAssignment(version)
         #: Rebalances whose members were of both versions; ``num.incompatible.rebalance``.
         self.incompatible_rebalances = 0
         #: Partition counts of the last plan made here, empty if none was.
@@ -118,12 +109,7 @@ class PartitionsProtocol:
             if overtaken or need.generation < 0:
                 self._claims = self._assigned = frozenset()
             self._said = wire.PartitionsSubscription(
-                self._version,
-                self._topics,
-                self._claims,
-                need.nonce,
-                need.generation,
-                self._tags,
+                self._version, self._topics, self._claims, need.nonce, need.generation, self._tags
             )
             if need.reduced:
                 self._said = attrs.evolve(self._said, tags={})
@@ -145,13 +131,8 @@ class PartitionsProtocol:
         Raises:
             FatalGroupError: the leader cannot read what we say, or breaks the protocol.
         """
-        self.receive(assignment)
-        return TasksAssignment()
-
-    def receive(self, data: bytes) -> ReceivedPartitions:
-        """Read our assignment, check it, and claim what it gives us; raises as ``decode``."""
         try:
-            given = wire.decode_assignment(data)
+            given = wire.decode_assignment(assignment)
         except ConsumerProtocolError as error:
             raise FatalGroupError(
                 f"the group's leader sent what is no assignment: {error}"
@@ -172,21 +153,20 @@ class PartitionsProtocol:
             revoked = self._claims & given.revoked
             self._assigned = given.assigned
             self._claims = given.assigned | revoked
-        mixed = given.error == wire.PartitionsError.INCOMPATIBLE
-        if mixed:
+        self.received = attrs.evolve(given, revoked=revoked)
+        if self.received.mixed:
             self.incompatible_rebalances += 1
             log.warning(
                 "members with rebalance.protocol eager and cooperative are in the group at the"
                 " same time: the eager ones get no partitions until all are the same"
             )
-        self.received = ReceivedPartitions(given.assigned, revoked, mixed)
-        return self.received
+        return TasksAssignment()
 
     def lost(self) -> None:
         """The group gave everything away."""
         with self._lock:
             self._claims = self._assigned = frozenset()
-            self.received = ReceivedPartitions(frozenset())
+            self.received = wire.PartitionsAssignment(self._version)
 
     # -- for the thread that reads the records
     # ---------------------------------------------------------
@@ -202,7 +182,7 @@ class PartitionsProtocol:
         if gone:
             self._rejoin("revoked partitions are given up")
 
-    def surrender(self, seen: ReceivedPartitions) -> None:
+    def surrender(self, seen: wire.PartitionsAssignment) -> None:
         """Reading everything has ended, and the next JoinGroup is to say so (eager).
 
         ``seen`` is the assignment that was being carried out; if the group has given us another

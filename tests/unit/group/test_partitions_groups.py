@@ -68,7 +68,8 @@ class Reader:
         """On the control thread."""
         match command:
             case Assigned(assignment=assignment):
-                self.inbox.append(self.protocol.receive(assignment))
+                self.protocol.decode(assignment)
+                self.inbox.append(self.protocol.received)
             case Lost():
                 self.protocol.lost()
                 self.inbox.append("lost")
