@@ -224,7 +224,7 @@ MUTATIONS = (
         "M9",
         "a restarted process carries out the orders of its predecessor",
         "group/tasks.py",
-        "        return _predecessors(self._said, assignment)\n",
+        "            return self._predecessors(self._said, assignment)\n",
         "            pass\n",
     ),
     Mutation(
@@ -255,7 +255,7 @@ MUTATIONS = (
         "held-not-claimed",
         "F3",
         "what is held is not said to be active",
-        "group/copy_progress.py",
+        "group/handover_values.py",
         """            case _:
                 said[task] = Copy(Role.ACTIVE, claim.generation)
 """,

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from streamlet.assignor.values import Copy, GroupState, Role
-from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.commit_metadata import CommitMetadata, Positions
 from streamlet.group.events import CommitOutcome
-from streamlet.group.handover_values import OURS, ClaimStage, Positions
+from streamlet.group.handover_values import OURS, ClaimStage
 from streamlet.group.messages import OffsetCommit, Request
 from streamlet.group.states import BETWEEN
 from streamlet.group.values import Assignment, Subscription

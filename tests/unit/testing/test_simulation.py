@@ -11,8 +11,7 @@ import pytest
 
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, MemberPlan, Plan
-from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.handover_values import Positions
+from streamlet.group.commit_metadata import CommitMetadata, Positions
 from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer
 from streamlet.testing.simulation import (
     ScenarioError,
