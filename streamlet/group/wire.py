@@ -135,7 +135,7 @@ def identity_of(subscription: Subscription) -> bytes:
     its settings.
     """
     s = subscription
-    program = Subscription(s.instance, "", 0, 1.0, 1, s.subtopologies, stateful=s.stateful)
+    program = Subscription(s.instance, "", subtopologies=s.subtopologies, stateful=s.stateful)
     settings = attrs.evolve(
         s,
         copies={},

@@ -69,9 +69,7 @@ _SUBSCRIPTION: dict[int, dict[str, Any]] = {
     # topologies compare their numbers.
     4: {"successors": _array("bytes"), "belongings": _array("bytes")},
     # Lists of tasks are columns of numbers.
-    6: {
-        "copies": _array(_record("Copies", **{**_COPIES, "tasks": _COLUMN}, lags=_array("long"))),
-    },
+    6: {"copies": _array(_record("Copies", **{**_COPIES, "tasks": _COLUMN}, lags=_array("long")))},
 }
 _ASSIGNMENT: dict[int, dict[str, Any]] = {
     1: {

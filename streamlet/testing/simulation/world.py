@@ -308,7 +308,7 @@ class World:
         member.die()
         self.members.remove(member)
         if self.was_forgotten(member):
-            number = member.identity.number
+            number = member.identity.member
             self.later(_RESTART_MS, lambda: self.new_member(member.instance, number).start())
             return
         self.left.add(member.name)

@@ -25,7 +25,8 @@ from streamlet.group.events import (
     Rejoin,
     UnblockJoin,
 )
-from streamlet.group.tasks import Identity, TasksProtocol
+from streamlet.group.tasks import TasksProtocol
+from streamlet.group.values import Subscription
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.group.task_changes import TaskChanges
 
@@ -41,7 +42,7 @@ class Worker:
         self.stopped = Counter()  # how often a task stopped here, for whatever reason
         self.stopping: dict[int, tuple[TaskId, ...]] = {}
         self.protocol = TasksProtocol(
-            Identity(name, name, instance_id=settings.get("instance_id")),
+            Subscription(name, name, instance_id=settings.get("instance_id")),
             Rules(learners=False),
             assign,
             tasks=lambda: crew.tasks,

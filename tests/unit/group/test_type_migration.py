@@ -8,7 +8,7 @@ import pytest
 from streamlet.assignor.values import Copy, MemberPlan, Plan, Role, Rules, TaskInfo
 from streamlet.errors import FatalGroupError
 from streamlet.group import wire
-from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.commit_metadata import CommitMetadata, Positions
 from streamlet.group.envelope import CONSUMER, STREAM, open_assignment
 from streamlet.group.events import (
     CommitDone,
@@ -30,7 +30,6 @@ from streamlet.group.handover_values import (
     Close,
     CommitLast,
     HandoverRules,
-    Positions,
     Reclaim,
     SetCopies,
     Stop,
@@ -47,9 +46,9 @@ from streamlet.group.messages import (
     OffsetCommitAnswer,
 )
 from streamlet.group.states import MembershipState
-from streamlet.group.tasks import Identity, TasksProtocol
+from streamlet.group.tasks import TasksProtocol
 from streamlet.group.type_migration import LOOK_AGAIN_MS, PAUSE_MS
-from streamlet.group.values import Assignment, TypeMigration
+from streamlet.group.values import Assignment, Subscription, TypeMigration
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 T, U, V = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
@@ -303,7 +302,7 @@ class Group:
         tasks = [TaskInfo(task, stateful=True) for task in (T, U, V)]
         self.members = {
             f"m{number}": TasksProtocol(
-                Identity(f"p{number}", f"h{number}", mode=mode),
+                Subscription(f"p{number}", f"h{number}", mode=mode),
                 Rules(),
                 lambda _: self.plan,
                 tasks=lambda: tasks,
