@@ -6,7 +6,6 @@ from streamlet.errors import FatalGroupError, FencedError
 from streamlet.group import events as ev
 from streamlet.group import messages as msg
 from streamlet.group.codes import Remedy, RequestKind, Verdict, judge, name_of
-from streamlet.group.coordinator_connection import InFlightRequest
 from streamlet.group.member import MOST_REDUCED, Member
 from streamlet.group.states import MembershipState
 
@@ -37,7 +36,7 @@ def refuse(member: Member, kind: RequestKind, verdict: Verdict) -> None:
     member.fail(FatalGroupError(f"{kind} of group {group} was refused: {verdict}{hint}"))
 
 
-def on_join(member: Member, flight: InFlightRequest, answer: msg.JoinGroupAnswer) -> None:
+def on_join(member: Member, flight: ev.Send, answer: msg.JoinGroupAnswer) -> None:
     """Go on to SyncGroup, by way of the assignor if we lead, or join again."""
     verdict = judge(RequestKind.JOIN, [answer.error])
     match verdict.remedy:
@@ -52,7 +51,7 @@ def on_join(member: Member, flight: InFlightRequest, answer: msg.JoinGroupAnswer
             _join_again(member, RequestKind.JOIN, verdict)
 
 
-def _joined(member: Member, flight: InFlightRequest, answer: msg.JoinGroupAnswer) -> None:
+def _joined(member: Member, flight: ev.Send, answer: msg.JoinGroupAnswer) -> None:
     # While parked we kept sending heartbeats if we had a generation, and those tell how old the
     # session is; a member without one starts its session with this answer.
     if member.newest < 0:
@@ -71,7 +70,7 @@ def _joined(member: Member, flight: InFlightRequest, answer: msg.JoinGroupAnswer
         member.send_sync(())
 
 
-def on_sync(member: Member, flight: InFlightRequest, answer: msg.SyncGroupAnswer) -> None:
+def on_sync(member: Member, flight: ev.Send, answer: msg.SyncGroupAnswer) -> None:
     """Take the assignment, or join again."""
     verdict = judge(RequestKind.SYNC, [answer.error])
     if verdict.remedy is Remedy.PROCEED:
@@ -109,7 +108,7 @@ def _shrink(member: Member) -> None:
     member.prepare(member.size_backoff.next_ms())
 
 
-def on_heartbeat(member: Member, flight: InFlightRequest, answer: msg.HeartbeatAnswer) -> None:
+def on_heartbeat(member: Member, flight: ev.Send, answer: msg.HeartbeatAnswer) -> None:
     """Note that we are alive, or learn of a rebalance or of the end of our membership."""
     request = flight.request
     assert isinstance(request, msg.Heartbeat)
@@ -139,7 +138,7 @@ def on_heartbeat(member: Member, flight: InFlightRequest, answer: msg.HeartbeatA
             member.last_problem = f"{RequestKind.HEARTBEAT}: {verdict}"
 
 
-def on_commit(member: Member, flight: InFlightRequest, answer: msg.OffsetCommitAnswer) -> None:
+def on_commit(member: Member, flight: ev.Send, answer: msg.OffsetCommitAnswer) -> None:
     """Tell what became of a commit; see ``CommitOutcome``."""
     request = flight.request
     assert isinstance(request, msg.OffsetCommit)
@@ -174,13 +173,11 @@ def on_commit(member: Member, flight: InFlightRequest, answer: msg.OffsetCommitA
                 member.want_join(f"{RequestKind.COMMIT}: {verdict}", force=False)
 
 
-def _report(
-    member: Member, flight: InFlightRequest, outcome: ev.CommitOutcome, code: int = 0
-) -> None:
+def _report(member: Member, flight: ev.Send, outcome: ev.CommitOutcome, code: int = 0) -> None:
     member.out.append(ev.CommitDone(flight.token, outcome, code))
 
 
-def commit_unknown(member: Member, flight: InFlightRequest, code: int = 0) -> None:
+def commit_unknown(member: Member, flight: ev.Send, code: int = 0) -> None:
     """The commit may still arrive: no other in this generation, and a new generation soon (M6)."""
     request = flight.request
     assert isinstance(request, msg.OffsetCommit)
@@ -191,7 +188,7 @@ def commit_unknown(member: Member, flight: InFlightRequest, code: int = 0) -> No
         member.reason = "the outcome of a commit is unknown"
 
 
-def on_fetch(member: Member, flight: InFlightRequest, answer: msg.OffsetFetchAnswer) -> None:
+def on_fetch(member: Member, flight: ev.Send, answer: msg.OffsetFetchAnswer) -> None:
     """Hand committed positions over when all of them could be read."""
     request = flight.request
     assert isinstance(request, msg.OffsetFetch)
@@ -245,7 +242,7 @@ def on_find_failed(member: Member, error: int | None) -> None:
     member.lose_link(f"{RequestKind.FIND}: {problem}")
 
 
-def on_failure(member: Member, flight: InFlightRequest, kind: ev.FailureKind) -> None:
+def on_failure(member: Member, flight: ev.Send, kind: ev.FailureKind) -> None:
     """A request got no answer: the coordinator is looked up again before anything else."""
     if kind is ev.FailureKind.TIMEOUT:
         member.out.append(ev.Abandon(flight.number, flight.connection))

@@ -23,16 +23,16 @@ from streamlet.assignor.values import Copy
 from streamlet.clock import Clock
 from streamlet.errors import FatalGroupError, StreamletError
 from streamlet.group import events as ev
-from streamlet.group.member_config import MembershipConfig
-from streamlet.group.membership import Membership
-from streamlet.group.messages import Answer
-from streamlet.group.session_ports import (
+from streamlet.group.coordinator_connection import (
     CoordinatorRefused,
-    GroupProtocol,
     GroupTransport,
     TransportError,
 )
+from streamlet.group.member_config import MembershipConfig
+from streamlet.group.membership import Membership
+from streamlet.group.messages import Answer
 from streamlet.group.states import MembershipState, MembershipView
+from streamlet.group.values import Assignment
 from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,30 @@ log = logging.getLogger(__name__)
 
 #: An event for the machine, an error that ends everything, or None: close.
 Item: TypeAlias = ev.Event | StreamletError | None
+
+
+class GroupProtocol(Protocol):
+    """The content of the group's messages; called on the control thread.
+
+    An error raised by ``subscribe`` or ``decode`` ends the membership. ``assign`` may raise a
+    ``StreamletError`` when it has no plan just now (topics unknown, broker away): it is run again.
+    """
+
+    protocol_type: str
+
+    def subscribe(
+        self, need: ev.NeedMetadata, copies: Mapping[TaskId, Copy]
+    ) -> tuple[tuple[str, bytes], ...]:
+        """The protocols to join with: (name, metadata), best first; the nonce must be in it."""
+        ...
+
+    def assign(self, run: ev.RunAssignor) -> Mapping[str, bytes]:
+        """Make all assignments, as the leader; by member id."""
+        ...
+
+    def decode(self, assignment: bytes) -> Assignment:
+        """Read our own assignment."""
+        ...
 
 
 class ControlRunner(Protocol):

@@ -6,30 +6,23 @@
       ▲                        │                              │
       └── not found, too slow ─┘◀──── not the coordinator, connection lost, no answer
 
-Beside it: the requests in flight on it, and how long to wait before the next try.
+Beside it: the requests in flight on it, how long to wait before the next try, and the port through
+which a session sends, with its errors.
 """
 
 from __future__ import annotations
 
 import enum
 import zlib
+from concurrent.futures import Future
+from typing import Protocol
 
 import attrs
 
-from streamlet.group.events import Connection, FindCoordinator, Send
-from streamlet.group.messages import Request
-
-
-@attrs.frozen
-class InFlightRequest:
-    """A request without an answer yet. ``token`` is that of the commit or fetch it carries out."""
-
-    number: int
-    request: Request
-    connection: Connection
-    sent_ms: int
-    deadline_ms: int
-    token: int = -1
+from streamlet.errors import BrokerError, BrokerTooOldError
+from streamlet.group.codes import name_of
+from streamlet.group.events import Connection, FailureKind, FindCoordinator, Send
+from streamlet.group.messages import Answer, Request
 
 
 @attrs.define
@@ -37,40 +30,34 @@ class InFlightRequests:
     """All requests in flight by number; numbers are never used twice."""
 
     #: Keys grow with time, so iteration is in the order of sending.
-    _open: dict[int, InFlightRequest] = attrs.field(factory=dict)
+    _open: dict[int, Send] = attrs.field(factory=dict)
     _last: int = 0
 
     def add(
-        self,
-        request: Request,
-        connection: Connection,
-        timeout_ms: int,
-        now_ms: int,
-        token: int = -1,
+        self, request: Request, connection: Connection, timeout_ms: int, now_ms: int, token: int
     ) -> Send:
         """Number a request and give the command that sends it."""
         self._last += 1
-        flight = InFlightRequest(
-            self._last, request, connection, now_ms, now_ms + timeout_ms, token
-        )
-        self._open[flight.number] = flight
-        return Send(flight.number, request, connection, timeout_ms)
+        send = Send(self._last, request, connection, timeout_ms, now_ms, token)
+        self._open[send.number] = send
+        return send
 
-    def complete(self, number: int) -> InFlightRequest | None:
+    def complete(self, number: int) -> Send | None:
         """Take a request out; None if it was given up meanwhile."""
         return self._open.pop(number, None)
 
-    def of(self, *kinds: type[Request]) -> list[InFlightRequest]:
+    def of(self, *kinds: type[Request]) -> list[Send]:
         """Those of some kinds of request, oldest first."""
         return [flight for flight in self._open.values() if isinstance(flight.request, kinds)]
 
-    def overdue(self, now_ms: int) -> list[InFlightRequest]:
+    def overdue(self, now_ms: int) -> list[Send]:
         """Those whose time is up, oldest first."""
-        return [flight for flight in self._open.values() if flight.deadline_ms <= now_ms]
+        late = zip(self._open.values(), self.deadlines(), strict=True)
+        return [flight for flight, deadline_ms in late if deadline_ms <= now_ms]
 
     def deadlines(self) -> list[int]:
         """The deadlines of those in flight, in ms."""
-        return [flight.deadline_ms for flight in self._open.values()]
+        return [flight.sent_ms + flight.timeout_ms for flight in self._open.values()]
 
     def __len__(self) -> int:
         return len(self._open)
@@ -144,3 +131,47 @@ class CoordinatorConnection:
         wait_ms = self.backoff.next_ms()
         self.state = ConnectionState.LOST
         self.due_ms = now_ms if first else now_ms + wait_ms
+
+
+class TransportError(BrokerError):
+    """A request without an answer; ``sent`` False: it never left, so nothing happened."""
+
+    def __init__(self, kind: FailureKind, text: str, *, sent: bool = True) -> None:
+        super().__init__(text)
+        self.kind = kind
+        if kind is FailureKind.UNSUPPORTED:
+            self.exit_code = BrokerTooOldError.exit_code  # no restart mends that
+        self.sent = sent
+
+    @property
+    def passing(self) -> bool:
+        """Trying again may help."""
+        return self.kind in (FailureKind.TIMEOUT, FailureKind.DISCONNECTED)
+
+
+class CoordinatorRefused(BrokerError):
+    """The brokers answered, and will not name a coordinator; ``code`` is Kafka's."""
+
+    def __init__(self, code: int, group: str) -> None:
+        super().__init__(f"no coordinator for group {group}: {name_of(code)}")
+        self.code = code
+
+
+class GroupTransport(Protocol):
+    """The transport of a session's requests; ``transport.Transport``, or a fake."""
+
+    def find_coordinator(self, group: str, timeout_ms: int) -> Future[str]:
+        """Look the coordinator up afresh; the result tells it from another one."""
+        ...
+
+    def send(self, request: Request, connection: Connection, timeout_ms: int) -> Future[Answer]:
+        """Send; callbacks of the future may run on a thread that must not be held up."""
+        ...
+
+    def hang_up(self, connection: Connection) -> None:
+        """Cut a connection and fail what waits on it."""
+        ...
+
+    def close(self) -> None:
+        """End it; futures that are not done fail."""
+        ...

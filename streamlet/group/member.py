@@ -14,7 +14,6 @@ from streamlet.group.coordinator_connection import (
     Backoff,
     ConnectionState,
     CoordinatorConnection,
-    InFlightRequest,
     InFlightRequests,
 )
 from streamlet.group.member_config import MembershipConfig
@@ -135,7 +134,7 @@ class Member:
         self.last_problem = problem
         self.link.lose(self.now_ms)
 
-    def drop(self, *kinds: type[msg.Request]) -> list[InFlightRequest]:
+    def drop(self, *kinds: type[msg.Request]) -> list[ev.Send]:
         """Stop waiting for all requests of some kinds."""
         dropped = self.in_flight.of(*kinds)
         for flight in dropped:

@@ -27,10 +27,10 @@ from streamlet.clock import Clock
 from streamlet.errors import BrokerError, TimedOutError
 from streamlet.group import events as ev
 from streamlet.group.codes import Remedy, RequestKind, judge
-from streamlet.group.control import Control, ControlRunner, ControlThread
+from streamlet.group.control import Control, ControlRunner, ControlThread, GroupProtocol
+from streamlet.group.coordinator_connection import GroupTransport, TransportError
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.messages import Committed, OffsetFetch, OffsetFetchAnswer
-from streamlet.group.session_ports import GroupProtocol, GroupTransport, TransportError
 from streamlet.group.states import BETWEEN, MembershipState, MembershipView
 from streamlet.types import TaskId, TopicPartition
 
@@ -163,10 +163,7 @@ class GroupSession:
         self.want(ev.Rejoin(reason, descriptions))
 
     def commit(
-        self,
-        token: int,
-        offsets: Mapping[TopicPartition, tuple[int, str]],
-        hold: int | None = None,
+        self, token: int, offsets: Mapping[TopicPartition, tuple[int, str]], hold: int | None = None
     ) -> None:
         """Commit (offset, metadata text) of partitions; one ``CommitDone`` with the token follows.
 

@@ -22,6 +22,7 @@ from streamlet.assignor.values import Copy
 from streamlet.clock import SystemClock
 from streamlet.errors import BrokerError, FencedError
 from streamlet.group import events as ev
+from streamlet.group.coordinator_connection import TransportError
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import MembershipState
 from streamlet.group.messages import (
@@ -35,7 +36,6 @@ from streamlet.group.messages import (
     SyncGroupAnswer,
 )
 from streamlet.group.session import GroupSession
-from streamlet.group.session_ports import TransportError
 from streamlet.group.transport import Transport
 from streamlet.group.values import Assignment
 from streamlet.kafka.client import KafkaAdmin

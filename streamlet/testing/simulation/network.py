@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 from streamlet.errors import StateError, TaskCorruptedError
+from streamlet.group.coordinator_connection import TransportError
 from streamlet.group.events import Connection, FailureKind, Send
 from streamlet.group.messages import (
     Answer,
@@ -27,7 +28,6 @@ from streamlet.group.messages import (
     Request,
     SyncGroup,
 )
-from streamlet.group.session_ports import TransportError
 from streamlet.runtime.activation import REOPEN_MS
 from streamlet.testing.coordinator_desk import RequestId
 from streamlet.testing.simulation.events import Lose, NetworkSpec

@@ -12,6 +12,7 @@ import pytest
 from streamlet.assignor.values import Copy, Role
 from streamlet.clock import SystemClock
 from streamlet.errors import BrokerError, FatalGroupError, FencedError, TimedOutError
+from streamlet.group.coordinator_connection import TransportError
 from streamlet.group.events import (
     Assigned,
     CommitDone,
@@ -26,7 +27,6 @@ from streamlet.group.events import (
 )
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.session import GroupSession
-from streamlet.group.session_ports import TransportError
 from streamlet.group.transport import Transport
 from streamlet.group.values import Assignment
 from streamlet.testing.coordinator import FakeCoordinator
