@@ -127,10 +127,7 @@ _OWN: dict[RequestKind, dict[Remedy, tuple[int, ...]]] = {
         Remedy.RESET: (25, 69, 110, 113),
         Remedy.FENCED: (82,),
     },
-    RequestKind.FETCH: {
-        Remedy.UNSTABLE: (88,),
-        Remedy.REFUSED: (3, 17, 25, 29, 69, 100, 113),
-    },
+    RequestKind.FETCH: {Remedy.UNSTABLE: (88,), Remedy.REFUSED: (3, 17, 25, 29, 69, 100, 113)},
 }
 
 #: Every documented code of every request.
