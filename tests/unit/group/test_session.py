@@ -267,10 +267,10 @@ def test_a_commit_asked_for_before_the_loss_is_not_sent_however_late_it_arrives(
     """The worker's thread stood still between looking and sending."""
     a = enter()
     before = a.assigned(2)
-    put, late = a.session._control.put, []
-    monkeypatch.setattr(a.session._control, "put", late.append)
+    put, late = a.session.put, []
+    monkeypatch.setattr(a.session, "put", late.append)
     a.session.commit(1, {T0: (5, "stale")})
-    monkeypatch.setattr(a.session._control, "put", put)
+    monkeypatch.setattr(a.session, "put", put)
     cluster.coordinator.expire("g", before.member_id, CLOCK.now_ms())
     a.assigned(2)
     a.session.progress()
