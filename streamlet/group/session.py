@@ -20,11 +20,12 @@ more. And what a worker says of its progress 200 times a second must not wake th
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 import attrs
 
@@ -32,20 +33,23 @@ from streamlet.assignor.values import Copy
 from streamlet.clock import Clock
 from streamlet.errors import FatalGroupError, StreamletError
 from streamlet.group import events as ev
-from streamlet.group.control import ControlRunner, ControlThread, GroupProtocol, Item
-from streamlet.group.coordinator_connection import (
-    CoordinatorRefused,
-    GroupTransport,
-    TransportError,
-    fetch_committed,
-)
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import Membership
 from streamlet.group.messages import Answer, Committed
+from streamlet.group.ports import (
+    GroupProtocol,
+    GroupTransport,
+    answered,
+    fetch_committed,
+    looked_up,
+)
 from streamlet.group.states import BETWEEN, MembershipState, MembershipView
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
+
+#: An event for the machine, an error that ends everything, or None: close.
+Item: TypeAlias = ev.Event | StreamletError | None
 
 
 class GroupSession:
@@ -62,7 +66,6 @@ class GroupSession:
         on_member_id: called on the control thread when the member id changes, empty for none.
         start_timeout_ms: how long to look for the first coordinator before giving up; later ones
             are looked for as long as it takes.
-        runner: makes what runs the membership.
     """
 
     def __init__(
@@ -76,7 +79,6 @@ class GroupSession:
         describe: Callable[[], Mapping[TaskId, Copy]] = dict,
         on_member_id: Callable[[str], None] = lambda member_id: None,
         start_timeout_ms: int = 30_000,
-        runner: Callable[[GroupSession, Clock], ControlRunner] = ControlThread,
     ) -> None:
         self._config = config
         self._protocol = protocol
@@ -103,8 +105,8 @@ class GroupSession:
         self.wake_at_ms: int | None = None
         #: When to give up looking for a coordinator; None once one was found.
         self._give_up_ms: int | None = None
-        self._cause: StreamletError = TransportError(ev.FailureKind.TIMEOUT, "no broker answers")
-        self._runner = runner(self, clock)
+        self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="streamlet-group", daemon=True)
 
     # -- for others ----------------------------------------------------------------------------
 
@@ -175,7 +177,7 @@ class GroupSession:
 
     def start(self) -> None:
         """Begin to join."""
-        self._runner.start()
+        self._thread.start()
 
     def rejoin(self, reason: str, descriptions: int | None = None) -> None:
         """Have the group rebalance, with what we then say of ourselves.
@@ -216,7 +218,7 @@ class GroupSession:
         ``quietly``: without telling the group, so that a successor with our static id goes on with
         our tasks; None: exactly if we have a static id. Blocks.
         """
-        if not self._runner.running:
+        if not self.running:
             return True
         static = self._config.instance_id is not None
         self.put(ev.LeaveWanted(reason, quietly=static if quietly is None else quietly))
@@ -226,14 +228,43 @@ class GroupSession:
         """End the thread and the transport, without leaving; no events follow."""
         self._closing.set()
         self.put(None)
-        self._runner.join()
+        if self.running and self._thread is not threading.current_thread():
+            self._thread.join()
         self._transport.close()
 
-    # -- for what runs it ----------------------------------------------------------------------
-
     def put(self, item: Item) -> None:
-        """Queue something, from any thread."""
-        self._runner.put(item)
+        """Queue an item."""
+        self._queue.put(item)
+
+    @property
+    def running(self) -> bool:
+        """True if it was started and did not end."""
+        return self._thread.is_alive()
+
+    # -- on the control thread -----------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self.begin()
+            while not self.ended.is_set() and (item := self._await()) is not None:
+                self.take(item)
+        except Exception as error:  # a bug of ours or of the protocol: the worker must learn of it
+            text = f"the membership of group {self._config.group} broke"
+            log.exception(text)
+            self._fail(FatalGroupError(f"{text}: {error!r}"))
+        finally:
+            self.ended.set()
+            with self._changed:
+                self._changed.notify_all()
+
+    def _await(self) -> Item:
+        """Wait for the next item; a Tick when it is time for one."""
+        at_ms = self.wake_at_ms
+        wait_s = None if at_ms is None else max(at_ms - self._clock.now_ms(), 0) / 1000
+        try:
+            return self._queue.get(timeout=wait_s)
+        except queue.Empty:
+            return ev.Tick()
 
     def begin(self) -> None:
         """Begin to join."""
@@ -250,25 +281,13 @@ class GroupSession:
             elif isinstance(item, ev.CoordinatorFound):
                 self._give_up_ms = None
             elif isinstance(item, ev.CoordinatorNotFound) and self._given_up():
-                raise self._cause
+                raise item.cause
             self._feed(item)
         except StreamletError as error:
             self._fail(error)
 
     def _given_up(self) -> bool:
         return self._give_up_ms is not None and self._clock.now_ms() >= self._give_up_ms
-
-    def broke(self, error: Exception) -> None:
-        """End because of a bug."""
-        text = f"the membership of group {self._config.group} broke"
-        log.exception(text)
-        self._fail(FatalGroupError(f"{text}: {error!r}"))
-
-    def end(self) -> None:
-        """Take nothing more."""
-        self.ended.set()
-        with self._changed:
-            self._changed.notify_all()
 
     def _feed(self, event: ev.Event) -> None:
         """Hand the machine an event and do what it says, and so on until it wants nothing more."""
@@ -297,7 +316,7 @@ class GroupSession:
                 if self._give_up_ms is not None:
                     timeout_ms = min(timeout_ms, self._give_up_ms - self._clock.now_ms())
                 found = self._transport.find_coordinator(self._config.group, max(timeout_ms, 1))
-                found.add_done_callback(self._looked_up)
+                found.add_done_callback(lambda done: self.put(looked_up(done)))
             case ev.Send():
                 self._send(command)
             case ev.Abandon(number, connection):
@@ -330,7 +349,7 @@ class GroupSession:
     def _send(self, command: ev.Send) -> None:
         future = self._transport.send(command.request, command.connection, command.timeout_ms)
         self._sent[command.number] = future
-        future.add_done_callback(lambda done: self._answered(command.number, done))
+        future.add_done_callback(lambda done: self.put(answered(command.number, done)))
 
     def _abandon(self, number: int, connection: ev.Connection) -> None:
         future = self._sent.pop(number, None)
@@ -367,34 +386,3 @@ class GroupSession:
         )
         self._on_event(ev.Failed(error))
         self.ended.set()
-
-    # -- on whatever thread the transport answers ----------------------------------------------
-
-    def _looked_up(self, found: Future[str]) -> None:
-        try:
-            self.put(ev.CoordinatorFound(found.result()))
-        except CoordinatorRefused as error:
-            self._cause = error
-            self.put(ev.CoordinatorNotFound(error.code))
-        except TransportError as error:
-            self._cause = error
-            self.put(ev.CoordinatorNotFound() if error.passing else error)
-        except Exception as error:
-            self.put(_broken(error))
-
-    def _answered(self, number: int, done: Future[Answer]) -> None:
-        try:
-            self.put(ev.Answered(number, done.result()))
-        except CoordinatorRefused:
-            # A look-up will tell the code.
-            self.put(ev.RequestFailed(number, ev.FailureKind.DISCONNECTED))
-        except TransportError as error:
-            self.put(ev.RequestFailed(number, error.kind) if error.passing else error)
-        except Exception as error:
-            self.put(_broken(error))
-
-
-def _broken(error: Exception) -> FatalGroupError:
-    broken = FatalGroupError(f"the group's transport broke: {error!r}")
-    broken.__cause__ = error
-    return broken

@@ -24,9 +24,9 @@ from weakref import WeakSet
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.group.codes import name_of
-from streamlet.group.coordinator_connection import CoordinatorRefused, TransportError
 from streamlet.group.events import Connection, FailureKind
 from streamlet.group.messages import Answer, GroupDescription, GroupListing, Request
+from streamlet.group.ports import CoordinatorRefused, TransportError
 from streamlet.group.security import client_settings
 from streamlet.group.sockets import DataFirstSocket
 from streamlet.group.transport_codec import (

@@ -10,9 +10,9 @@ import threading
 from concurrent.futures import Future
 
 from streamlet.clock import Clock
-from streamlet.group.coordinator_connection import TransportError
 from streamlet.group.events import Connection, FailureKind
 from streamlet.group.messages import Answer, Request
+from streamlet.group.ports import TransportError
 from streamlet.testing.coordinator import Answers, FakeCoordinator
 
 

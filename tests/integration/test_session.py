@@ -22,7 +22,6 @@ from streamlet.assignor.values import Copy
 from streamlet.clock import SystemClock
 from streamlet.errors import BrokerError, FencedError
 from streamlet.group import events as ev
-from streamlet.group.coordinator_connection import TransportError
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import MembershipState
 from streamlet.group.messages import (
@@ -35,6 +34,7 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
+from streamlet.group.ports import TransportError
 from streamlet.group.session import GroupSession
 from streamlet.group.transport import Transport
 from streamlet.group.values import Assignment

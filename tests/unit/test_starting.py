@@ -12,8 +12,8 @@ from streamlet import starting
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.errors import BrokerError, MissingTopicError, TimedOutError, UnreachableError
-from streamlet.group.coordinator_connection import TransportError
 from streamlet.group.events import FailureKind
+from streamlet.group.ports import TransportError
 from streamlet.starting import BrokerWait, StartStoppedError
 
 AWAY = TransportError(FailureKind.TIMEOUT, "cannot reach h:1: no answer")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 from streamlet.errors import StateError, TaskCorruptedError
-from streamlet.group.coordinator_connection import TransportError
 from streamlet.group.events import Connection, FailureKind, Send
 from streamlet.group.messages import (
     Answer,
@@ -28,6 +27,7 @@ from streamlet.group.messages import (
     Request,
     SyncGroup,
 )
+from streamlet.group.ports import TransportError
 from streamlet.runtime.activation import REOPEN_MS
 from streamlet.testing.coordinator_desk import RequestId
 from streamlet.testing.simulation.events import Lose, NetworkSpec

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from streamlet.assignor.values import Copy
-from streamlet.clock import Clock
 from streamlet.errors import StreamletError
-from streamlet.group.control import Item
 from streamlet.group.events import (
     Connection,
     Event,
@@ -27,7 +25,7 @@ from streamlet.group.events import (
     Wish,
 )
 from streamlet.group.messages import Answer, Request
-from streamlet.group.session import GroupSession
+from streamlet.group.session import GroupSession, Item
 from streamlet.group.tasks import TasksProtocol
 from streamlet.group.values import Assignment
 from streamlet.testing.simulation.cluster import task_of
@@ -71,9 +69,6 @@ class SimControl:
         self.waiting += 1
         self._last_ms = max(self._last_ms, world.now_ms + world.network.hop())
         world.at(self._last_ms, self._member.when_awake(lambda: self._arrived(item)))
-
-    def join(self) -> None:
-        """Wait for nothing."""
 
     def rest(self, ms: int) -> None:
         """Take what is put from now on not before so long."""
@@ -158,12 +153,21 @@ class SimSession(GroupSession):
             member.world.clock,
             on_event,
             describe=describe,
-            runner=self._made,
         )
+        self.thread = SimControl(member, self)
 
-    def _made(self, session: GroupSession, clock: Clock) -> SimControl:
-        self.thread = SimControl(self._member, session)
-        return self.thread
+    @property
+    def running(self) -> bool:
+        """True if it was started and did not end."""
+        return self.thread.running
+
+    def start(self) -> None:
+        """Begin to join."""
+        self.thread.start()
+
+    def put(self, item: Item) -> None:
+        """Queue an item."""
+        self.thread.put(item)
 
     def lose_unseen(self) -> None:
         """Count a loss that the worker has yet to see; for tests."""

@@ -9,10 +9,10 @@ from concurrent.futures import Future
 import attrs
 import pytest
 
-from streamlet.group.coordinator_connection import TransportError
 from streamlet.group.events import FailureKind
 from streamlet.group.messages import Answer, LeaveGroup, LeaveGroupAnswer, Request
 from streamlet.group.outside.dead_members import DeadMembers
+from streamlet.group.ports import TransportError
 
 WAIT_S = 30.0
 

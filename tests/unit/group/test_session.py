@@ -12,7 +12,6 @@ import pytest
 from streamlet.assignor.values import Copy, Role
 from streamlet.clock import SystemClock
 from streamlet.errors import BrokerError, FatalGroupError, FencedError, TimedOutError
-from streamlet.group.coordinator_connection import TransportError
 from streamlet.group.events import (
     Assigned,
     CommitDone,
@@ -26,6 +25,7 @@ from streamlet.group.events import (
     SessionEvent,
 )
 from streamlet.group.member_config import MembershipConfig
+from streamlet.group.ports import TransportError
 from streamlet.group.session import GroupSession
 from streamlet.group.transport import Transport
 from streamlet.group.values import Assignment

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from streamlet.errors import BrokerTooOldError, ConfigError
-from streamlet.group.coordinator_connection import TransportError
 from streamlet.group.events import Connection, FailureKind
 from streamlet.group.messages import Heartbeat, OffsetFetch, OffsetFetchAnswer
+from streamlet.group.ports import TransportError
 from streamlet.group.security import client_settings
 from streamlet.group.sockets import DataFirstSocket
 from streamlet.group.transport import Transport

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamlet.group.coordinator_connection import fetch_committed
+from streamlet.group.ports import fetch_committed
 from streamlet.group.states import MembershipState
 from streamlet.state.task_state import TaskState
 from streamlet.types import TaskId, TopicPartition

@@ -12,8 +12,8 @@ import pytest
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.errors import NotFoundError, StreamletError, TimedOutError, UnreachableError
-from streamlet.group.coordinator_connection import TransportError
 from streamlet.group.events import FailureKind
+from streamlet.group.ports import TransportError
 from streamlet.scaling import commands
 from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector
 from streamlet.scaling.commands import CommandPrompts

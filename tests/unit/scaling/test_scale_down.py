@@ -14,8 +14,8 @@ from streamlet.errors import (
     RefusedError,
     TimedOutError,
 )
-from streamlet.group.coordinator_connection import TransportError
 from streamlet.group.events import FailureKind
+from streamlet.group.ports import TransportError
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest, cancel
 from streamlet.testing.ports import MemoryAdmin
 from streamlet.types import TopicPartition
