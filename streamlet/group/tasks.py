@@ -112,7 +112,7 @@ class TasksProtocol:
         self._flip_timeout_ms = flip_timeout_ms
         self._before = before
         #: The change of type that we were ordered to make, or made; None once all have come.
-        self._flip: TypeMigration | None = None
+        self.migration: TypeMigration | None = None
         #: Says that this member is on its way out, in every description from now on.
         self.leaving: Leaving | None = None
         #: Version to write at; lower than ours while the leader is older.
@@ -124,19 +124,9 @@ class TasksProtocol:
         self._deferral_deadline_ms: int | None = None
 
     @property
-    def said_nonce(self) -> int | None:
-        """The nonce of our last description, None before the first one."""
-        return None if self._said is None else self._said.nonce
-
-    @property
-    def migration(self) -> TypeMigration | None:
-        """The change of type that we were ordered to make, or made; None once all have come."""
-        return self._flip
-
-    @property
     def gathering(self) -> bool:
         """True if some members have not come over into this group of another type yet."""
-        return self._flip is not None and self._flip.protocol_type == self.protocol_type
+        return self.migration is not None and self.migration.protocol_type == self.protocol_type
 
     def subscribe(
         self, need: NeedMetadata, copies: Mapping[TaskId, Copy]
@@ -158,7 +148,7 @@ class TasksProtocol:
             joined_generation=self._joined_generation,
             nonce=need.nonce,
             wants_type=TYPES[mode],
-            flip=self._flip,
+            flip=self.migration,
             reason=self._own_reason(need),
             belongings=packed(self._belongings),
         )
@@ -222,7 +212,7 @@ class TasksProtocol:
             raise RefusedError(refusal(assignment.reason))
         self._deferral_deadline_ms = assignment.deferral_deadline_ms
         if assignment.flip is not None or self.gathering:
-            self._flip = assignment.flip  # else it failed, and leaders had better know
+            self.migration = assignment.flip  # else it failed, and leaders had better know
         if data and self._said is not None and not answers_us:
             return self._predecessors(self._said, assignment)
         return assignment

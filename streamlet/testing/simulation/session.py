@@ -212,7 +212,8 @@ class WatchedProtocol(TasksProtocol):
         """Read our own assignment; a step is over sooner than all turns, so there are none."""
         member = self.member
         orders = super().decode(assignment)
-        member.world.protocol.delivered(member, orders, self.said_nonce)
+        nonce = None if self._said is None else self._said.nonce
+        member.world.protocol.delivered(member, orders, nonce)
         member.deferral_ms = orders.deferral_deadline_ms
         flip = orders.flip
         if flip is not None and flip.protocol_type != self.protocol_type:
