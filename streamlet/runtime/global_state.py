@@ -12,7 +12,7 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.record_decoder import RecordDecoder, Undecoded
-from streamlet.runtime.record_failures import RecordFailures, TaskCounters
+from streamlet.runtime.record_failures import RecordCounters, RecordFailures
 from streamlet.runtime.retry_pause import RetryPause
 from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
@@ -46,7 +46,7 @@ class GlobalState:
         #: Next offset to read of each partition.
         self.positions: dict[TopicPartition, int] = dict(state.positions)
         #: Counts what the error policy took out.
-        self.counters = TaskCounters()
+        self.counters = RecordCounters()
         self._pause = pause
         self._failures = RecordFailures(
             *(policy, application, None, self.counters, emit, lambda: 0, pause)

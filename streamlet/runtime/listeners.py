@@ -1,4 +1,4 @@
-"""Listeners that a user may set: for states, and for stores being restored.
+"""Observers of a worker, and listeners that a user may set: for states, for restored stores.
 
 Kafka Streams' ``StateListener`` and ``StateRestoreListener``. They are called on the loop of the
 worker they report on, in its process, so what they do holds up processing. As in Kafka Streams an
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
 
@@ -20,7 +20,6 @@ from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
     from streamlet.runtime.outputs import Output
-    from streamlet.runtime.outside import Observer
     from streamlet.runtime.restore_job import RestoreProgress
 
 log = logging.getLogger(__name__)
@@ -55,6 +54,22 @@ class StateRestoreListener:
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> object:
         """The restore was given up, because the task went elsewhere or must begin again."""
+
+
+class Observer(Protocol):
+    """Observes what a worker does (the supervisor's pipe, a notebook, a test)."""
+
+    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
+        """The worker's state (Kafka Streams' names) or the set of running tasks changed."""
+        ...
+
+    def restoring(self, progress: RestoreProgress) -> None:
+        """A store is being restored."""
+        ...
+
+    def produced(self, outputs: list[Output]) -> None:
+        """These were handed to the producer."""
+        ...
 
 
 @attrs.define

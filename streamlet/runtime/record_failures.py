@@ -7,18 +7,22 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.errors import ProcessingError
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.runtime.error_context import ErrorContext, FailedRecord, RecordFailure, Stage
 from streamlet.runtime.outputs import Output
-from streamlet.runtime.policy import ErrorPolicy, FinalAnswer, error_of, reason_headers
+from streamlet.runtime.policy import ErrorPolicy, error_of, reason_headers
 from streamlet.runtime.retry_pause import RetryPause
 from streamlet.topology.nodes import ProcessorNode, SinkNode
 from streamlet.types import TaskId, TopicPartition
 
 
 @attrs.define
-class TaskCounters:
-    """The counts of a task since it was made, or since they were cleared."""
+class RecordCounters:
+    """The counts of a task since it was made or they were cleared, or of a worker since its start.
+
+    A worker's ``records`` are those that it polled.
+    """
 
     records: int = 0
     dropped: int = 0  # by rule: null keys, negative times from an extractor
@@ -29,6 +33,47 @@ class TaskCounters:
     def clear(self) -> None:
         """Begin to count again."""
         self.records = self.dropped = self.late = self.skipped = self.dead_lettered = 0
+
+    def add(self, others: RecordCounters) -> None:
+        """Add what became of the records of a task, all but how many they were."""
+        self.dropped += others.dropped
+        self.late += others.late
+        self.skipped += others.skipped
+        self.dead_lettered += others.dead_lettered
+
+
+def decide(
+    policy: ErrorPolicy,
+    failure: RecordFailure,
+    counters: RecordCounters,
+    error: Callable[[RecordFailure], ProcessingError],
+    letter: Callable[[str, ProcessingError], None],
+) -> int | None:
+    """Apply an error policy to one record.
+
+    Args:
+        policy: of its task.
+        failure: of the record.
+        counters: count it, if it is left out.
+        error: makes the error to raise, or for the dead letter.
+        letter: writes a dead letter to a topic.
+
+    Returns:
+        The pause before the record is to be tried again, ms; None: it is left out.
+
+    Raises:
+        ProcessingError: under ``fail``, or because a handler failed.
+    """
+    decision = policy.decide(failure)
+    if isinstance(decision, int):
+        return decision
+    if decision.action == "fail":
+        raise error(failure)
+    counters.skipped += 1
+    if decision.topic is not None:
+        counters.dead_lettered += 1
+        letter(decision.topic, error(failure))
+    return None
 
 
 @attrs.define
@@ -48,7 +93,7 @@ class RecordFailures:
     policy: ErrorPolicy
     application: str
     task: TaskId | None
-    counters: TaskCounters
+    counters: RecordCounters
     emit: Callable[[Output], None]
     stream_time: Callable[[], int]
     pause: RetryPause
@@ -139,33 +184,16 @@ class RecordFailures:
     # The answer.
 
     def apply(self, failure: RecordFailure) -> int | None:
-        """Apply the error policy to one record.
+        """Apply the error policy to one record; as ``decide``."""
+        return decide(self.policy, failure, self.counters, error_of, self._letter)
 
-        Returns:
-            The pause before the record is to be tried again, ms; None: it is left out.
-
-        Raises:
-            ProcessingError: under ``fail``, or because a handler failed.
-        """
-        decision = self.policy.decide(failure)
-        if isinstance(decision, int):
-            return decision
-        if decision.action != "skip":
-            self._letter(failure, decision)
-        self.counters.skipped += 1
-        return None
-
-    def _letter(self, failure: RecordFailure, decision: FinalAnswer) -> None:
-        """Write the dead letter of a record; raises under ``fail``."""
-        error, at = error_of(failure), failure.context
-        if decision.topic is None:
-            raise error
-        self.counters.dead_lettered += 1
-        where = TopicPartition(at.topic, at.partition)
-        key, value, time, headers = self._as_read(where, at.offset)
-        letter = reason_headers(error, at.application, headers)
-        origin = (1, where, [at.offset])
-        self.emit(Output(decision.topic, [key], [value], [time], None, [letter], [origin]))
+    def _letter(self, topic: str, error: ProcessingError) -> None:
+        """Write the dead letter of a record."""
+        where = TopicPartition(error.topic, error.partition)
+        key, value, time, headers = self._as_read(where, error.offset)
+        letter = reason_headers(error, self.application, headers)
+        origin = (1, where, [error.offset])
+        self.emit(Output(topic, [key], [value], [time], None, [letter], [origin]))
 
     def _as_read(
         self, where: TopicPartition, offset: int
