@@ -418,20 +418,19 @@ class StreamThread:
         member = MeasuredMember(
             state=self.state,
             mode=self._settings.stream_rebalancing_mode,
-            polled=self.counters.records,
-            dropped=counted.dropped,
-            late=counted.late,
-            skipped=counted.skipped,
-            dead_lettered=counted.dead_lettered,
+            counted=counted,
             flush_ns=self._commit.flush_ns,
-            tasks=self.holdings.tasks,
+            active=self.holdings.tasks,
             roles=roles,
             lags=lags,
             waiting=tuple(sorted(self._activation.tasks)),
+            meters=self.meters,
+            standing=self._group,
+            ends=self._source,
             advice=None if self._advisor is None else self._advisor.advice,
             global_lags={} if self._globals is None else self._globals.lags,
         )
-        self._measured(measure(member, self.meters, self._group, self._source))
+        self._measured(measure(member))
 
     def _close(self) -> None:
         self._watchdog.close()

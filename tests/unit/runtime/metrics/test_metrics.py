@@ -22,13 +22,13 @@ from streamlet.runtime.metrics.consumer import ConsumerCollector
 from streamlet.runtime.metrics.exposition import Exposition
 from streamlet.runtime.metrics.health import HealthLimits, MemberReport
 from streamlet.runtime.metrics.meters import Meters, Rate
-from streamlet.runtime.metrics.page import page
 from streamlet.runtime.metrics.server import MetricsServer, serving
-from streamlet.runtime.metrics.table import METRICS, SECONDS
+from streamlet.runtime.metrics.spark_table import SPARK, SPARK_LAG, SPARK_SECONDS, SPARK_TASKS
+from streamlet.runtime.metrics.table import METRICS, SECONDS, Metric
 from streamlet.runtime.metrics.values import Histogram, MemberHealth, Sample, Snapshot
 from streamlet.types import TaskId
 
-ROOT = Path(__file__).resolve().parents[4]
+PAGE = (Path(__file__).resolve().parents[4] / "docs" / "metrics.md").read_text("utf-8")
 LIMITS = HealthLimits(loop_ms=300_000, heartbeat_ms=10_000)
 WELL = MemberHealth("RUNNING", 3, 200, True, ())
 HISTOGRAM = [1.0] + [0.0] * (len(SECONDS) - 1) + [2.0, 90.5]
@@ -54,9 +54,18 @@ def shown(of: Exposition) -> dict[str, float]:
     }
 
 
-def test_the_page_is_made_from_the_table() -> None:
-    """Else run `python -m streamlet.runtime.metrics.page > docs/metrics.md`."""
-    assert (ROOT / "docs" / "metrics.md").read_text("utf-8") == page()
+def row(metric: Metric) -> str:
+    """A metric as the page has it."""
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |"
+
+
+def test_the_page_has_the_tables_as_they_are() -> None:
+    found = re.findall(r"^\| `streamlet_\w+` \|.*", PAGE, re.MULTILINE)
+    spark = (*SPARK, *SPARK_TASKS.values(), SPARK_LAG)
+    assert found == [row(metric) for metric in (*METRICS.values(), *spark)]
+    for bounds in (SECONDS, SPARK_SECONDS):
+        assert f"{', '.join(f'{bound:g}' for bound in bounds)} s." in PAGE
 
 
 def test_names_follow_prometheus() -> None:
@@ -70,12 +79,13 @@ def test_names_follow_prometheus() -> None:
 
 
 def test_each_way_to_a_number_of_kafkas_uses_metrics_that_are_there() -> None:
-    for metric in METRICS.values():
-        for name, ours in metric.kafka:
-            used = set(re.findall(r"streamlet_[a-z0-9_]+", ours))
-            assert used, name
-            for one in used:
-                assert one in METRICS or re.sub(r"_(sum|count|bucket)$", "", one) in METRICS, ours
+    ways = re.findall(r"^\| `([\w-]+:[\w-]+|KafkaStreams\..*)` \| `(.*)` \|$", PAGE, re.MULTILINE)
+    assert len(ways) == 48
+    for name, ours in ways:
+        used = set(re.findall(r"streamlet_[a-z0-9_]+", ours))
+        assert used, name
+        for one in used:
+            assert one in METRICS or re.sub(r"_(sum|count|bucket)$", "", one) in METRICS, ours
 
 
 def test_a_duration_falls_into_its_bucket() -> None:
