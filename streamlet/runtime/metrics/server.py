@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self, TypeAlias
 
 from prometheus_client import CollectorRegistry, MetricsHandler
 
@@ -25,6 +25,9 @@ from streamlet.runtime.metrics.health import HealthLimits
 ANY_HOST = "0.0.0.0"  # metrics tell no record
 
 MOST_PORT = 65_535
+
+#: Gives the document of a probe.
+Page: TypeAlias = Callable[[], dict[str, Any]]
 #: How long ``close`` waits for the thread to look up, at most.
 _LOOK_UP_S = 0.1
 
@@ -35,27 +38,13 @@ class _Server(ThreadingHTTPServer):
     allow_reuse_port = False
 
 
-class ServedPages(Protocol):
-    """The pages of the server."""
-
-    def registry(self) -> CollectorRegistry:
-        """The registry that ``/metrics`` serves."""
-        ...
-
-    def alive(self) -> dict[str, Any]:
-        """The liveness probe's document, with ``ok``."""
-        ...
-
-    def ready(self) -> dict[str, Any]:
-        """The readiness probe's document, with ``ok``."""
-        ...
-
-
 class MetricsServer:
     """Serves from the moment it is made until ``close``.
 
     Args:
-        exposition: what there is to show.
+        registry: what ``/metrics`` serves.
+        alive: gives the liveness probe's document, with ``ok``.
+        ready: gives that of the readiness probe.
         port: 0 for one that the system chooses; ``port`` tells which.
         host: interface to listen on.
 
@@ -63,10 +52,11 @@ class MetricsServer:
         ConfigError: it cannot listen there.
     """
 
-    def __init__(self, exposition: ServedPages, port: int, host: str = ANY_HOST) -> None:
-        handler = MetricsHandler.factory(exposition.registry())
-        pages = {"/health": exposition.alive, "/ready": exposition.ready}
-        self._server = _listen(host, port, _routed(handler, pages))
+    def __init__(
+        self, registry: CollectorRegistry, alive: Page, ready: Page, port: int, host: str = ANY_HOST
+    ) -> None:
+        handler = MetricsHandler.factory(registry)
+        self._server = _listen(host, port, _routed(handler, {"/health": alive, "/ready": ready}))
         self.host = host
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(
@@ -126,7 +116,7 @@ def _listen(host: str, port: int, handler: type) -> _Server:
     return made
 
 
-def _routed(metrics: Any, pages: dict[str, Any]) -> type:
+def _routed(metrics: Any, pages: dict[str, Page]) -> type:
     """A request handler that serves metrics under /metrics and the pages as JSON."""
 
     class Handler(metrics):  # type: ignore[misc]
@@ -188,7 +178,9 @@ def serving(
         return
     limits = HealthLimits.from_settings(settings)
     exposition = Exposition(application, name, members, limits=limits, clock=SystemClock())
-    with MetricsServer(exposition, port, host) as server:
+    registry = CollectorRegistry()
+    registry.register(exposition)
+    with MetricsServer(registry, exposition.alive, exposition.ready, port, host) as server:
         exposition.address = server.address
         told(server.url)
         yield exposition
