@@ -179,33 +179,26 @@ class RecordDecoder:
 
     def _one_by_one(self, source: SourceNode, raw: PartitionBatch, attempt: int) -> Batch:
         """The slow way through a batch with a record that cannot be decoded."""
-        good: list[int] = []
+        good: list[bool] = []
         keys: list[Any] = []
         values: list[Any] = []
         for i, (key, value) in enumerate(zip(raw.keys, raw.values, strict=True)):
             try:
                 keys += source.key.decode_column([key])
                 values += source.value.decode_column([value])
-                good.append(i)
+                good.append(True)
             except ColumnError as failed:
                 del keys[len(values) :]
+                good.append(False)
                 tries = 1 if i else attempt
                 pause_ms = self._failed(source, raw, i, tries, failed.cause)
                 if pause_ms is not None:
-                    self.undecoded = Undecoded(cut(raw, i), tries + 1, pause_ms)
+                    self.undecoded = Undecoded(raw.slice(i), tries + 1, pause_ms)
                     break
-        return self._timestamps.timed(
-            source,
-            Batch(
-                raw.topic,
-                raw.partition,
-                [raw.offsets[i] for i in good],
-                keys,
-                values,
-                [raw.timestamps[i] for i in good],
-                None if raw.headers is None else [raw.headers[i] for i in good],
-            ),
-        )
+        raw = raw.select(good)
+        where, offsets = (raw.topic, raw.partition), raw.offsets
+        batch = Batch(*where, offsets, keys, values, raw.timestamps, raw.headers)
+        return self._timestamps.timed(source, batch)
 
     def _failed(
         self, source: SourceNode, raw: PartitionBatch, index: int, attempt: int, cause: Exception
@@ -222,16 +215,3 @@ class RecordDecoder:
         context = self._failures.context("deserialization", source.name, batch, index, 1)
         record = FailedRecord(batch.keys[index], batch.values[index])
         self._failures.apply(RecordFailure(context, record, reason, cause, final=True))
-
-
-def cut(raw: PartitionBatch, start: int, stop: int | None = None) -> PartitionBatch:
-    """The records of a batch from an index on, up to another one (exclusive) or the end."""
-    some = slice(start, stop)
-    return attrs.evolve(
-        raw,
-        offsets=raw.offsets[some],
-        keys=raw.keys[some],
-        values=raw.values[some],
-        timestamps=raw.timestamps[some],
-        headers=None if raw.headers is None else raw.headers[some],
-    )
