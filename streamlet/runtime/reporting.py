@@ -51,6 +51,7 @@ class _Reached:
     offset: int
 
 
+@attrs.define(eq=False)
 class Reporter:
     """Says what one member does.
 
@@ -66,32 +67,20 @@ class Reporter:
         repartitions: the repartition topics with the reasons why some are not exact.
     """
 
-    def __init__(
-        self,
-        member: MemberKey,
-        name: str,
-        board: RebalanceEvents,
-        *,
-        publish: Callable[[MemberProgress], None],
-        member_id: Callable[[], str],
-        clock: Clock,
-        busy: Callable[[int], float | None] = lambda now_ms: None,
-        plans_by: tuple[tuple[str, str], ...] | None = None,
-        repartitions: tuple[tuple[str, str], ...] | None = None,
-    ) -> None:
-        self._member = member
-        self._name = name
-        self._board = board
-        self._publish = publish
-        self._member_id = member_id
-        self._busy = busy
-        self._plans_by, self._repartitions = plans_by, repartitions
-        self._clock = clock
-        self._look_at_ms = 0
-        self._said_at_ms = 0
-        self._traits_said: tuple[object, ...] = ()
-        self._moving = False
-        self._reached: dict[TaskId, _Reached] = {}
+    _member: MemberKey
+    _name: str
+    _board: RebalanceEvents
+    _publish: Callable[[MemberProgress], None]
+    _member_id: Callable[[], str]
+    _clock: Clock
+    _busy: Callable[[int], float | None] = lambda now_ms: None
+    _plans_by: tuple[tuple[str, str], ...] | None = None
+    _repartitions: tuple[tuple[str, str], ...] | None = None
+    _look_at_ms: int = attrs.field(default=0, init=False)
+    _said_at_ms: int = attrs.field(default=0, init=False)
+    _traits_said: tuple[object, ...] = attrs.field(default=(), init=False)
+    _moving: bool = attrs.field(default=False, init=False)
+    _reached: dict[TaskId, _Reached] = attrs.field(factory=dict, init=False)
 
     def look(
         self,
