@@ -10,7 +10,8 @@ logged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
@@ -101,37 +102,35 @@ class _Listening:
         listener = self.listeners.state
         if listener is None or old == state:
             return
-        try:
+        with _checked(f"the state listener failed on {old} -> {state}", state in _ENDING):
             listener(state, old)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            what = f"the state listener failed on {old} -> {state}: {error_text(error)}"
-            if state not in _ENDING:
-                raise ListenerError(what) from error
-            log.exception("%s", what)
 
     def restoring(self, progress: RestoreProgress) -> None:
         """A store is being restored."""
         self.observer.restoring(progress)
         if self.listeners.restore is None:
             return
-        try:
+        where = f"{progress.phase} of store {progress.store} of task {progress.task}"
+        with _checked(f"the restore listener failed on {where}", progress.phase == "suspended"):
             _tell(self.listeners.restore, progress)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            what = (
-                f"the restore listener failed on {progress.phase} of store {progress.store} "
-                f"of task {progress.task}: {error_text(error)}"
-            )
-            if progress.phase != "suspended":
-                raise ListenerError(what) from error
-            log.exception("%s", what)
 
     def produced(self, outputs: list[Output]) -> None:
         """These were handed to the producer."""
         self.observer.produced(outputs)
+
+
+@contextmanager
+def _checked(what: str, ending: bool) -> Iterator[None]:
+    """End the worker with an error of a listener; while it is ending already, log the error."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        text = f"{what}: {error_text(error)}"
+        if not ending:
+            raise ListenerError(text) from error
+        log.exception("%s", text)
 
 
 def _tell(listener: StateRestoreListener, progress: RestoreProgress) -> None:

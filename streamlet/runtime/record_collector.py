@@ -11,9 +11,15 @@ from streamlet.clock import pause
 from streamlet.errors import ProcessingError, RecordRefusedError
 from streamlet.kafka.ports import RecordSink
 from streamlet.runtime.edges.writer import EdgeWriter
-from streamlet.runtime.error_context import ErrorContext, FailedRecord, RecordFailure
 from streamlet.runtime.outputs import Output
-from streamlet.runtime.policy import ErrorPolicy, has_reason, reason_headers
+from streamlet.runtime.policy import (
+    ErrorContext,
+    ErrorPolicy,
+    FailedRecord,
+    RecordFailure,
+    has_reason,
+    reason_headers,
+)
 from streamlet.runtime.record_failures import RecordCounters, decide
 from streamlet.types import TaskId
 

@@ -1,4 +1,7 @@
-"""The error policy of a task, applied to one record, and the records as read for dead letters."""
+"""The error policy of a task, applied to one record, its pause before the record is tried again.
+
+And the records as they were read, for dead letters.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,19 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.clock import pause
 from streamlet.errors import ProcessingError
 from streamlet.kafka.ports import Headers, PartitionBatch
-from streamlet.runtime.error_context import ErrorContext, FailedRecord, RecordFailure, Stage
 from streamlet.runtime.outputs import Output
-from streamlet.runtime.policy import ErrorPolicy, error_of, reason_headers
-from streamlet.runtime.retry_pause import RetryPause
+from streamlet.runtime.policy import (
+    ErrorContext,
+    ErrorPolicy,
+    FailedRecord,
+    RecordFailure,
+    Stage,
+    error_of,
+    reason_headers,
+)
 from streamlet.topology.nodes import ProcessorNode, SinkNode
 from streamlet.types import TaskId, TopicPartition
 
@@ -74,6 +84,49 @@ def decide(
         counters.dead_lettered += 1
         letter(decision.topic, error(failure))
     return None
+
+
+@attrs.define
+class RetryPause:
+    """The pause of one task.
+
+    Args:
+        in_parts: whether the caller comes back to the task, so that nothing need block.
+        block: blocks for some ms, where the pause cannot be left for later.
+    """
+
+    in_parts: bool
+    block: Callable[[int], None] = pause
+    #: The time of the task's present step.
+    now_ms: int = 0
+    #: The time at which the record is due, by the same clock; None: there is no pause.
+    due_ms: int | None = None
+
+    def begin(self, pause_ms: int) -> None:
+        """Begin a pause, or lengthen the present one."""
+        self.due_ms = max(self.now_ms + pause_ms, self.due_ms or 0)
+
+    def rest_of(self, pause_ms: int) -> int:
+        """The part of a pause that is left to a caller that comes back, ms; else it is over."""
+        if not self.in_parts:
+            self.block(pause_ms)
+        return pause_ms if self.in_parts else 0
+
+    @property
+    def lasts(self) -> bool:
+        """True if the pause is not over and need not be waited for; else it ends."""
+        if self.due_ms is None:
+            return False
+        if self.in_parts and self.now_ms < self.due_ms:
+            return True
+        self.sit_out()
+        return False
+
+    def sit_out(self) -> None:
+        """Wait for the end of the pause, if there is one."""
+        if self.due_ms is not None:
+            self.block(max(0, self.due_ms - self.now_ms))
+            self.due_ms = None
 
 
 @attrs.define

@@ -43,14 +43,6 @@ _ACTIVE = {
 _MOVING = frozenset({"learning", "waiting", "restoring", "stopped"})
 
 
-@attrs.frozen
-class _Reached:
-    """The position of a copy at a time, to compute its rate from."""
-
-    at_ms: int
-    offset: int
-
-
 @attrs.define(eq=False)
 class Reporter:
     """Says what one member does.
@@ -80,7 +72,8 @@ class Reporter:
     _said_at_ms: int = attrs.field(default=0, init=False)
     _traits_said: tuple[object, ...] = attrs.field(default=(), init=False)
     _moving: bool = attrs.field(default=False, init=False)
-    _reached: dict[TaskId, _Reached] = attrs.field(factory=dict, init=False)
+    #: The positions of copies when something was said last, to compute their rates from.
+    _reached: dict[TaskId, int] = attrs.field(factory=dict, init=False)
 
     def look(
         self,
@@ -106,7 +99,6 @@ class Reporter:
         reads: dict[TaskId, tuple[int, int]] = {**activation.reads()}
         if copies is not None:
             reads |= copies.reads
-        self._traits_said, self._said_at_ms = traits, now_ms
         lags = () if tables is None else tables.topic_lags
         behind = any(lag > STEP_RECORDS for _, lag in lags)
         self._moving = behind or any(task.stage in _MOVING for task in outline.tasks)
@@ -116,7 +108,8 @@ class Reporter:
             )
             for t in outline.tasks
         )
-        self._reached = {task: _Reached(now_ms, offset) for task, (offset, _) in reads.items()}
+        self._traits_said, self._said_at_ms = traits, now_ms
+        self._reached = {task: offset for task, (offset, _) in reads.items()}
         wall, busy = self._clock.wall_ms(), self._busy(now_ms)
         self._publish(attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy, global_tables=lags))
 
@@ -186,10 +179,10 @@ class Reporter:
 
     def _rate(self, task: TaskId, restored: int, now_ms: int) -> float | None:
         """Records per second since it was said last; None the first time."""
-        before = self._reached.get(task)
-        if before is None or now_ms <= before.at_ms:
+        before, since_ms = self._reached.get(task), self._said_at_ms
+        if before is None or now_ms <= since_ms:
             return None
-        return max(restored - before.offset, 0) * 1000 / (now_ms - before.at_ms)
+        return max(restored - before, 0) * 1000 / (now_ms - since_ms)
 
 
 def _problems(holdings: TaskRegistry, activation: Activation) -> dict[str, str]:

@@ -22,8 +22,7 @@ from streamlet.runtime.outputs import Output
 from streamlet.runtime.partition_group import KnownEnd, PartitionGroup, group_of
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.record_decoder import RecordDecoder, Undecoded
-from streamlet.runtime.record_failures import RecordCounters, RecordFailures
-from streamlet.runtime.retry_pause import RetryPause
+from streamlet.runtime.record_failures import RecordCounters, RecordFailures, RetryPause
 from streamlet.runtime.stream_times import StreamTimes
 from streamlet.state.progress_store import ProgressStore
 from streamlet.state.task_state import TaskState
