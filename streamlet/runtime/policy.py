@@ -5,7 +5,7 @@ The handler is given an ``ErrorContext`` and a ``FailedRecord``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias, cast
 
@@ -233,23 +233,19 @@ class ErrorPolicy:
         return cls(**{stage: rule or default for stage, rule in rules.items()}, uncaught=uncaught)
 
     @property
-    def rules(self) -> Mapping[Stage, Rule]:
-        """The rules by stage."""
-        return {
-            "deserialization": self.deserialization,
-            "processing": self.processing,
-            "production": self.production,
-        }
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules of the stages."""
+        return self.deserialization, self.processing, self.production
 
     @property
     def asks(self) -> bool:
         """True if a function of the user's decides at some stage, about any topic."""
-        return any(callable(rule) for rule in self.rules.values())
+        return any(callable(rule) for rule in self.rules)
 
     @property
     def topics(self) -> frozenset[str]:
         """The topics of dead letters, as far as they are known before one is written."""
-        finals = (one.then if isinstance(one, Retry) else one for one in self.rules.values())
+        finals = (one.then if isinstance(one, Retry) else one for one in self.rules)
         return frozenset(one.topic for one in finals if isinstance(one, FinalAnswer) and one.topic)
 
     @property
@@ -263,7 +259,7 @@ class ErrorPolicy:
         Raises:
             HandlerError: a handler failed, or returned no answer.
         """
-        rule = self.rules[failure.context.stage]
+        rule: Rule = getattr(self, failure.context.stage)
         if callable(rule):
             rule = _asked(rule, failure)
         if isinstance(rule, FinalAnswer):

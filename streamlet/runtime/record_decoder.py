@@ -13,7 +13,7 @@ import attrs
 
 from streamlet.batch import Batch
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.edges.task_edges import TaskEdges
+from streamlet.runtime.edges.plan import TaskEdges
 from streamlet.runtime.policy import FailedRecord, RecordFailure
 from streamlet.runtime.record_failures import RecordFailures
 from streamlet.serdes import ColumnError

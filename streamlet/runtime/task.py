@@ -14,7 +14,7 @@ from typing import Any
 from streamlet.batch import Batch
 from streamlet.clock import pause
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.edges.task_edges import TaskEdges
+from streamlet.runtime.edges.plan import TaskEdges
 from streamlet.runtime.merged_batch import MergedBatch
 from streamlet.runtime.node_steps import NodeSteps, UnderWay
 from streamlet.runtime.output_order import OutputQueue

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from prometheus_client import CollectorRegistry, MetricsHandler
@@ -87,12 +86,7 @@ class MetricsServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
