@@ -105,19 +105,9 @@ def in_ranges(source: Readable, ranges: Iterable[Range]) -> Iterator[PartitionBa
             where = TopicPartition(batch.topic, batch.partition)
             count = bisect_left(batch.offsets, ends[where]) if where in at else 0
             if count:
-                yield batch if count == len(batch) else _first(batch, count)
+                yield batch if count == len(batch) else batch.slice(0, count)
         at.update(source.positions(list(at)))
         done = [where for where, offset in at.items() if offset >= ends[where]]
         source.unassign(done)
         for where in done:
             del at[where]
-
-
-def _first(batch: PartitionBatch, count: int) -> PartitionBatch:
-    return attrs.evolve(
-        batch,
-        offsets=batch.offsets[:count],
-        keys=batch.keys[:count],
-        values=batch.values[:count],
-        timestamps=batch.timestamps[:count],
-    )
