@@ -48,11 +48,11 @@ from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.dormant import Cleanup, dormant_copies
 from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.global_tables import GlobalTables
+from streamlet.runtime.listeners import Observer
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.opening import TaskOpener
-from streamlet.runtime.outside import Observer
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.rebalance_events import RebalanceEvents

@@ -27,7 +27,6 @@ LONG_FILES = {
     "streamlet/group/transport.py": 520,
     "streamlet/runtime/activation.py": 470,
     "streamlet/runtime/changelog_reader.py": 490,
-    "streamlet/runtime/metrics/table.py": 480,
     "streamlet/runtime/state_updater.py": 460,
     "streamlet/runtime/stream_thread.py": 465,
     "streamlet/runtime/task_manager.py": 500,

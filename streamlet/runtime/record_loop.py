@@ -18,12 +18,13 @@ from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, Unsent
 from streamlet.runtime.call_pool import call_loop
 from streamlet.runtime.commit_port import CommitPort
+from streamlet.runtime.listeners import Observer
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.opening import blamed
 from streamlet.runtime.outputs import Output
-from streamlet.runtime.outside import Observer, WorkerCounters
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.record_collector import RecordCollector
+from streamlet.runtime.record_failures import RecordCounters
 from streamlet.runtime.task_failures import OutOfRange
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
@@ -83,7 +84,7 @@ class RecordLoop:
         sending: RecordCollector,
         observer: Observer,
         meters: Meters,
-        counters: WorkerCounters,
+        counters: RecordCounters,
         fail: Callable[[ActiveTask, ProcessingError], None],
         restart: Callable[[StateError], None],
     ) -> None:

@@ -36,15 +36,16 @@ from streamlet.runtime.commit_port import CommitPort, Settled
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.dormant import Cleanup
 from streamlet.runtime.global_tables import GlobalTables
+from streamlet.runtime.listeners import Observer
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
-from streamlet.runtime.outside import Observer, WorkerCounters
 from streamlet.runtime.policy import FAIL, ErrorPolicy
 from streamlet.runtime.purge import Purge
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.record_collector import RecordCollector
+from streamlet.runtime.record_failures import RecordCounters
 from streamlet.runtime.record_loop import RecordLoop
 from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.state_updater import StateUpdater
@@ -128,7 +129,9 @@ class StreamThread:
         self.meters = meters or Meters(clock)
         self._advisor, self._cleanup = advisor, cleanup
         self._group, self._board, self._source, self._sink = group, board, source, sink
-        self._sending = RecordCollector(sink, policy, activation.application)
+        #: Of the tasks given up so far, all of them once ``run`` has returned.
+        self.counters = RecordCounters()
+        self._sending = RecordCollector(sink, policy, activation.application, self.counters)
         self._activation, self._copies, self._commit = activation, copies, commit
         self._catalog, self._purge = catalog, purge
         self._watchdog = Watchdog(clock, settings.max_poll_interval_ms)
@@ -157,8 +160,6 @@ class StreamThread:
         parts = (self.holdings, activation, self._orders, self.meters)
         self._out_of_range = OutOfRange(settings, *parts, clock)
         self._failures = StoreFailures(*parts)
-        #: Of the tasks given up so far, all of them once ``run`` has returned.
-        self.counters = WorkerCounters()
         self._records = self._record_loop()
         commit.settle = self._records.settle
         self.state = "CREATED"
@@ -409,34 +410,30 @@ class StreamThread:
         live = [one.processor.counters for one in self.holdings.tasks.values() if one.processor]
         if self._globals is not None:
             live.append(self._globals.counters)
+        counted = RecordCounters(self.counters.records)
+        for one in (self.counters, *live):
+            counted.add(one)
         with self._board.rules() as rules:
             roles, lags = roles_of(rules), lags_of(rules)
         member = MeasuredMember(
             state=self.state,
             mode=self._settings.stream_rebalancing_mode,
-            polled=self.counters.records,
-            dropped=self.counters.dropped + sum(one.dropped for one in live),
-            late=self.counters.late + sum(one.late for one in live),
-            skipped=self.counters.skipped
-            + self._sending.skipped
-            + sum(one.skipped for one in live),
-            dead_lettered=self.counters.dead_lettered
-            + self._sending.dead_lettered
-            + sum(one.dead_lettered for one in live),
+            counted=counted,
             flush_ns=self._commit.flush_ns,
-            tasks=self.holdings.tasks,
+            active=self.holdings.tasks,
             roles=roles,
             lags=lags,
             waiting=tuple(sorted(self._activation.tasks)),
+            meters=self.meters,
+            standing=self._group,
+            ends=self._source,
             advice=None if self._advisor is None else self._advisor.advice,
             global_lags={} if self._globals is None else self._globals.lags,
         )
-        self._measured(measure(member, self.meters, self._group, self._source))
+        self._measured(measure(member))
 
     def _close(self) -> None:
         self._watchdog.close()
-        self.counters.skipped += self._sending.skipped
-        self.counters.dead_lettered += self._sending.dead_lettered
         closers = [
             self._activation.close,
             self._closer.finish,

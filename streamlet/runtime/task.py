@@ -14,7 +14,7 @@ from typing import Any
 from streamlet.batch import Batch
 from streamlet.clock import pause
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.edges.task_edges import TaskEdges
+from streamlet.runtime.edges.plan import TaskEdges
 from streamlet.runtime.merged_batch import MergedBatch
 from streamlet.runtime.node_steps import NodeSteps, UnderWay
 from streamlet.runtime.output_order import OutputQueue
@@ -22,8 +22,7 @@ from streamlet.runtime.outputs import Output
 from streamlet.runtime.partition_group import KnownEnd, PartitionGroup, group_of
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.record_decoder import RecordDecoder, Undecoded
-from streamlet.runtime.record_failures import RecordFailures, TaskCounters
-from streamlet.runtime.retry_pause import RetryPause
+from streamlet.runtime.record_failures import RecordCounters, RecordFailures, RetryPause
 from streamlet.runtime.stream_times import StreamTimes
 from streamlet.state.progress_store import ProgressStore
 from streamlet.state.task_state import TaskState
@@ -79,7 +78,7 @@ class Task:
         self.subtopology = subtopology
         self.state = state
         self._global_stores = global_stores or {}
-        self.counters = TaskCounters()
+        self.counters = RecordCounters()
         #: Highest timestamp met, ms since the epoch; -1 before the first record.
         self.stream_time = -1
         #: Offset behind the last processed record of each input partition: what a commit writes.

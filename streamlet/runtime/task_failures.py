@@ -23,6 +23,8 @@ from __future__ import annotations
 import logging
 from concurrent.futures import Future
 
+import attrs
+
 from streamlet.clock import Clock
 from streamlet.config import Settings
 from streamlet.errors import StateError, StreamletError, TaskCorruptedError
@@ -39,6 +41,7 @@ from streamlet.types import TopicPartition
 log = logging.getLogger(__name__)
 
 
+@attrs.define(eq=False)
 class StoreFailures:
     """Handles errors of the stores of active tasks.
 
@@ -49,13 +52,10 @@ class StoreFailures:
         meters: counts.
     """
 
-    def __init__(
-        self, holdings: TaskRegistry, activation: Activation, orders: TaskManager, meters: Meters
-    ) -> None:
-        self._holdings = holdings
-        self._activation = activation
-        self._orders = orders
-        self._meters = meters
+    _holdings: TaskRegistry
+    _activation: Activation
+    _orders: TaskManager
+    _meters: Meters
 
     def restart(self, error: StateError) -> bool:
         """Close the task that the error names, and bring it up again from its last commit.
@@ -91,6 +91,7 @@ class StoreFailures:
         return active
 
 
+@attrs.define(eq=False)
 class OutOfRange:
     """Positions of running tasks that their logs do not hold.
 
@@ -103,23 +104,16 @@ class OutOfRange:
         clock: for retries.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        holdings: TaskRegistry,
-        activation: Activation,
-        orders: TaskManager,
-        meters: Meters,
-        clock: Clock,
-    ) -> None:
-        self._settings = settings
-        self._holdings = holdings
-        self._activation = activation
-        self._orders = orders
-        self._meters = meters
-        self._clock = clock
-        self._asked: dict[TopicPartition, tuple[ActiveTask, Future[LogRange]]] = {}
-        self._ask_again_ms: dict[TopicPartition, int] = {}
+    _settings: Settings
+    _holdings: TaskRegistry
+    _activation: Activation
+    _orders: TaskManager
+    _meters: Meters
+    _clock: Clock
+    _asked: dict[TopicPartition, tuple[ActiveTask, Future[LogRange]]] = attrs.field(
+        factory=dict, init=False
+    )
+    _ask_again_ms: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
 
     @property
     def waiting(self) -> bool:
