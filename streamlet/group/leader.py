@@ -49,7 +49,7 @@ class LeaderView:
     """The knowledge of a leader besides the descriptions.
 
     ``tasks`` are all there are, ``subtopologies`` the hashes of its own topology. ``wall_ms`` is
-    wall-clock time. ``leader`` is its member id.
+    wall-clock time.
     ``protocol_type`` is the group's; in "consumer" all members' bytes travel in ``envelope``.
     ``flip_timeout_ms``: how long who changes the type waits for the others. ``latest``: the highest
     version of our bytes it knows. ``before``: the members of the last generation and their names,
@@ -61,7 +61,6 @@ class LeaderView:
     subtopologies: tuple[bytes, ...]
     rules: Rules
     wall_ms: int
-    leader: str
     protocol_type: str = STREAM
     envelope: Envelope = attrs.field(factory=Envelope)
     flip_timeout_ms: int = 60_000
@@ -107,7 +106,7 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
     read = [_read(member, view.protocol_type, view.latest) for member in run.members]
     said = {r.member_id: r.said for r in read if r.said is not None}
     gone: list[str] = []
-    refused = _refused(view, said)
+    refused = _refused(run.member_id, view, said)
     if len(said) == len(read) and not refused:
         decided, flip = _decide(run, view, read, said, assign)
         gone = _gone(view.before, said.values())
@@ -119,13 +118,13 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
     prefixes = all(r.head is not None and r.head.latest >= wire.PREFIX_VERSION for r in read)
     for_all = Assignment(flip=flip, prefixes=prefixes)
     answers = {r.member_id: _answer(decided, for_all, r, turns.get(r.member_id, 0)) for r in read}
-    if view.leader in said:
-        answers[view.leader] = _signed(answers[view.leader], run, view, decided, reason)
+    if run.member_id in said:
+        answers[run.member_id] = _signed(answers[run.member_id], run, view, decided, reason)
     answers |= {member: _refusal(said[member], why) for member, why in refused.items()}
     return {r.member_id: _encoded(view, answers[r.member_id], r) for r in read}
 
 
-def _refused(view: LeaderView, said: Mapping[str, Subscription]) -> dict[str, str]:
+def _refused(leader: str, view: LeaderView, said: Mapping[str, Subscription]) -> dict[str, str]:
     """Members whose topology cannot run beside that of the members that run tasks, with the reason.
 
     The leader itself yields if it runs nothing and they do: the next leader plans in their numbers.
@@ -135,10 +134,10 @@ def _refused(view: LeaderView, said: Mapping[str, Subscription]) -> dict[str, st
         for member, theirs in sorted(said.items())
         if (differs := difference(view.belongings, theirs.belongings))
     }
-    ours = said.get(view.leader)
+    ours = said.get(leader)
     claiming = [member for member in found if _claims(said[member])]
     if claiming and (ours is None or not _claims(ours)):
-        return {view.leader: found[claiming[0]].here}
+        return {leader: found[claiming[0]].here}
     return {member: differs.there for member, differs in found.items()}
 
 
@@ -302,7 +301,7 @@ def _signed(
         return answer
     return attrs.evolve(
         answer,
-        leader=view.leader,
+        leader=run.member_id,
         generation=run.generation,
         made_ms=view.wall_ms,
         reason=reason,

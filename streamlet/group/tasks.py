@@ -173,7 +173,6 @@ class TasksProtocol:
             self._identity.subtopologies,
             self._rules,
             self._wall_ms(),
-            run.member_id,
             self.protocol_type,
             self._envelope,
             self._flip_timeout_ms,

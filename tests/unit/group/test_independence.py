@@ -72,7 +72,7 @@ def led(group: GroupState, members: list[JoinedMember], chosen: str) -> dict[str
     """Everybody's assignment when this one leads, without what only the leader is told."""
     run = RunAssignor(group.generation, tuple(members), member_id=chosen)
     hashes = tuple(HASHES[n % 2] for n in range(10))
-    view = leader.LeaderView(group.tasks, hashes, group.rules, group.now_ms, chosen)
+    view = leader.LeaderView(group.tasks, hashes, group.rules, group.now_ms)
     told = {name: wire.decode_assignment(d) for name, d in leader.plan(run, view, assign).items()}
     signature = ("leader", "generation", "made_ms", "reason", "follow_up_ms", "unassigned")
     plain = {name: getattr(Assignment(), name) for name in signature}
@@ -82,7 +82,7 @@ def led(group: GroupState, members: list[JoinedMember], chosen: str) -> dict[str
 def follow_up(group: GroupState, members: list[JoinedMember], chosen: str) -> int | None:
     """When the leader has to join again."""
     run = RunAssignor(group.generation, tuple(members), member_id=chosen)
-    view = leader.LeaderView(group.tasks, HASHES, group.rules, group.now_ms, chosen)
+    view = leader.LeaderView(group.tasks, HASHES, group.rules, group.now_ms)
     return wire.decode_assignment(leader.plan(run, view, assign)[chosen]).follow_up_ms
 
 
