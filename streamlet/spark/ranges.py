@@ -16,6 +16,8 @@ _POLL_RECORDS = 10_000
 _POLL_MS = 100
 #: A Spark task costs what it costs to read about so many records.
 _RECORDS_PER_TASK = 5_000
+#: A range of so many records costs less where they are processed, with a client that begins there.
+HANDED_ON = 5_000
 #: Polls without a record before a partition that should have some is given up.
 _EMPTY_POLLS = 600
 
