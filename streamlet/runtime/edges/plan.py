@@ -136,7 +136,7 @@ class EdgePlan:
     def notes(
         self, target: Target, starts: Mapping[TopicPartition, int], wall_ms: int
     ) -> dict[TopicPartition, InputNote]:
-        """The notes that a task begins with, as ``begin.notes_at_start``.
+        """The notes that a task begins with, as ``notes_at_start``.
 
         Sources that lead to a topic no longer are left out where there are too many for a commit.
         """
