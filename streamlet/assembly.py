@@ -28,8 +28,9 @@ from streamlet.group.leader import Assignor
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.outside.inspector import GroupInspector
 from streamlet.group.session import GroupSession
-from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
+from streamlet.group.tasks import TasksProtocol, rules_from, types_for
 from streamlet.group.transport import Transport
+from streamlet.group.values import Subscription
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.local import (
     MemberIdentity,
@@ -204,7 +205,7 @@ def _reporter(
         member.member,
         board,
         publish=link.publish,
-        member_id=lambda: session.member_id,
+        member_id=lambda: session.view.member_id,
         clock=clock,
         busy=meters.busy,
         plans_by=planning_settings(settings),
@@ -337,6 +338,7 @@ def _session(
         tasks=catalog.tasks,
         wall_ms=clock.wall_ms,
         rejoin=lambda reason: session.rejoin(reason),
+        belongings=tuple(part.belongings for part in topology.subtopologies),
         envelope=Envelope(catalog),
         flip_timeout_ms=settings.rebalance_timeout_ms,
         before=link.last_members,
@@ -366,12 +368,12 @@ def _identity(
     member: MemberIdentity,
     instance_id: str | None,
     clock: Clock,
-) -> Identity:
+) -> Subscription:
     """The identity of the member in each subscription."""
-    return Identity(
+    return Subscription(
         instance=member.instance,
         name=member.name,
-        number=member.number,
+        member=member.number,
         instance_members=member.members,
         capacity=settings.instance_capacity or float(member.members),
         subtopologies=tuple(part.hash for part in topology.subtopologies),
@@ -382,7 +384,6 @@ def _identity(
         mode=settings.stream_rebalancing_mode,
         imbalance=settings.stream_imbalance_percentage,
         started_ms=clock.wall_ms(),
-        belongings=tuple(part.belongings for part in topology.subtopologies),
     )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from streamlet.clock import Clock
+from streamlet.group.commit_metadata import Positions
 from streamlet.group.events import FetchDone, FetchOutcome
-from streamlet.group.handover_values import Positions
 from streamlet.runtime.active import ActiveTask
 from streamlet.types import TaskId, TopicPartition
 

@@ -14,9 +14,8 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
-from streamlet.group.copy_progress import CopyProgress
 from streamlet.group.handover import Handover
-from streamlet.group.handover_values import OURS, Claim, ClaimStage
+from streamlet.group.handover_values import OURS, Claim, ClaimStage, CopyProgress
 from streamlet.kafka.ports import RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.global_tables import STEP_RECORDS, GlobalTables

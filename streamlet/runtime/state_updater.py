@@ -31,8 +31,7 @@ from streamlet.errors import (
     TaskCorruptedError,
     TimedOutError,
 )
-from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.handover_values import Positions
+from streamlet.group.commit_metadata import CommitMetadata, Positions
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import Admin
 from streamlet.runtime.changelog_ends import short_of_commit, whole_from

@@ -13,8 +13,7 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
-from streamlet.group.commit_metadata import CommitMetadata, InputNote, Rebuilt
-from streamlet.group.handover_values import Positions
+from streamlet.group.commit_metadata import CommitMetadata, InputNote, Positions, Rebuilt
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.runtime.entry_search import search_entries
 from streamlet.runtime.opening import changelogs_of

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from streamlet.clock import Clock
 from streamlet.errors import TaskMigratedError
+from streamlet.group.commit_metadata import Positions
 from streamlet.group.events import (
     BlockJoin,
     CommitDone,
@@ -36,7 +37,6 @@ from streamlet.group.handover_values import (
     Decision,
     LeaveForGood,
     PollMarks,
-    Positions,
     Reclaim,
     ResumeTask,
     SetCopies,

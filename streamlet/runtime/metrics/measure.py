@@ -76,7 +76,7 @@ class MeasuredMember:
     @property
     def heartbeat_age_ms(self) -> int:
         """Time since the last heartbeat that was answered was sent."""
-        return max(0, self.now_ms - self.standing.last_heartbeat_ms)
+        return max(0, self.now_ms - self.standing.view.last_heartbeat_ms)
 
     @property
     def tasks(self) -> dict[str, Task]:
@@ -160,9 +160,9 @@ def measure(member: MeasuredMember) -> Snapshot:
     samples = tuple(sample for metric in METRICS.values() for sample in _samples(metric, member))
     health = MemberHealth(
         member.state,
-        member.standing.generation,
+        member.standing.view.generation,
         member.heartbeat_age_ms,
-        member.standing.linked,
+        member.standing.view.linked,
         tuple(map(str, member.waiting)),
     )
     return Snapshot(samples, health)

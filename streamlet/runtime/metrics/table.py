@@ -196,7 +196,7 @@ _ALL = (
     gauge(
         "streamlet_group_generation",
         "Generation of the last assignment; -1 while the member is not in the group",
-        of=lambda m: m.standing.generation,
+        of=lambda m: m.standing.view.generation,
     ),
     gauge(
         "streamlet_group_info",

@@ -177,7 +177,7 @@ def test_input_that_is_gone_under_a_running_task_is_an_error(worker: StreamThrea
 def test_topics_that_are_not_ready_in_time_are_looked_at_again(
     worker: StreamThread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def look(catalog: Catalog, now: int) -> bool:
+    def look(self: Catalog, now: int) -> bool:
         raise TimedOutError("topics without a leader after creation: ['app-counts-changelog']")
 
     monkeypatch.setattr(Catalog, "look", look)
