@@ -1,4 +1,4 @@
-"""One active task of a worker, from its first record to its last commit.
+"""One active task of a worker, from its first record to its last commit, and its share of one.
 
 Its stages are the last ones of ``runtime.task_stage``: READY, RUNNING, STOPPED, CLOSED.
 """
@@ -10,12 +10,13 @@ from collections.abc import Mapping
 
 import attrs
 
-from streamlet.group.commit_metadata import CommitMetadata, InputNote, Rebuilt
+from streamlet.group.commit_metadata import CommitMetadata, InputNote, Rebuilt, started
 from streamlet.runtime.edges.writer import EdgeWriter
-from streamlet.runtime.opening import OpenTask
+from streamlet.runtime.opening import OpenTask, blamed
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.task import Task
 from streamlet.runtime.task_stage import TaskStage, moved
+from streamlet.state.drained import Drained
 from streamlet.state.freshness import Freshness
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
@@ -220,3 +221,87 @@ class ActiveTask:
         assert self.state.state <= self.contained, (
             f"{self.task}: local store {self.state.state} is ahead of commit {self.contained}"
         )
+
+
+@attrs.define(eq=False)
+class TaskCommit:
+    """One task's share of a commit. ``drained`` is None in a claim."""
+
+    active: ActiveTask
+    number: int
+    offsets: dict[TopicPartition, int]
+    contained: StateNumber
+    drained: Drained | None = None
+    #: Of each input.
+    notes: dict[TopicPartition, InputNote] = attrs.field(factory=dict)
+    #: Member id that the task is released to: the commit is a mark.
+    release_to: str | None = None
+    ends: dict[TopicPartition, int] = attrs.field(factory=dict)
+    #: Wall-clock time of those ends; with ``look`` also those of its tables' topics are read.
+    ends_ms: int = 0
+    look: bool = False
+    table_ends: dict[TopicPartition, int] = attrs.field(factory=dict)
+    #: Up to where each changelog is known to hold nothing but ours, and how many records we sent
+    #: behind that.
+    checked: dict[TopicPartition, int] = attrs.field(factory=dict)
+    sent: dict[TopicPartition, int] = attrs.field(factory=dict)
+
+    @classmethod
+    def again(cls, active: ActiveTask, number: int) -> TaskCommit:
+        """The offsets of the last commit once more; number 0: the claim of an active period.
+
+        A claim commits the offsets that the period found, under its own epoch. A task that stops
+        before its calls have ended repeats its last commit.
+        """
+        return cls(
+            *(active, number, dict(active.committed), active.contained),
+            notes=dict(active.notes),
+            ends=dict(active.ends),
+        )
+
+    @property
+    def starts(self) -> Mapping[TopicPartition, int]:
+        """The offsets before which this commit says that changelogs are not needed any more."""
+        return {} if self.drained is None else self.drained.starts
+
+    @property
+    def rebuilt(self) -> Rebuilt | None:
+        """The note of this commit about changelogs that lack records."""
+        return started(self.active.rebuilt, self.starts)
+
+    def accepted(self, by: str) -> None:
+        """Make this the task's last commit; ``by``: the member id it was sent under."""
+        active = self.active
+        active.committed = self.offsets
+        active.notes = self.notes
+        active.rebuilt = self.rebuilt
+        if active.edge_writer is not None:
+            active.edge_writer.committed(self.offsets)
+        active.contained = self.contained
+        active.claimed = True
+        active.number = self.number
+        active.by = by
+        if self.drained is not None:
+            active.ends = self.ends
+
+    def write(self) -> None:
+        """Put this accepted share into the local store.
+
+        Raises:
+            StateError: the store refuses; it names the task.
+        """
+        assert self.drained is not None
+        with blamed(self.active.task):
+            positions = {**self.ends, **{tp: self.offsets[tp] for tp in self.active.tables}}
+            times, inputs = self._times(), self.offsets
+            self.active.state.write(self.drained, self.contained, positions, times, inputs)
+
+    def _times(self) -> dict[TopicPartition, int]:
+        """Wall-clock times at which the logs of the stores held nothing behind their positions."""
+        times = dict.fromkeys(self.ends, self.ends_ms)
+        for tp in self.active.tables:
+            fresh = self.active.freshness.setdefault(tp, Freshness())
+            at_ms = fresh.reached(self.offsets[tp], self.ends_ms, self.table_ends.get(tp))
+            if at_ms is not None:
+                times[tp] = at_ms
+        return times

@@ -22,8 +22,7 @@ from streamlet.errors import (
     TaskMigratedError,
 )
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource
-from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.commit_port import TaskCommit
+from streamlet.runtime.active import ActiveTask, TaskCommit
 from streamlet.runtime.opening import blamed
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import decode, encode_column

@@ -1,6 +1,6 @@
 """The commits of a worker's loop: when one begins, what becomes of one that fails, the last one.
 
-Making them is the commit port's business (``runtime.commit``). Orders go before: tasks that are to
+``runtime.commit`` makes them. Orders go before: tasks that are to
 move are committed while they go on (``runtime.precopy``), and once they are stopped nothing else
 is committed until that is done.
 """
@@ -25,7 +25,7 @@ from streamlet.errors import (
     TimedOutError,
 )
 from streamlet.group.session import GroupSession
-from streamlet.runtime.commit_port import CommitPort
+from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.task_failures import StoreFailures
@@ -52,7 +52,7 @@ class CommitLoop:
 
     Args:
         settings: the application's.
-        commit: the commit port.
+        commit: the worker's commits.
         clock: the time.
         group: our membership.
         holdings: the active tasks.
@@ -68,7 +68,7 @@ class CommitLoop:
     def __init__(
         self,
         settings: Settings,
-        commit: CommitPort,
+        commit: AtLeastOnceCommit,
         clock: Clock,
         *,
         group: GroupSession,
@@ -208,7 +208,7 @@ class PostponedCommit:
 class LastCommit:
     """Commits what stopped tasks have to say; a task whose stores fail is left out."""
 
-    commit: CommitPort
+    commit: AtLeastOnceCommit
     holdings: TaskRegistry
     orders: TaskManager
     failures: StoreFailures

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from streamlet.kafka.ports import Admin
-from streamlet.runtime.commit_port import TaskCommit
+from streamlet.runtime.active import TaskCommit
 from streamlet.types import TopicPartition
 
 #: As Kafka Streams' repartition.purge.interval.ms.

@@ -17,7 +17,7 @@ from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, Unsent
 from streamlet.runtime.call_pool import call_loop
-from streamlet.runtime.commit_port import CommitPort
+from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.opening import blamed
 from streamlet.runtime.outputs import Output
@@ -78,7 +78,7 @@ class RecordLoop:
         holdings: TaskRegistry,
         activation: Activation,
         orders: TaskManager,
-        commit: CommitPort,
+        commit: AtLeastOnceCommit,
         out_of_range: OutOfRange,
         sending: RecordCollector,
         observer: Observer,

@@ -31,8 +31,8 @@ from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.closing import Closer, close_later_ms
+from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.commit_loop import CommitLoop
-from streamlet.runtime.commit_port import CommitPort, Settled
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.dormant import Cleanup
 from streamlet.runtime.global_tables import GlobalTables
@@ -83,7 +83,7 @@ class StreamThread:
         sink: producer.
         activation: brings tasks up.
         copies: keeps copies of others' tasks; None without learners and standbys.
-        commit: the commit port.
+        commit: the worker's commits.
         catalog: knows what topics there are.
         purge: deletes what is not needed any more of internal topics.
         clock: the time.
@@ -109,7 +109,7 @@ class StreamThread:
         sink: RecordSink,
         activation: Activation,
         copies: StateUpdater | None,
-        commit: CommitPort,
+        commit: AtLeastOnceCommit,
         catalog: Catalog,
         purge: Purge,
         clock: Clock,

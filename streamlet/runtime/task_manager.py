@@ -45,7 +45,7 @@ from streamlet.group.handover_values import (
 from streamlet.group.session import GroupSession
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.commit_port import CommitPort, Settled
+from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.kept_copies import CopyEvent, CopyFailed, CopyLag, Promoted
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.precopy import Precopy, ReleaseDelays
@@ -68,7 +68,7 @@ class TaskManager:
         holdings: the active tasks.
         activation: brings tasks up.
         copies: keeps copies; None without learners and standbys.
-        commit: the commit port.
+        commit: the worker's commits.
         clock: the time.
         settled: called with each accepted commit.
         meters: counts moves.
@@ -83,7 +83,7 @@ class TaskManager:
         holdings: TaskRegistry,
         activation: Activation,
         copies: StateUpdater | None,
-        commit: CommitPort,
+        commit: AtLeastOnceCommit,
         clock: Clock,
         settled: Callable[[Settled], None],
         meters: Meters,
@@ -105,7 +105,7 @@ class TaskManager:
         self._restarts: set[TaskId] = set()
         #: A hold to ask for once what is dirty has been committed the usual way.
         self._hold_wanted: BlockJoin | None = None
-        #: The last commit of stopped tasks, until the commit port is free for it.
+        #: The last commit of stopped tasks, until no other is under way.
         self._last: CommitLast | None = None
         #: The usual commits before that.
         self.precopy = Precopy(handover_timeout_ms)
@@ -327,12 +327,12 @@ class TaskManager:
                 self._settled(settled)
 
     def go_on(self) -> None:
-        """Ask for a hold, or commit stopped tasks for the last time; the commit port is free.
+        """Ask for a hold, or commit stopped tasks for the last time; no commit is under way.
 
         Raises:
             TaskMigratedError: our membership is gone.
             DeliveryError: something was not delivered.
-            BrokerError: the broker does not answer just now; go on with the port's ``begin``.
+            BrokerError: the broker does not answer just now; go on with the commits' ``begin``.
         """
         assert not self._commit.under_way
         ask = self._hold_wanted
