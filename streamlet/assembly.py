@@ -50,7 +50,7 @@ from streamlet.runtime.global_tables import GlobalTables
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
-from streamlet.runtime.opening import TaskOpener
+from streamlet.runtime.opening import TaskOpener, changelogs_of
 from streamlet.runtime.outside import Observer
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.purge import Purge
@@ -109,9 +109,9 @@ def open_worker(
             topology, settings, member, catalog, board, link, assignor, clock, on_member_id
         )
         undo.callback(session.close)
-        copies = _copies(topology, settings, session, board, catalog, clock)
-        exact, ids = settings.repartition_exact, catalog.topic_ids
-        edges = EdgePlan(topology, catalog.counts, ids, exact=exact)
+        targets = _targets(topology, settings, session, catalog, clock)
+        copies = _copies(topology, settings, targets, board, clock)
+        edges = _edges(topology, settings, catalog)
         name = f"{topology.application}-{member.member}"
         sink = _sink(topology, settings, name, catalog, policy)
         tables = _global_tables(topology, settings, member, directory, policy, sink, clock, undo)
@@ -122,7 +122,7 @@ def open_worker(
             source=_source(settings, name, headers=True, topics=catalog.inputs),
             sink=sink,
             activation=_activation(
-                topology, settings, session, copies, catalog, edges, policy, clock, progress, tables
+                topology, settings, targets, copies, catalog, edges, policy, clock, progress, tables
             ),
             copies=copies,
             commit=_commit(topology.application, settings, session, sink, admin, clock),
@@ -286,13 +286,8 @@ def _source(
 
 def _changelogs(topology: Topology) -> list[str]:
     """Every topic that stores are restored from."""
-    found = {
-        topic
-        for part in topology.subtopologies
-        for spec in part.stores
-        if (topic := part.changelog_topic(spec.name)) is not None
-    }
-    return sorted(found)
+    logs = (changelogs_of(part, TaskId(part.id, 0)) for part in topology.subtopologies)
+    return sorted({tp.topic for some in logs for tp in some.values()})
 
 
 def _changelog_source(topology: Topology, settings: Settings, purpose: str) -> KafkaSource:
@@ -389,7 +384,7 @@ def _identity(
 def _activation(
     topology: Topology,
     settings: Settings,
-    session: GroupSession,
+    targets: Targets,
     copies: StateUpdater,
     catalog: Catalog,
     edges: EdgePlan,
@@ -398,16 +393,7 @@ def _activation(
     restoring: Callable[[RestoreProgress], None],
     tables: GlobalTables | None,
 ) -> Activation:
-    admin, source = admin_for(settings), _changelog_source(topology, settings, "restore")
-    targets = Targets(
-        topology,
-        inputs=catalog.inputs_of,
-        positions=session,
-        admin=admin,
-        settings=settings,
-        open_source=lambda: _changelog_source(topology, settings, "entries"),
-        clock=clock,
-    )
+    source = _changelog_source(topology, settings, "restore")
     new_task = partial(
         Task, policy=policy, partition_counts=catalog.counts, idle_ms=settings.max_task_idle_ms
     )
@@ -416,7 +402,7 @@ def _activation(
         topology,
         targets=targets,
         open_stores=TaskOpener.in_folder(topology, settings),
-        restorer=StoreChangelogReader(source, admin, clock, restoring, positions=source.positions),
+        restorer=StoreChangelogReader(source, targets.admin, clock, restoring),
         copies=copies,
         settings=settings,
         edges=edges,
@@ -424,6 +410,25 @@ def _activation(
         limits=catalog.limits.by_topic,
         clock=clock,
     )
+
+
+def _targets(
+    topology: Topology, settings: Settings, session: GroupSession, catalog: Catalog, clock: Clock
+) -> Targets:
+    return Targets(
+        topology,
+        inputs=catalog.inputs_of,
+        positions=session,
+        admin=admin_for(settings),  # of its own: commits and topics do not wait for it
+        settings=settings,
+        open_source=lambda: _changelog_source(topology, settings, "entries"),
+        clock=clock,
+    )
+
+
+def _edges(topology: Topology, settings: Settings, catalog: Catalog) -> EdgePlan:
+    exact = settings.repartition_exact
+    return EdgePlan(topology, catalog.counts, catalog.topic_ids, exact=exact)
 
 
 def _global_tables(
@@ -460,18 +465,15 @@ def _global_tables(
 def _copies(
     topology: Topology,
     settings: Settings,
-    session: GroupSession,
+    targets: Targets,
     board: RebalanceEvents,
-    catalog: Catalog,
     clock: Clock,
 ) -> StateUpdater:
-    admin, source = admin_for(settings), _changelog_source(topology, settings, "copies")
+    source = _changelog_source(topology, settings, "copies")
     return StateUpdater(
-        inputs=catalog.inputs_of,
         open_stores=TaskOpener.in_folder(topology, settings),
-        restorer=StoreChangelogReader(source, admin, clock, positions=source.positions),
-        positions=session,
-        admin=admin,
+        restorer=StoreChangelogReader(source, targets.admin, clock),
+        targets=targets,
         settings=settings,
         clock=clock,
         wake=board.wake,

@@ -12,7 +12,7 @@ import attrs
 
 from streamlet.group.commit_metadata import CommitMetadata, InputNote, Rebuilt, started
 from streamlet.runtime.edges.writer import EdgeWriter
-from streamlet.runtime.opening import OpenTask, blamed
+from streamlet.runtime.opening import OpenTask, blamed, changelogs_of
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.task import Task
 from streamlet.runtime.task_stage import TaskStage, moved
@@ -107,29 +107,15 @@ class ActiveTask:
         return self.opened.state
 
     @property
-    def stores_by_changelog(self) -> dict[TopicPartition, str]:
-        """The changelog partitions it writes, with the store of each."""
-        found = {self.changelog(spec.name): spec.name for spec in self.subtopology.stores}
-        return {tp: name for tp, name in found.items() if tp is not None}
-
-    @property
-    def changelogs(self) -> tuple[TopicPartition, ...]:
-        """The changelog partitions it writes."""
-        return tuple(self.stores_by_changelog)
+    def changelogs(self) -> dict[str, TopicPartition]:
+        """The changelog partition that it writes of each store that has one."""
+        return changelogs_of(self.subtopology, self.task, tables=False)
 
     @property
     def tables(self) -> tuple[TopicPartition, ...]:
         """Its input partitions that are the changelog of a table."""
         topics = {spec.source_topic for spec in self.subtopology.stores}
         return tuple(tp for tp in self.inputs if tp.topic in topics)
-
-    def changelog(self, store: str) -> TopicPartition | None:
-        """The changelog partition that this task writes for a store; None if it writes none."""
-        spec = self.subtopology.store(store)
-        topic = self.subtopology.changelog_topic(store)
-        if topic is None or spec.source_topic is not None:
-            return None
-        return TopicPartition(topic, self.task.partition)
 
     @property
     def positions(self) -> dict[TopicPartition, int]:

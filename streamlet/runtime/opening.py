@@ -51,12 +51,18 @@ def blamed(task: TaskId) -> Iterator[None]:
         raise
 
 
-def changelogs_of(part: Subtopology, task: TaskId) -> dict[str, TopicPartition]:
-    """The changelog partition of each store of a task that has one."""
+def changelogs_of(
+    part: Subtopology, task: TaskId, *, tables: bool = True
+) -> dict[str, TopicPartition]:
+    """The changelog partition of each store that has one; without ``tables`` those it writes.
+
+    A table's own topic is its changelog, and others write it.
+    """
     return {
         spec.name: TopicPartition(topic, task.partition)
         for spec in part.stores
         if (topic := part.changelog_topic(spec.name)) is not None
+        and (tables or spec.source_topic is None)
     }
 
 

@@ -11,6 +11,8 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+import attrs
+
 from streamlet.clock import Clock, pause
 from streamlet.errors import OutOfRangeError, ProcessingError, StateError
 from streamlet.kafka.ports import PartitionBatch, RecordSource
@@ -49,6 +51,7 @@ IDLE_MS = 50
 POLL_BUSY_RECORDS = 1_000
 
 
+@attrs.define(eq=False, slots=False)
 class RecordLoop:
     """Polls and processes for the running tasks of a worker.
 
@@ -69,37 +72,29 @@ class RecordLoop:
         restart: called when the stores of a task fail.
     """
 
-    def __init__(
-        self,
-        source: RecordSource,
-        board: RebalanceEvents,
-        clock: Clock,
-        *,
-        holdings: TaskRegistry,
-        activation: Activation,
-        orders: TaskManager,
-        commit: AtLeastOnceCommit,
-        out_of_range: OutOfRange,
-        sending: RecordCollector,
-        observer: Observer,
-        meters: Meters,
-        counters: WorkerCounters,
-        fail: Callable[[ActiveTask, ProcessingError], None],
-        restart: Callable[[StateError], None],
-    ) -> None:
-        self._source, self._board, self._clock = source, board, clock
-        self._holdings, self._activation = holdings, activation
-        self._orders, self._commit = orders, commit
-        self._out_of_range, self._sending, self._observer = out_of_range, sending, observer
-        self._meters, self._counters = meters, counters
-        self._fail, self._restart = fail, restart
-        #: Of the last round: whether more records were there than it took; whether some wait, and
-        #: whether a task has more to come of its batch.
-        self._backlog = self._waiting = self._under_way = False
-        #: Whether records wait for calls of async functions.
-        self._calling = False
-        #: Whether this round has sent anything.
-        self._sent = False
+    _source: RecordSource
+    _board: RebalanceEvents
+    _clock: Clock
+    _holdings: TaskRegistry
+    _activation: Activation
+    _orders: TaskManager
+    _commit: AtLeastOnceCommit
+    _out_of_range: OutOfRange
+    _sending: RecordCollector
+    _observer: Observer
+    _meters: Meters
+    _counters: WorkerCounters
+    _fail: Callable[[ActiveTask, ProcessingError], None]
+    _restart: Callable[[StateError], None]
+    #: Of the last round: whether more records were there than it took; whether some wait, and
+    #: whether a task has more to come of its batch.
+    _backlog: bool = attrs.field(default=False, init=False)
+    _waiting: bool = attrs.field(default=False, init=False)
+    _under_way: bool = attrs.field(default=False, init=False)
+    #: Whether records wait for calls of async functions.
+    _calling: bool = attrs.field(default=False, init=False)
+    #: Whether this round has sent anything.
+    _sent: bool = attrs.field(default=False, init=False)
 
     def process(self) -> None:
         """Poll once, process what came and what may go on."""

@@ -18,7 +18,6 @@ from streamlet.errors import (
     BrokerError,
     EntryTooLargeError,
     ProcessingError,
-    StateError,
     StreamletError,
     TaskMigratedError,
     TimedOutError,
@@ -156,7 +155,7 @@ class StreamThread:
         )
         parts = (self.holdings, activation, self._orders, self.meters)
         self._out_of_range = OutOfRange(settings, *parts, clock)
-        self._failures = StoreFailures(*parts)
+        self._failures = StoreFailures(*parts, self._lose)
         #: Of the tasks given up so far, all of them once ``run`` has returned.
         self.counters = WorkerCounters()
         self._records = self._record_loop()
@@ -187,7 +186,7 @@ class StreamThread:
             meters=self.meters,
             counters=self.counters,
             fail=self._fail,
-            restart=self._restart,
+            restart=self._failures.restart,
         )
 
     def _commit_loop(self) -> CommitLoop:
@@ -197,9 +196,9 @@ class StreamThread:
             holdings=self.holdings,
             orders=self._orders,
             meters=self.meters,
+            failures=self._failures,
             too_large=self._check_entry_size,
             lose=self._lose,
-            restart=self._restart,
             tidy=self._tidy,
         )
 
@@ -282,7 +281,7 @@ class StreamThread:
             self._activation.cancel(task)
         self._records.stop()
         try:
-            self._commits.last(self._board, self._failures)
+            self._commits.last(self._board)
         except EntryTooLargeError as error:
             if self._sending.policy.processing == FAIL:
                 raise
@@ -330,11 +329,6 @@ class StreamThread:
         self.holdings.drop(active)
         self.stop()
         raise error
-
-    def _restart(self, error: StateError) -> None:
-        """The stores of a task fail: restore it, alone where that can be."""
-        if not self._failures.restart(error):
-            self._lose(error)
 
     def _forget(self, active: ActiveTask) -> None:
         """A task is about to be closed."""

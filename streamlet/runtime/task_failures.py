@@ -21,7 +21,10 @@ lost its end. It is asked, beside the loop, what it holds now.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import Future
+
+import attrs
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
@@ -39,6 +42,7 @@ from streamlet.types import TopicPartition
 log = logging.getLogger(__name__)
 
 
+@attrs.frozen(eq=False)
 class StoreFailures:
     """Handles errors of the stores of active tasks.
 
@@ -47,21 +51,20 @@ class StoreFailures:
         activation: opens them again.
         orders: closes them.
         meters: counts.
+        lose: called when all tasks are to be brought up again.
     """
 
-    def __init__(
-        self, holdings: TaskRegistry, activation: Activation, orders: TaskManager, meters: Meters
-    ) -> None:
-        self._holdings = holdings
-        self._activation = activation
-        self._orders = orders
-        self._meters = meters
+    _holdings: TaskRegistry
+    _activation: Activation
+    _orders: TaskManager
+    _meters: Meters
+    _lose: Callable[[StreamletError], None]
 
-    def restart(self, error: StateError) -> bool:
+    def restart(self, error: StateError) -> None:
         """Close the task that the error names, and bring it up again from its last commit.
 
-        False if that is not enough, because its last commit is on its way to another member: then
-        all tasks are to be brought up again.
+        That is not enough where its last commit is on its way to another member: then all tasks are
+        brought up again.
 
         Raises:
             StateError: this one, if it names no active task.
@@ -69,13 +72,13 @@ class StoreFailures:
         active = self._blame(error)
         self._meters.store_failures += 1
         if active.stage is not TaskStage.RUNNING:
-            return False
+            self._lose(error)
+            return
         if active.opened.damaged:
             log.warning("task %s is restored, and the others go on: %s", active.task, error)
         else:
             self._activation.put_off(active.task, error)
         self._orders.restart(active)
-        return True
 
     def give_up(self, error: StateError) -> None:
         """Close the task that the error names, for good; raises as ``restart``."""
@@ -91,6 +94,7 @@ class StoreFailures:
         return active
 
 
+@attrs.define(eq=False, slots=False)
 class OutOfRange:
     """Positions of running tasks that their logs do not hold.
 
@@ -103,23 +107,16 @@ class OutOfRange:
         clock: for retries.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        holdings: TaskRegistry,
-        activation: Activation,
-        orders: TaskManager,
-        meters: Meters,
-        clock: Clock,
-    ) -> None:
-        self._settings = settings
-        self._holdings = holdings
-        self._activation = activation
-        self._orders = orders
-        self._meters = meters
-        self._clock = clock
-        self._asked: dict[TopicPartition, tuple[ActiveTask, Future[LogRange]]] = {}
-        self._ask_again_ms: dict[TopicPartition, int] = {}
+    _settings: Settings
+    _holdings: TaskRegistry
+    _activation: Activation
+    _orders: TaskManager
+    _meters: Meters
+    _clock: Clock
+    _asked: dict[TopicPartition, tuple[ActiveTask, Future[LogRange]]] = attrs.field(
+        factory=dict, init=False
+    )
+    _ask_again_ms: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
 
     @property
     def waiting(self) -> bool:
@@ -130,7 +127,7 @@ class OutOfRange:
         """Ask what the log of this partition holds; False if no running task reads it."""
         active = self._holdings.by_partition.get(partition)
         if active is not None:
-            found = self._activation.log_range(active.task, partition)
+            found = self._activation.targets.log_range(active.task, partition)
             self._asked[partition] = active, found
         return active is not None
 

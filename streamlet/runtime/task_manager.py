@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+import attrs
+
 from streamlet.clock import Clock
 from streamlet.errors import TaskMigratedError
 from streamlet.group.events import (
@@ -46,12 +48,11 @@ from streamlet.group.session import GroupSession
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit import AtLeastOnceCommit, Settled
-from streamlet.runtime.kept_copies import CopyEvent, CopyFailed, CopyLag, Promoted
+from streamlet.runtime.commit_loop import Precopy
 from streamlet.runtime.metrics.meters import Meters
-from streamlet.runtime.precopy import Precopy, ReleaseDelays
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.reclaim import Reclaims
-from streamlet.runtime.state_updater import StateUpdater
+from streamlet.runtime.state_updater import CopyEvent, CopyFailed, CopyLag, Promoted, StateUpdater
 from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
@@ -59,6 +60,7 @@ from streamlet.types import TaskId, TopicPartition
 log = logging.getLogger(__name__)
 
 
+@attrs.define(eq=False, slots=False)
 class TaskManager:
     """Carries out the decisions about a worker's tasks.
 
@@ -75,53 +77,47 @@ class TaskManager:
         handover_timeout_ms: when the new owner of a task of ours gives up waiting.
     """
 
-    def __init__(
-        self,
-        board: RebalanceEvents,
-        *,
-        group: GroupSession,
-        holdings: TaskRegistry,
-        activation: Activation,
-        copies: StateUpdater | None,
-        commit: AtLeastOnceCommit,
-        clock: Clock,
-        settled: Callable[[Settled], None],
-        meters: Meters,
-        handover_timeout_ms: int,
-    ) -> None:
-        self._board = board
-        self._meters = meters
-        self._group = group
-        self._holdings = holdings
-        self._activation = activation
-        self._copies = copies
-        self._commit = commit
-        self._clock = clock
-        self._settled = settled
-        self._fetches: dict[int, tuple[TaskId, ...]] = {}
-        self._fetch_token = 0
-        self._reclaims = Reclaims(self._fetch, clock)
-        #: Closed, to be brought up again once no commit of theirs is on its way.
-        self._restarts: set[TaskId] = set()
-        #: A hold to ask for once what is dirty has been committed the usual way.
-        self._hold_wanted: BlockJoin | None = None
-        #: The last commit of stopped tasks, until no other is under way.
-        self._last: CommitLast | None = None
-        #: The usual commits before that.
-        self.precopy = Precopy(handover_timeout_ms)
-        self._turns = ReleaseDelays()
-        #: Whether something is open that others wait for.
-        self.busy = False
-        #: Whether they wait right now, or will in a moment: poll shorter.
-        self.urgent = False
-        #: Whether a task of ours runs nowhere, or soon will not, until we begin.
-        self.awaited = False
-        #: The rules want us to leave for good.
-        self.leaving: str | None = None
-        #: The copies that the rules asked for last.
-        self._asked: frozenset[TaskId] = frozenset()
-        #: Generation of the last assignment applied, for the log.
-        self.generation = -1
+    _board: RebalanceEvents
+    _group: GroupSession
+    _holdings: TaskRegistry
+    _activation: Activation
+    _copies: StateUpdater | None
+    _commit: AtLeastOnceCommit
+    _clock: Clock
+    _settled: Callable[[Settled], None]
+    _meters: Meters
+    _handover_timeout_ms: int
+    _fetches: dict[int, tuple[TaskId, ...]] = attrs.field(factory=dict, init=False)
+    _fetch_token: int = attrs.field(default=0, init=False)
+    _reclaims: Reclaims = attrs.field(init=False)
+    #: Closed, to be brought up again once no commit of theirs is on its way.
+    _restarts: set[TaskId] = attrs.field(factory=set, init=False)
+    #: A hold to ask for once what is dirty has been committed the usual way.
+    _hold_wanted: BlockJoin | None = attrs.field(default=None, init=False)
+    #: The last commit of stopped tasks, until no other is under way.
+    _last: CommitLast | None = attrs.field(default=None, init=False)
+    #: The usual commits before that.
+    precopy: Precopy = attrs.field(init=False)
+    #: Whether something is open that others wait for.
+    busy: bool = attrs.field(default=False, init=False)
+    #: Whether they wait right now, or will in a moment: poll shorter.
+    urgent: bool = attrs.field(default=False, init=False)
+    #: Whether a task of ours runs nowhere, or soon will not, until we begin.
+    awaited: bool = attrs.field(default=False, init=False)
+    #: The rules want us to leave for good.
+    leaving: str | None = attrs.field(default=None, init=False)
+    #: The copies that the rules asked for last.
+    _asked: frozenset[TaskId] = attrs.field(factory=frozenset, init=False)
+    #: Generation of the last assignment applied, for the log.
+    generation: int = attrs.field(default=-1, init=False)
+
+    @_reclaims.default
+    def _no_reclaims(self) -> Reclaims:
+        return Reclaims(self._fetch, self._clock)
+
+    @precopy.default
+    def _no_precopy(self) -> Precopy:
+        return Precopy(self._handover_timeout_ms)
 
     # News.
 
@@ -150,7 +146,7 @@ class TaskManager:
         if assigned is not None and assigned.generation != self.generation:
             self.generation = assigned.generation
             orders = assigned.assignment
-            self._turns.ordered(orders.release, orders.turn_ms, now)
+            self.precopy.ordered(orders.release, orders.turn_ms, now)
             if not orders.error:
                 self._activation.edges.agreement.prefixes = orders.prefixes
             self._meters.rebalanced()
@@ -412,7 +408,7 @@ class TaskManager:
             case BlockJoin(tasks=tasks):
                 self._hold_wanted = decision
                 now = self._clock.now_ms()
-                self.precopy.begin(now, self._turns.wait_ms(tasks, now))
+                self.precopy.begin(now, self.precopy.wait_ms(tasks, now))
             case UnblockJoin():
                 self._group.want(decision)
             case CommitLast():
@@ -471,7 +467,7 @@ class TaskManager:
 
     def _inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
         """The input partitions of a task as they are now, which may not be those it runs with."""
-        return self._activation.inputs(task)
+        return self._activation.targets.inputs(task)
 
 
 _Event = TypeVar("_Event")

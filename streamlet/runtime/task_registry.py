@@ -45,6 +45,7 @@ class _Fetched:
         self.start = offset
 
 
+@attrs.define(eq=False)
 class Prefetcher:
     """Reads the input of tasks before they are ours, and keeps it by task.
 
@@ -52,9 +53,8 @@ class Prefetcher:
         source: the worker's consumer.
     """
 
-    def __init__(self, source: RecordSource) -> None:
-        self._source = source
-        self._fetched: dict[TopicPartition, _Fetched] = {}
+    _source: RecordSource
+    _fetched: dict[TopicPartition, _Fetched] = attrs.field(factory=dict, init=False)
 
     def read(self, task: TaskId, committed: Mapping[TopicPartition, int]) -> None:
         """Read this task's input from these offsets, or drop what is below them; -1 is unknown.
@@ -153,6 +153,7 @@ def from_offset(batch: PartitionBatch, offset: int) -> PartitionBatch:
     )
 
 
+@attrs.define(eq=False, slots=False)
 class TaskRegistry:
     """The active tasks of a worker: those held, those that run, and the input fetched for them.
 
@@ -164,28 +165,23 @@ class TaskRegistry:
         close: closes stores, now or soon.
     """
 
-    def __init__(
-        self,
-        source: RecordSource,
-        *,
-        cache_bytes: int,
-        most_buffered: int,
-        forget: Callable[[ActiveTask], None],
-        close: Callable[[OpenTask], None] = OpenTask.close,
-    ) -> None:
-        self._source = source
-        self._cache_bytes = cache_bytes
-        self._most_buffered = most_buffered
-        self._forget = forget
-        self._close = close
-        #: All tasks held, in whatever stage, in order.
-        self.tasks: dict[TaskId, ActiveTask] = {}
-        #: Running tasks by input partition.
-        self.by_partition: dict[TopicPartition, ActiveTask] = {}
-        self._paused: set[TopicPartition] = set()
-        #: Input of tasks to come, and what was read so of tasks that run now.
-        self.ahead = Prefetcher(source)
-        self._kept: list[PartitionBatch] = []
+    _source: RecordSource
+    _cache_bytes: int
+    _most_buffered: int
+    _forget: Callable[[ActiveTask], None]
+    _close: Callable[[OpenTask], None] = OpenTask.close
+    #: All tasks held, in whatever stage, in order.
+    tasks: dict[TaskId, ActiveTask] = attrs.field(factory=dict, init=False)
+    #: Running tasks by input partition.
+    by_partition: dict[TopicPartition, ActiveTask] = attrs.field(factory=dict, init=False)
+    _paused: set[TopicPartition] = attrs.field(factory=set, init=False)
+    #: Input of tasks to come, and what was read so of tasks that run now.
+    ahead: Prefetcher = attrs.field(init=False)
+    _kept: list[PartitionBatch] = attrs.field(factory=list, init=False)
+
+    @ahead.default
+    def _none_ahead(self) -> Prefetcher:
+        return Prefetcher(self._source)
 
     @property
     def idle(self) -> bool:

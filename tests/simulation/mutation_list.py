@@ -332,7 +332,7 @@ MUTATIONS = (
         "P",
         "a copy is promoted without what it held back",
         "runtime/restore_job.py",
-        "                part.loader.add(*part.reader.settle(self.job.limit))\n",
-        "                part.reader.settle(self.job.limit)\n",
+        "                part.loader.add(*part.reader.settle(limit))\n",
+        "                part.reader.settle(limit)\n",
     ),
 )

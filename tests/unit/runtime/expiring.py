@@ -18,10 +18,10 @@ from streamlet.dsl.windows import Windows
 from streamlet.errors import DeliveryError
 from streamlet.group.handover_values import Positions
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.changelog_ends import whole_from
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.opening import open_task
 from streamlet.runtime.restore_job import RestoreJob
+from streamlet.runtime.targets import Target
 from streamlet.runtime.task import Task
 from streamlet.serdes.windowed import Windowed
 from streamlet.state.bucket_store import BucketStore
@@ -122,7 +122,7 @@ class PurgedWorld(World):
             self.rnd.choice(self.late).deliver(self.rnd.randint(1, 3))
 
     def whole_from(self) -> Mapping[TopicPartition, int]:
-        return whole_from(Positions.of([INPUT], {INPUT: self.committed}).newest)
+        return Target.of(Positions.of([INPUT], {INPUT: self.committed}), {}).whole_from()
 
 
 class PurgingOwner(Owner):
@@ -177,8 +177,10 @@ class Copy:
         source = MemorySource(world.log, headers=True)
         self.reader = StoreChangelogReader(source, admin, ManualClock())
         ends, ids = admin.end_offsets([CHANGELOG]), admin.topic_ids([CHANGELOG.topic])
-        follow = RestoreJob(TASK, self.state, ends, None, ids, follow=True)
-        self.reader.add(attrs.evolve(follow, whole_from=world.whole_from))
+        target, whole_from = Target(topic_ids=ids), world.whole_from
+        self.reader.add(
+            RestoreJob(TASK, self.state, ends, target, follow=True, whole_from=whole_from)
+        )
 
     def read(self) -> None:
         """Read what there is by now."""
@@ -186,11 +188,11 @@ class Copy:
 
     def promote(self) -> bool:
         """Become the state of the last commit, if there is one, and check that."""
-        newest = Positions.of([INPUT], {INPUT: self.world.committed}).newest
-        if newest is None:
+        positions = Positions.of([INPUT], {INPUT: self.world.committed})
+        if positions.newest is None:
             return False
-        inputs = {INPUT: self.world.committed.offset}
-        assert self.reader.promote(TASK, newest.state, newest.ends, inputs=inputs)
+        ends = positions.newest.ends
+        assert self.reader.promote(TASK, Target.of(positions, ends), ends)
         for _ in range(50):
             if self.reader.step(0):
                 break

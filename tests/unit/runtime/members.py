@@ -46,6 +46,7 @@ from streamlet.testing.coordinator_transport import FakeCluster
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
+from tests.unit.runtime.logs import targets_over
 
 CLOCK = SystemClock()
 PARTITIONS = 4
@@ -197,11 +198,9 @@ class Member:
         session = self.session = self._session(board, catalog)
         opener = TaskOpener(group.topology, self.directory, settings.cache_max_bytes)
         copies = StateUpdater(
-            inputs=catalog.inputs_of,
             open_stores=opener,
             restorer=self._restorer(),
-            positions=session,
-            admin=admin,
+            targets=self._targets(session, catalog),
             settings=settings,
             clock=CLOCK,
         )
@@ -233,18 +232,10 @@ class Member:
     def _activation(
         self, session: GroupSession, catalog: Catalog, opener: TaskOpener, copies: StateUpdater
     ) -> Activation:
-        group, settings, admin = self.group, self.group.settings, MemoryAdmin(self.group.log)
+        group, settings = self.group, self.group.settings
         return Activation(
             group.topology,
-            targets=Targets(
-                group.topology,
-                inputs=catalog.inputs_of,
-                positions=session,
-                admin=admin,
-                settings=settings,
-                open_source=lambda: MemorySource(group.log, headers=True),
-                clock=CLOCK,
-            ),
+            targets=self._targets(session, catalog),
             open_stores=opener,
             restorer=self._restorer(self.meters.restoring),
             copies=copies,
@@ -265,12 +256,17 @@ class Member:
             clock=CLOCK,
         )
 
+    def _targets(self, session: GroupSession, catalog: Catalog) -> Targets:
+        group = self.group
+        parts = (group.log, group.topology, session, CLOCK)
+        return targets_over(*parts, settings=group.settings, inputs=catalog.inputs_of)
+
     def _restorer(
         self, told: Callable[[RestoreProgress], None] | None = None
     ) -> StoreChangelogReader:
         source = MemorySource(self.group.log, headers=True)
         admin = MemoryAdmin(self.group.log)
-        return StoreChangelogReader(source, admin, CLOCK, told, positions=source.positions)
+        return StoreChangelogReader(source, admin, CLOCK, told)
 
     def _session(self, board: RebalanceEvents, catalog: Catalog) -> GroupSession:
         group = self.group

@@ -28,13 +28,13 @@ from streamlet.runtime.commit_delivery import ChangelogDelivery
 from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.opening import TaskOpener
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.targets import Targets
 from streamlet.runtime.task import Task
 from streamlet.runtime.task_stage import TaskStage
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
+from tests.unit.runtime.logs import targets_over
 
 TASK = TaskId(0, 0)
 INPUT = TopicPartition("words", 0)
@@ -115,15 +115,7 @@ class Owner:
         settings = Settings.load({"state.mismatch.policy": policy})
         self.activation = Activation(
             world.topology,
-            targets=Targets(
-                world.topology,
-                inputs=lambda task: (INPUT,),
-                positions=self,
-                admin=admin,
-                settings=settings,
-                open_source=lambda: MemorySource(world.log, headers=True),
-                clock=clock,
-            ),
+            targets=targets_over(world.log, world.topology, self, clock, settings=settings),
             open_stores=TaskOpener(
                 world.topology,
                 StateDirectory(host or world.host(), "app"),

@@ -22,15 +22,15 @@ from streamlet.runtime.activation import ASK_AGAIN_MS, Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.edges.plan import EdgePlan
-from streamlet.runtime.kept_copies import Promoted
 from streamlet.runtime.opening import OpenTask, TaskOpener, open_task
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.state_updater import StateUpdater
-from streamlet.runtime.targets import Targets
+from streamlet.runtime.state_updater import Promoted, StateUpdater
+from streamlet.runtime.targets import Target
 from streamlet.runtime.task import Task
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import StateNumber, TaskId, TopicPartition
+from tests.unit.runtime.logs import targets_over
 
 TASK = TaskId(0, 0)
 INPUT, CHANGELOG = TopicPartition("words", 0), TopicPartition("app-counts-changelog", 0)
@@ -69,11 +69,10 @@ class Warm:
     def promote(
         self,
         task: TaskId,
-        limit: StateNumber | None,
+        target: Target,
         ends: Mapping[TopicPartition, int],
-        **more: object,
     ) -> None:
-        self.ordered.append(limit)
+        self.ordered.append(target.limit)
 
 
 class Bench:
@@ -90,15 +89,7 @@ class Bench:
         settings = Settings.load()
         self.activation = Activation(
             self.topology,
-            targets=Targets(
-                self.topology,
-                inputs=lambda task: (INPUT,),
-                positions=self,
-                admin=self.admin,
-                settings=settings,
-                open_source=lambda: MemorySource(log, headers=True),
-                clock=self.clock,
-            ),
+            targets=targets_over(log, self.topology, self, self.clock, admin=self.admin),
             open_stores=TaskOpener(self.topology, self.directory, settings.cache_max_bytes),
             restorer=StoreChangelogReader(MemorySource(log, headers=True), self.admin, self.clock),
             copies=cast("StateUpdater | None", copies),
@@ -116,7 +107,7 @@ class Bench:
 
     def fetch_committed(
         self, partitions: Sequence[TopicPartition], timeout_ms: int
-    ) -> Mapping[TopicPartition, Committed]:
+    ) -> dict[TopicPartition, Committed]:
         return dict.fromkeys(partitions, self.committed)
 
     def opened(self) -> OpenTask:
