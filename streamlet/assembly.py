@@ -43,6 +43,7 @@ from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.commit import LOOK_MS, AtLeastOnceCommit
 from streamlet.runtime.commit_delivery import ChangelogDelivery
+from streamlet.runtime.commit_loop import Purge
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.dormant import Cleanup, dormant_copies
 from streamlet.runtime.edges.plan import EdgePlan
@@ -53,7 +54,6 @@ from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.opening import TaskOpener, changelogs_of
 from streamlet.runtime.outside import Observer
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.purge import Purge
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.restore_job import RestoreProgress

@@ -72,6 +72,7 @@ ASK_AGAIN_MS = 500
 REOPEN_MS = 5_000
 
 
+@attrs.define(eq=False, slots=False)
 class Activation:
     """Tasks on their way up; it owns them until they are ready.
 
@@ -80,7 +81,7 @@ class Activation:
         targets: finds what tasks begin with.
         open_stores: opens the stores of a task, as ``opening.open_task``.
         restorer: reads changelogs, on the worker's thread.
-        copies: keeps copies, on its own; None without learners and standbys.
+        copies: keeps copies, on threads of its own.
         settings: the application's.
         edges: knows the repartition topics that are exact.
         new_task: makes what processes the records of an open task, see ``Task``.
@@ -88,41 +89,29 @@ class Activation:
         clock: for retries.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        *,
-        targets: Targets,
-        open_stores: Callable[[TaskId], OpenTask],
-        restorer: StoreChangelogReader,
-        copies: StateUpdater | None = None,
-        settings: Settings,
-        edges: EdgePlan,
-        new_task: Callable[..., Task],
-        limits: Mapping[str, int] | None = None,
-        clock: Clock,
-    ) -> None:
-        self._topology = topology
-        self._open_stores = open_stores
-        self._restorer = restorer
-        self._copies = copies
-        self.targets = targets
-        self._settings = settings
-        self.edges = edges
-        self._limits = dict(limits or {})
-        self._new_task = new_task
-        self._clock = clock
-        self._ask_at_ms = self._read_at_ms = self._retry_ms = 0
-        self._coming: dict[TaskId, ActivatingTask] = {}
-        #: Why tasks cannot be opened now, and when each of them is tried again.
-        self.problems: dict[TaskId, str] = {}
-        self._reopen_at_ms: dict[TaskId, int] = {}
-        #: What was found to disagree about each task, to be confirmed when it is found again, and
-        #: how often the task was given back for that.
-        self._found: dict[TaskId, MismatchKind] = {}
-        self._offered: dict[TaskId, int] = {}
-        #: Tasks that had something too large for a changelog once.
-        self._careful: set[TaskId] = set()
+    _topology: Topology
+    targets: Targets
+    _open_stores: Callable[[TaskId], OpenTask]
+    _restorer: StoreChangelogReader
+    _copies: StateUpdater
+    _settings: Settings
+    edges: EdgePlan
+    _new_task: Callable[..., Task]
+    _clock: Clock
+    _limits: Mapping[str, int] = attrs.field(factory=dict)
+    _ask_at_ms: int = attrs.field(default=0, init=False)
+    _read_at_ms: int = attrs.field(default=0, init=False)
+    _retry_ms: int = attrs.field(default=0, init=False)
+    _coming: dict[TaskId, ActivatingTask] = attrs.field(factory=dict, init=False)
+    #: Why tasks cannot be opened now, and when each of them is tried again.
+    problems: dict[TaskId, str] = attrs.field(factory=dict, init=False)
+    _reopen_at_ms: dict[TaskId, int] = attrs.field(factory=dict, init=False)
+    #: What was found to disagree about each task, to be confirmed when it is found again, and
+    #: how often the task was given back for that.
+    _found: dict[TaskId, MismatchKind] = attrs.field(factory=dict, init=False)
+    _offered: dict[TaskId, int] = attrs.field(factory=dict, init=False)
+    #: Tasks that had something too large for a changelog once.
+    _careful: set[TaskId] = attrs.field(factory=set, init=False)
 
     @property
     def application(self) -> str:
@@ -353,15 +342,15 @@ class Activation:
                 (self._begin_here if incomplete else self._begin)(coming, target)
 
     def _begin(self, coming: ActivatingTask, target: Target) -> None:
-        if self._copies is None or coming.task not in self._copies.wanted:
+        if coming.task not in self._copies.wanted:
             self._begin_here(coming, target)
         elif copy_may_be_promoted(target):
-            self._promote(self._copies, coming, target)
+            self._promote(coming, target)
         else:
             self._copies.set(self._copies.wanted - {coming.task})
             self._begin_here(coming, target)
 
-    def _promote(self, copies: StateUpdater, coming: ActivatingTask, target: Target) -> None:
+    def _promote(self, coming: ActivatingTask, target: Target) -> None:
         task, target = coming.task, target.placed()
         ends = self.targets.restore_ends(task, target)
         lacking = lacks(target)
@@ -372,7 +361,7 @@ class Activation:
             log.warning("task %s: %s; a copy is asked", task, "; ".join(lacking.values()))
         coming.target = target
         coming.move_to(TaskStage.PROMOTING)
-        copies.promote(task, target, ends)
+        self._copies.promote(task, target, ends)
 
     def _begin_here(self, coming: ActivatingTask, target: Target) -> None:
         coming.target = target

@@ -25,11 +25,13 @@ from streamlet.errors import (
     TimedOutError,
 )
 from streamlet.group.session import GroupSession
+from streamlet.kafka.ports import Admin
+from streamlet.runtime.active import TaskCommit
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.task_registry import TaskRegistry
-from streamlet.types import TaskId
+from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
     from streamlet.runtime.task_failures import StoreFailures
@@ -325,3 +327,53 @@ class Precopy:
     def over(self) -> bool:
         """True if the tasks may be stopped, unless a commit is under way."""
         return self._due_ms is None
+
+
+#: As Kafka Streams' repartition.purge.interval.ms.
+PURGE_INTERVAL_MS = 30_000
+
+
+class Purge:
+    """Lets the broker drop records of internal topics, which are ours alone, that are not needed.
+
+    Those are records of repartition topics that were read, and records of changelogs about windows
+    that have expired. Accepted commits tell their offsets.
+
+    Args:
+        admin: deletes.
+        topics: the repartition topics.
+        alive: tells if our membership still stands. A process that slept while its application was
+            reset must not delete from the topics that were made again.
+    """
+
+    def __init__(
+        self, admin: Admin, topics: Iterable[str], alive: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._admin = admin
+        self._alive = alive
+        self._topics = frozenset(topics)
+        self._before: dict[TopicPartition, int] = {}
+        self._next_ms: int | None = None
+
+    def committed(self, part: TaskCommit) -> None:
+        """Note how far an accepted commit goes in its inputs, and what its changelogs can lack.
+
+        Its metadata tells from where on they are whole, and so does that of every later commit: no
+        reader takes the records for lost, however late they are deleted.
+        """
+        for tp, offset in part.offsets.items():
+            if tp.topic in self._topics and offset > 0:
+                self._before[tp] = offset
+        self._before.update(part.starts)
+
+    def run(self, now_ms: int) -> None:
+        """Delete, at most once an interval."""
+        if self._next_ms is None:
+            self._next_ms = now_ms + PURGE_INTERVAL_MS
+        if now_ms >= self._next_ms and self._before:
+            if not self._alive():
+                self._before = {}
+                return
+            self._admin.delete_records(self._before)
+            self._before = {}
+            self._next_ms = now_ms + PURGE_INTERVAL_MS

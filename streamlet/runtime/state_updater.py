@@ -115,21 +115,15 @@ class CopyFailed:
 CopyEvent: TypeAlias = CopyLag | Promoted | CopyFailed
 
 
-@attrs.frozen
-class _Promote:
-    task: TaskId
-    target: Target
-    ends: Mapping[TopicPartition, int]
+@attrs.frozen(eq=False)
+class _Order:
+    """Something for the runner to do; ``promotes``: the copy that it promotes."""
+
+    carry_out: Callable[[], None]
+    promotes: TaskId | None = None
 
 
-@attrs.frozen
-class _Prefer:
-    tasks: frozenset[TaskId]
-
-
-_Order: TypeAlias = frozenset[TaskId] | _Promote | _Prefer | None
-
-
+@attrs.define(eq=False, slots=False)
 class StateUpdater:
     """The copies of one worker; all methods are the worker's, everything else the runner's.
 
@@ -143,44 +137,41 @@ class StateUpdater:
         runner: makes what goes round, on threads of its own.
     """
 
-    def __init__(
-        self,
-        *,
-        open_stores: Callable[[TaskId], OpenTask],
-        restorer: StoreChangelogReader,
-        targets: Targets,
-        settings: Settings,
-        clock: Clock,
-        wake: Callable[[], None] = lambda: None,
-        runner: Callable[[StateUpdater, Clock, float], CopyRunner] = CopyThreads,
-    ) -> None:
-        self._wake = wake
-        self._open_stores = open_stores
-        self._restorer = restorer
-        self._targets = targets
-        self._clock = clock
-        self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
-        self._events: queue.SimpleQueue[CopyEvent] = queue.SimpleQueue()
-        #: Whether the worker runs tasks, which come first; the worker says so.
-        self.has_actives = False
-        #: What the worker last asked for.
-        self.wanted: frozenset[TaskId] = frozenset()
-        self._preferred: frozenset[TaskId] = frozenset()
-        #: Offset reached and end, summed over the changelogs, of each copy that is read.
-        self.reads: Mapping[TaskId, tuple[int, int]] = {}
-        # The runner's own.
-        self.kept: dict[TaskId, KeptCopy] = {}
-        #: When to open copies again whose stores failed, or whose changelogs lost records.
-        self._again_ms: dict[TaskId, int] = {}
-        self._next_lag_ms = 0
-        self._next_reads_ms = 0
-        self._next_tables_ms = 0
-        self._retry_ms = 0
-        #: There are no more rounds.
-        self.closed = False
-        #: What broke the runner.
-        self._failure: StreamletError | None = None
-        self.runner = runner(self, clock, settings.restore_max_share)
+    _open_stores: Callable[[TaskId], OpenTask]
+    _restorer: StoreChangelogReader
+    _targets: Targets
+    _settings: Settings
+    _clock: Clock
+    _wake: Callable[[], None] = lambda: None
+    _new_runner: Callable[[StateUpdater, Clock, float], CopyRunner] = attrs.field(
+        default=CopyThreads, alias="runner"
+    )
+    _orders: queue.SimpleQueue[_Order] = attrs.field(factory=queue.SimpleQueue, init=False)
+    _events: queue.SimpleQueue[CopyEvent] = attrs.field(factory=queue.SimpleQueue, init=False)
+    #: Whether the worker runs tasks, which come first; the worker says so.
+    has_actives: bool = attrs.field(default=False, init=False)
+    #: What the worker last asked for.
+    wanted: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)
+    _preferred: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)
+    #: Offset reached and end, summed over the changelogs, of each copy that is read.
+    reads: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict, init=False)
+    # The runner's own.
+    kept: dict[TaskId, KeptCopy] = attrs.field(factory=dict, init=False)
+    #: When to open copies again whose stores failed, or whose changelogs lost records.
+    _again_ms: dict[TaskId, int] = attrs.field(factory=dict, init=False)
+    _next_lag_ms: int = attrs.field(default=0, init=False)
+    _next_reads_ms: int = attrs.field(default=0, init=False)
+    _next_tables_ms: int = attrs.field(default=0, init=False)
+    _retry_ms: int = attrs.field(default=0, init=False)
+    #: There are no more rounds.
+    closed: bool = attrs.field(default=False, init=False)
+    #: What broke the runner.
+    _failure: StreamletError | None = attrs.field(default=None, init=False)
+    runner: CopyRunner = attrs.field(init=False)
+
+    @runner.default
+    def _a_runner(self) -> CopyRunner:
+        return self._new_runner(self, self._clock, self._settings.restore_max_share)
 
     # The worker's.
 
@@ -188,13 +179,13 @@ class StateUpdater:
         """Keep copies of exactly these; others are closed, their files stay."""
         if tasks != self.wanted:
             self.wanted = tasks
-            self._order(tasks)
+            self._order(_Order(partial(self._keep_only, tasks)), begin=bool(tasks))
 
     def prefer(self, tasks: frozenset[TaskId]) -> None:
         """Let other copies wait while these, which are about to be promoted, are read."""
         if tasks != self._preferred:
             self._preferred = tasks
-            self._order(_Prefer(tasks))
+            self._order(_Order(partial(self._restorer.prefer, tasks)))
 
     def promote(self, task: TaskId, target: Target, ends: Mapping[TopicPartition, int]) -> None:
         """Bring a wanted copy to a commit and hand it over: ``Promoted`` or ``CopyFailed`` follows.
@@ -203,7 +194,7 @@ class StateUpdater:
         changelogs, because they have lost records since, the copy must have read to the ends.
         """
         self.wanted -= {task}
-        self._order(_Promote(task, target, dict(ends)))
+        self._order(_Order(partial(self._promote, task, target, ends), task))
 
     def check(self) -> None:
         """Raise what broke the thread: without it no task would ever be learned here."""
@@ -219,16 +210,16 @@ class StateUpdater:
 
     def close(self) -> None:
         """End the rounds; copies are as far as they were written last."""
-        self._order(None)
+        self._order(_Order(self._end), begin=False)
         self.runner.join()
         for event in self.take():
             if isinstance(event, Promoted):
                 event.opened.close()
         self._restorer.close()
 
-    def _order(self, order: _Order) -> None:
+    def _order(self, order: _Order, *, begin: bool = True) -> None:
         self._orders.put(order)
-        self.runner.ordered(begin=bool(order))
+        self.runner.ordered(begin=begin)
         if self.closed:
             self._refuse_orders()
 
@@ -237,8 +228,8 @@ class StateUpdater:
         with contextlib.suppress(queue.Empty):
             while True:
                 order = self._orders.get_nowait()
-                if isinstance(order, _Promote):
-                    self._tell(CopyFailed(order.task, _BROKE))
+                if order.promotes is not None:
+                    self._tell(CopyFailed(order.promotes, _BROKE))
 
     # The runner's.
 
@@ -320,15 +311,10 @@ class StateUpdater:
     def take_orders(self) -> None:
         """Take all orders there are."""
         while not self._orders.empty():
-            match self._orders.get():
-                case None:
-                    self.closed = True
-                case _Promote() as order:
-                    self._promote(order)
-                case _Prefer(tasks):
-                    self._restorer.prefer(tasks)
-                case tasks:
-                    self._keep_only(tasks)
+            self._orders.get().carry_out()
+
+    def _end(self) -> None:
+        self.closed = True
 
     def _keep_only(self, tasks: frozenset[TaskId]) -> None:
         """Keep copies of exactly these, beside those that are about to change hands."""
@@ -338,18 +324,17 @@ class StateUpdater:
         for task in tasks - self.kept.keys():
             self.kept[task] = KeptCopy(task)
 
-    def _promote(self, order: _Promote) -> None:
-        copy = self.kept.get(order.task)
+    def _promote(self, task: TaskId, target: Target, ends: Mapping[TopicPartition, int]) -> None:
+        copy = self.kept.get(task)
         reason = "it was not open yet"
         if copy is not None and copy.opened is not None:
-            complete = bool(order.target.rewrite)
-            if self._restorer.promote(order.task, order.target, order.ends, complete=complete):
+            if self._restorer.promote(task, target, ends, complete=bool(target.rewrite)):
                 copy.stage = CopyStage.PROMOTING
                 return
             reason = "its changelogs lost records"
         if copy is not None:
             self._drop(copy)
-        self._tell(CopyFailed(order.task, reason))
+        self._tell(CopyFailed(task, reason))
 
     def _open_wanted(self) -> None:
         now = self._clock.now_ms()

@@ -29,9 +29,8 @@ from streamlet.kafka.ports import RecordSink, RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.catalog import Catalog
-from streamlet.runtime.closing import Closer, close_later_ms
 from streamlet.runtime.commit import AtLeastOnceCommit, Settled
-from streamlet.runtime.commit_loop import CommitLoop
+from streamlet.runtime.commit_loop import CommitLoop, Purge
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.dormant import Cleanup
 from streamlet.runtime.global_tables import GlobalTables
@@ -39,9 +38,9 @@ from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
+from streamlet.runtime.opening import Closer, close_later_ms
 from streamlet.runtime.outside import Observer, WorkerCounters
 from streamlet.runtime.policy import FAIL, ErrorPolicy
-from streamlet.runtime.purge import Purge
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.record_collector import RecordCollector
 from streamlet.runtime.record_loop import RecordLoop
@@ -81,7 +80,7 @@ class StreamThread:
         source: consumer of input partitions.
         sink: producer.
         activation: brings tasks up.
-        copies: keeps copies of others' tasks; None without learners and standbys.
+        copies: keeps copies of others' tasks.
         commit: the worker's commits.
         catalog: knows what topics there are.
         purge: deletes what is not needed any more of internal topics.
@@ -107,7 +106,7 @@ class StreamThread:
         source: RecordSource,
         sink: RecordSink,
         activation: Activation,
-        copies: StateUpdater | None,
+        copies: StateUpdater,
         commit: AtLeastOnceCommit,
         catalog: Catalog,
         purge: Purge,
@@ -252,8 +251,7 @@ class StreamThread:
             self._link.check_reset()
         if self._globals is not None:
             self._globals.step()
-        if self._copies is not None:
-            self._copies.check()
+        self._copies.check()
         self._group.progress()  # before taking: what is lost from now on is seen in the next round
         self._orders.take()
         if self._out_of_range.waiting:
@@ -317,8 +315,7 @@ class StreamThread:
             given_back = self._activation.given_back()
             if given_back:
                 self._orders.give_back(given_back)
-        if self._copies is not None:
-            self._copies.has_actives = bool(self.holdings.by_partition)
+        self._copies.has_actives = bool(self.holdings.by_partition)
         running = self._activation.idle and self._orders.generation >= 0
         self._set_state("RUNNING" if running else "REBALANCING")
 
@@ -432,13 +429,12 @@ class StreamThread:
         self.counters.skipped += self._sending.skipped
         self.counters.dead_lettered += self._sending.dead_lettered
         closers = [
+            self._copies.close,
             self._activation.close,
             self._closer.finish,
             self._source.close,
             self._sink.close,
         ]
-        if self._copies is not None:
-            closers.insert(0, self._copies.close)
         if self._globals is not None:
             closers.append(self._globals.close)
         for close in closers:

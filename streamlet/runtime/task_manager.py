@@ -7,7 +7,8 @@ that touches tasks goes through here or through the worker's own loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import attrs
@@ -69,7 +70,7 @@ class TaskManager:
         group: our membership.
         holdings: the active tasks.
         activation: brings tasks up.
-        copies: keeps copies; None without learners and standbys.
+        copies: keeps copies.
         commit: the worker's commits.
         clock: the time.
         settled: called with each accepted commit.
@@ -81,7 +82,7 @@ class TaskManager:
     _group: GroupSession
     _holdings: TaskRegistry
     _activation: Activation
-    _copies: StateUpdater | None
+    _copies: StateUpdater
     _commit: AtLeastOnceCommit
     _clock: Clock
     _settled: Callable[[Settled], None]
@@ -167,11 +168,10 @@ class TaskManager:
         self._reclaims.step()
         if self._restarts and not self._commit.sent:
             self._bring_up_again()
-        if self._copies is not None:
-            self._copies.prefer(awaited)
+        self._copies.prefer(awaited)
         for end in _of(Failed, events):
             raise end.error
-        for news in () if self._copies is None else self._copies.take():
+        for news in self._copies.take():
             self._copy_news(news)
 
     def _take(
@@ -226,8 +226,8 @@ class TaskManager:
         if settled is None:
             return
         self._settled(settled)
-        with self._board.rules() as rules:
-            now = self._clock.now_ms()
+        now = self._clock.now_ms()
+        with self._ruling() as rules:
             if settled.outcome is CommitOutcome.ACCEPTED and not lost:
                 for part in settled.parts:
                     rules.claimed(part.active.task, now)
@@ -236,8 +236,6 @@ class TaskManager:
             if settled.hold is not None and over:
                 self._last = None
                 rules.committed(settled.hold, settled.outcome, now)
-            decisions = rules.take()
-        self._perform(decisions)
 
     def _entries_to_go(self, settled: Settled) -> int:
         """Changed entries of a commit that belong to tasks about to be stopped."""
@@ -249,10 +247,8 @@ class TaskManager:
     def _copy_news(self, news: CopyEvent) -> None:
         match news:
             case CopyLag(task=task, lag=lag):
-                with self._board.rules() as rules:
+                with self._ruling() as rules:
                     rules.progress(task, lag, self._clock.now_ms())
-                    decisions = rules.take()
-                self._perform(decisions)
             case Promoted() | CopyFailed():
                 ready = self._activation.promoted(news)
                 if ready is not None:
@@ -294,18 +290,14 @@ class TaskManager:
 
     def give_back(self, tasks: Mapping[TaskId, str]) -> None:
         """Join without these tasks, which cannot be taken over here, for these reasons."""
-        with self._board.rules() as rules:
+        with self._ruling() as rules:
             for task, reason in tasks.items():
                 rules.failed(task, reason)
-            decisions = rules.take()
-        self._perform(decisions)
 
     def _say_runs(self, active: ActiveTask) -> None:
         self._meters.running(active.task)
-        with self._board.rules() as rules:
+        with self._ruling() as rules:
             rules.running(active.task, self._clock.now_ms())
-            decisions = rules.take()
-        self._perform(decisions)
 
     def take_answers(self) -> None:
         """Take answers to commits and nothing else: everything is stopped.
@@ -378,6 +370,14 @@ class TaskManager:
         self._set_copies(frozenset())
 
     # Decisions.
+
+    @contextmanager
+    def _ruling(self) -> Iterator[Handover]:
+        """The rules, for as long as the block lasts; what they decide is carried out behind it."""
+        with self._board.rules() as rules:
+            yield rules
+            decisions = rules.take()
+        self._perform(decisions)
 
     def _perform(self, decisions: Sequence[Decision]) -> None:
         activating = frozenset(d.task for d in decisions if isinstance(d, Activate))
@@ -452,9 +452,8 @@ class TaskManager:
 
     def _set_copies(self, activating: frozenset[TaskId]) -> None:
         """Keep the copies that were asked for, and those about to be promoted until they are."""
-        if self._copies is not None:
-            needed = (activating | self._activation.tasks) & self._copies.wanted
-            self._copies.set(self._asked | needed)
+        needed = (activating | self._activation.tasks) & self._copies.wanted
+        self._copies.set(self._asked | needed)
 
     def _poll_marks(self, tasks: tuple[TaskId, ...]) -> None:
         inputs = [tp for task in tasks for tp in self._inputs(task)]

@@ -161,7 +161,7 @@ def test_stores_and_changelogs_are_flat_over_ten_retentions(
     bench: Bench, admin: KafkaAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what is left of the changelogs restores all of it."""
-    monkeypatch.setattr("streamlet.runtime.purge.PURGE_INTERVAL_MS", 100)
+    monkeypatch.setattr("streamlet.runtime.commit_loop.PURGE_INTERVAL_MS", 100)
     measured: list[Lengths] = []
 
     def short() -> bool:

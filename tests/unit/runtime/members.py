@@ -25,6 +25,7 @@ from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.commit_delivery import ChangelogDelivery
+from streamlet.runtime.commit_loop import Purge
 from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
@@ -32,7 +33,6 @@ from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.opening import TaskOpener
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.purge import Purge
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.state_updater import StateUpdater
@@ -175,9 +175,7 @@ class Member:
 
     def open_copies(self) -> dict[TaskId, TaskState]:
         """The stores of the copies it keeps now."""
-        copies = self.worker._copies
-        assert copies is not None
-        kept = list(copies.kept.items())
+        kept = list(self.worker._copies.kept.items())
         return {task: copy.state for task, copy in kept if copy.opened is not None}
 
     def open_tasks(self) -> dict[TaskId, TaskState]:

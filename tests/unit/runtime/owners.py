@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import attrs
 
@@ -28,6 +30,7 @@ from streamlet.runtime.commit_delivery import ChangelogDelivery
 from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.opening import TaskOpener
 from streamlet.runtime.policy import ErrorPolicy
+from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.task import Task
 from streamlet.runtime.task_stage import TaskStage
 from streamlet.state.directory import StateDirectory
@@ -37,6 +40,7 @@ from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.logs import targets_over
 
 TASK = TaskId(0, 0)
+NO_COPIES = cast(StateUpdater, SimpleNamespace(wanted=frozenset()))
 INPUT = TopicPartition("words", 0)
 CHANGELOG = TopicPartition("app-counts-changelog", 0)
 
@@ -122,6 +126,7 @@ class Owner:
                 settings.cache_max_bytes,
             ),
             restorer=StoreChangelogReader(MemorySource(world.log, headers=True), admin, clock),
+            copies=NO_COPIES,
             settings=settings,
             edges=EdgePlan(world.topology, {}, {}, exact=False),
             new_task=partial(

@@ -31,6 +31,7 @@ from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.unit.runtime.logs import targets_over
+from tests.unit.runtime.owners import NO_COPIES
 
 TASK = TaskId(0, 0)
 INPUT, CHANGELOG = TopicPartition("words", 0), TopicPartition("app-counts-changelog", 0)
@@ -92,7 +93,7 @@ class Bench:
             targets=targets_over(log, self.topology, self, self.clock, admin=self.admin),
             open_stores=TaskOpener(self.topology, self.directory, settings.cache_max_bytes),
             restorer=StoreChangelogReader(MemorySource(log, headers=True), self.admin, self.clock),
-            copies=cast("StateUpdater | None", copies),
+            copies=cast("StateUpdater", copies or NO_COPIES),
             settings=settings,
             edges=EdgePlan(self.topology, {}, {}, exact=False),
             new_task=partial(
