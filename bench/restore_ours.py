@@ -98,7 +98,7 @@ def main() -> None:
     states = open_states(Path(options.state), options.source)
     for task, state in states.items():
         target = {TopicPartition(options.source, task.partition): log_ends[task.partition]}
-        restorer.add(RestoreJob(task, state, target, Target(limit=limit)))
+        restorer.add(RestoreJob(task, state, Target(ends=target, limit=limit)))
     left = set(states)
     while left:
         left -= {job.task for job in restorer.step(RESTORE_ALONE_MS)}

@@ -352,16 +352,13 @@ class Activation:
 
     def _promote(self, coming: ActivatingTask, target: Target) -> None:
         task, target = coming.task, target.placed()
-        ends = self.targets.restore_ends(task, target)
         lacking = lacks(target)
-        known = {} if target.metadata is None else target.metadata.ends
         if lacking:
             target = attrs.evolve(target, rewrite=frozenset(lacking))
-            ends |= {tp: max(ends[tp], known.get(tp, 0)) for tp in lacking}
             log.warning("task %s: %s; a copy is asked", task, "; ".join(lacking.values()))
         coming.target = target
         coming.move_to(TaskStage.PROMOTING)
-        self._copies.promote(task, target, ends)
+        self._copies.promote(task, target)
 
     def _begin_here(self, coming: ActivatingTask, target: Target) -> None:
         coming.target = target
@@ -412,9 +409,8 @@ class Activation:
                 lacks(target, state)[tp],
             )
         coming.target = judged = judged.placed()
-        ends = self.targets.restore_ends(task, judged)
         coming.move_to(TaskStage.RESTORING)
-        self._restorer.add(RestoreJob(task, state, ends, judged))
+        self._restorer.add(RestoreJob(task, state, judged))
 
     def _ready(self, coming: ActivatingTask) -> ActiveTask:
         """A new active period: an epoch above every one that was met."""
@@ -427,21 +423,27 @@ class Activation:
             state.bound(largest, self._limits)
         # Without a commit of ours to start from everything counted: that is what we carry forward.
         contained = max(target.limit or NO_STATE, state.state)
-        active = ActiveTask(opened, self._part(opened.task), tuple(sorted(target.offsets)))
-        active.contained = contained
-        active.epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
-        active.committed = target.positions()
-        active.notes = self.edges.notes(target, active.committed, self._clock.wall_ms())
-        active.rebuilt = target.rebuilt_in(active.epoch)
+        epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
+        part, begin = self._part(opened.task), target.positions()
+        notes = self.edges.notes(target, begin, self._clock.wall_ms())
+        edges = self.edges.of_task(part, notes, target.topic_ids or {})
+        active = ActiveTask(
+            opened,
+            part,
+            tuple(sorted(target.offsets)),
+            self._new_task(opened.task, part, state, begin, edges=edges, in_parts=True),
+            contained=contained,
+            epoch=epoch,
+            committed=begin,
+            notes=notes,
+            rebuilt=target.rebuilt_in(epoch),
+        )
         for store, tp in active.changelogs.items():
+            active.ends[tp] = target.ends[tp]
             if tp in target.rewrite:
                 state.write_all_again(store)
         self._found.pop(opened.task, None)
         self._offered.pop(opened.task, None)
-        active.ends = {tp: target.ends[tp] for tp in active.changelogs.values()}
-        edges = self.edges.of_task(active.subtopology, active.notes, target.topic_ids or {})
-        parts = (opened.task, active.subtopology, state, active.committed)
-        active.process_with(self._new_task(*parts, edges=edges, in_parts=True))
         coming.move_to(TaskStage.READY)
         del self._coming[opened.task]
         return active

@@ -61,6 +61,7 @@ class ActiveTask:
     opened: OpenTask
     subtopology: Subtopology
     inputs: tuple[TopicPartition, ...]
+    processor: Task
     stage: TaskStage = TaskStage.READY
     contained: StateNumber = NO_STATE
     epoch: int = 0
@@ -72,22 +73,18 @@ class ActiveTask:
     ends: dict[TopicPartition, int] = attrs.field(factory=dict)
     written: dict[str, int] = attrs.field(factory=dict)
     rebuilt: Rebuilt | None = None
-    processor: Task | None = None
     halted: str = ""
     looked_ms: int = 0
     freshness: dict[TopicPartition, Freshness] = attrs.field(factory=dict)
     unsent: Unsent | None = None
 
-    def process_with(self, processor: Task) -> None:
-        """Give it what processes its records."""
-        self.processor = processor
-        processor.epoch = self.epoch
+    def __attrs_post_init__(self) -> None:
+        self.processor.epoch = self.epoch
 
     def begin_again(self) -> None:
         """Begin a new active period in place: the last commit of the task is still ours."""
         self.epoch += 1
-        if self.processor is not None:
-            self.processor.epoch = self.epoch
+        self.processor.epoch = self.epoch
         self.number = 0
         self.written = {}
         self.claimed = False
@@ -120,12 +117,12 @@ class ActiveTask:
     @property
     def positions(self) -> dict[TopicPartition, int]:
         """The offsets that a commit would write now: behind the last processed records."""
-        return self.committed if self.processor is None else self.processor.positions
+        return self.processor.positions
 
     @property
     def changed(self) -> bool:
         """True if there is something to commit."""
-        calls = None if self.processor is None else self.processor.calls
+        calls = self.processor.calls
         if self.under_way or (calls is not None and calls.shut):
             return True
         return self.positions != self.committed or self.state.has_dirty()
@@ -133,75 +130,47 @@ class ActiveTask:
     @property
     def late(self) -> int:
         """Records left out of closed windows since the task was opened."""
-        return 0 if self.processor is None else self.processor.counters.late
+        return self.processor.counters.late
 
     @property
     def dropped(self) -> int:
         """Records left out for want of a key or a time since the task was opened."""
-        return 0 if self.processor is None else self.processor.counters.dropped
+        return self.processor.counters.dropped
 
     @property
     def under_way(self) -> bool:
         """True if it has begun a batch and not ended it, or not sent all of its outputs."""
-        begun = self.processor is not None and self.processor.under_way
-        return begun or self.unsent is not None
+        return self.processor.under_way or self.unsent is not None
 
     def can_commit(self) -> bool:
         """True if a commit can cover it while it runs; else it lets its calls come to an end."""
-        if self.processor is not None and self.processor.calls is not None:
-            return self.processor.calls.can_commit() and not self.under_way
-        return not self.under_way
+        calls = self.processor.calls
+        return not self.under_way and (calls is None or calls.can_commit())
 
     def delays_stop(self) -> bool:
         """True if it can be stopped soon, behind a record to try again or behind its calls."""
-        calls = None if self.processor is None else self.processor.calls
+        calls = self.processor.calls
         return self.retrying or (calls is not None and calls.delays_stop())
 
     @property
     def retrying(self) -> bool:
         """True if it waits, amid a batch, to try a record again."""
-        amid = self.processor is not None and self.processor.retrying
-        return amid or self.unsent is not None
+        return self.processor.retrying or self.unsent is not None
 
     @property
     def edge_writer(self) -> EdgeWriter | None:
         """The writer of prefixes of its records; None if they bear none."""
-        edges = None if self.processor is None else self.processor.edges
+        edges = self.processor.edges
         return None if edges is None else edges.writer
 
     @property
     def notes_now(self) -> dict[TopicPartition, InputNote]:
         """The notes that a commit would write now."""
-        edges = None if self.processor is None else self.processor.edges
+        edges = self.processor.edges
         return self.notes if edges is None else edges.notes
-
-    def metadata(
-        self,
-        member_id: str,
-        generation: int,
-        contained: StateNumber,
-        ends: dict[TopicPartition, int],
-        release_to: str | None,
-        notes: Mapping[TopicPartition, InputNote],
-        rebuilt: Rebuilt | None,
-    ) -> dict[TopicPartition, str]:
-        """The metadata that a commit writes beside the offset of each input."""
-        plain = CommitMetadata(
-            epoch=self.epoch,
-            by=member_id,
-            generation=generation,
-            ends=ends,
-            state=contained,
-            release_to=release_to,
-            rebuilt=rebuilt,
-        )
-        texts = dict.fromkeys(self.inputs, plain.to_text())
-        noted = {tp: note for tp, note in notes.items() if note != InputNote()}
-        return texts | {tp: attrs.evolve(plain, note=one).to_text() for tp, one in noted.items()}
 
     def check_invariants(self) -> None:
         """Raise AssertionError where the period contradicts itself."""
-        assert self.processor is not None, self.task
         assert self.epoch > 0, self.task
         assert self.claimed or self.number == 0, self.task
         assert self.state.state <= self.contained, (
@@ -254,6 +223,21 @@ class TaskCommit:
     def rebuilt(self) -> Rebuilt | None:
         """The note of this commit about changelogs that lack records."""
         return started(self.active.rebuilt, self.starts)
+
+    def metadata(self, member_id: str, generation: int) -> dict[TopicPartition, str]:
+        """The metadata to write beside the offset of each input."""
+        plain = CommitMetadata(
+            epoch=self.active.epoch,
+            by=member_id,
+            generation=generation,
+            ends=self.ends,
+            state=self.contained,
+            release_to=self.release_to,
+            rebuilt=self.rebuilt,
+        )
+        texts = dict.fromkeys(self.active.inputs, plain.to_text())
+        noted = {tp: note for tp, note in self.notes.items() if note != InputNote()}
+        return texts | {tp: attrs.evolve(plain, note=one).to_text() for tp, one in noted.items()}
 
     def accepted(self, by: str) -> None:
         """Make this the task's last commit; ``by``: the member id it was sent under."""

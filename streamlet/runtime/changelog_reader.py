@@ -115,28 +115,14 @@ class StoreChangelogReader:
             self._stop(job.parts)
             self._tell_all(job, "suspended")
 
-    def promote(
-        self,
-        task: TaskId,
-        target: Target,
-        ends: Mapping[TopicPartition, int],
-        *,
-        complete: bool = False,
-    ) -> bool:
-        """Read a followed task up to these ends only, counting up to that commit; False: not here.
+    def promote(self, task: TaskId, target: Target) -> bool:
+        """Promote a followed task, see ``RestoreJob.promote``; False also if it is not here.
 
-        A later ``step`` gives it back as done. ``complete``: only if the ends were reached, because
-        the logs are shorter by now.
+        A later ``step`` gives it back as done.
         """
-        job = self._runs.get(task)
-        if complete and (job is None or any(part.position < ends[part.tp] for part in job.parts)):
+        job = self._runs.get(task) or next((one for one in self._added if one.task == task), None)
+        if job is None or not job.promote(target):
             return False
-        if job is not None and job.parked and not complete:
-            return False  # its log was written again since
-        job = job or next((one for one in self._added if one.task == task), None)
-        if job is None:
-            return False
-        job.promote(target, ends)
         self._read_on(job.parts)  # the topic of a table was read to an earlier commit
         return True
 
@@ -286,6 +272,7 @@ class StoreChangelogReader:
             )
             for store, tp in sorted(state.changelogs.items())
         ]
+        job.begun = True
         self._read_on(job.parts)
         self._runs[job.task] = job
         self._tell_all(job, "start")

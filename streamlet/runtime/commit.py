@@ -329,8 +329,7 @@ class AtLeastOnceCommit:
         now.by = member_id
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         for part in now.parts:
-            told = part.contained, part.ends, part.release_to, part.notes, part.rebuilt
-            texts = part.active.metadata(member_id, generation, *told)
+            texts = part.metadata(member_id, generation)
             offsets |= {tp: (offset, texts[tp]) for tp, offset in part.offsets.items()}
         self._token += 1
         now.move_to(CommitPhase.SENT)
@@ -365,7 +364,6 @@ class AtLeastOnceCommit:
 
     def _share(self, active: ActiveTask) -> TaskCommit:
         """Take a task's share; its dirty entries go to its changelogs."""
-        assert active.processor is not None
         self.settle(active)
         if active.processor.calling:
             log.info("task %s: its next owner repeats what its calls are made for", active.task)

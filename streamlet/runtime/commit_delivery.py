@@ -69,7 +69,6 @@ class ChangelogDelivery:
             StateError: its stores fail.
             DeliveryError: a changelog takes no more.
         """
-        assert active.processor is not None
         number = active.number + 1
         contained = StateNumber(active.epoch, number)
         with blamed(active.task):

@@ -126,8 +126,6 @@ class RecordLoop:
             StreamletError: a record failed for good.
             StateError: the stores fail.
         """
-        if active.processor is None:
-            return
         try:
             self._send_rest_now(active)
             self._send(active, active.processor.settle())
@@ -150,7 +148,6 @@ class RecordLoop:
 
     def _ends(self, active: ActiveTask) -> bool:
         """True if a task has come to the end of what it has begun, as far as calls are in it."""
-        assert active.processor is not None
         try:
             if active.processor.calling and not active.retrying:
                 self.settle(active)
@@ -199,7 +196,6 @@ class RecordLoop:
     # Processing.
 
     def _process_batch(self, active: ActiveTask, batch: PartitionBatch, now: int) -> None:
-        assert active.processor is not None
         if active.halted:
             return
         self._counters.records += len(batch)
@@ -214,7 +210,6 @@ class RecordLoop:
             self._restart(error)
 
     def _process_waiting(self, active: ActiveTask, now: int) -> None:
-        assert active.processor is not None
         self._calling |= active.processor.calling
         if active.halted and not active.processor.calling:
             return
@@ -241,13 +236,11 @@ class RecordLoop:
 
     def _trim(self, active: ActiveTask) -> None:
         """Bound the cache of a task that is through with what it has begun."""
-        assert active.processor is not None
         if not active.processor.under_way:
             active.state.trim()
 
     def _waits_for_retry(self, active: ActiveTask, now: int) -> bool:
         """True if a record of a task is to be tried again, and not yet."""
-        assert active.processor is not None
         if active.unsent is not None:
             return now < active.unsent.due_ms
         if not active.processor.pausing or active.processor.waits(now):

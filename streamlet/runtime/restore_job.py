@@ -152,14 +152,15 @@ class RestoreJob:
     A copy is read on for good, until ``promote`` says where to stop and what counts.
 
     Attributes:
-        ends: where each changelog partition ended, read after the commit was fetched; for a store
-            over a source topic, the committed input offset.
         target: the commit, of whose changelogs those to rewrite lost records: they are written
             again from local state that is exactly that of the commit.
         follow: whether it is a copy.
         whole_from: looks up the offsets from which on changelogs hold the whole state, of those
             that may lack older ones; None: the target tells.
+        ends: where each changelog partition ended, read after the commit was fetched; for a store
+            over a source topic, the committed input offset.
         parts: its changelogs, once it is begun.
+        begun: whether it is.
         wiped: whether its store turned out to be damaged, and was read again.
         parked: whether a changelog lost records that were read: it is not read on.
         beyond: a number met that the commit should contain: positions were set back.
@@ -167,26 +168,48 @@ class RestoreJob:
 
     task: TaskId
     state: TaskState
-    ends: Mapping[TopicPartition, int]
     target: Target
     follow: bool = False
     whole_from: Callable[[], Mapping[TopicPartition, int]] | None = None
+    ends: Mapping[TopicPartition, int] = attrs.field(init=False)
     parts: list[ChangelogPart] = attrs.field(factory=list, init=False)
+    begun: bool = attrs.field(default=False, init=False)
     wiped: bool = attrs.field(default=False, init=False)
     parked: bool = attrs.field(default=False, init=False)
     beyond: StateNumber | None = attrs.field(default=None, init=False)
+
+    @ends.default
+    def _target_ends(self) -> Mapping[TopicPartition, int]:
+        return self._ends_of(self.target)
+
+    def _ends_of(self, target: Target) -> dict[TopicPartition, int]:
+        ends, logs = target.ends, self.state.changelogs.values()
+        return {tp: ends[tp] if tp in ends else max(0, target.positions()[tp]) for tp in logs}
 
     @property
     def read(self) -> bool:
         """True if everything was read, and nothing is to be followed."""
         return not self.follow and all(part.position >= part.end for part in self.parts)
 
-    def promote(self, target: Target, ends: Mapping[TopicPartition, int]) -> None:
-        """Read a copy up to these ends only, counting what that commit contains."""
+    def promote(self, target: Target) -> bool:
+        """Read a copy up to the target's ends only, counting what that commit contains.
+
+        Not, which is False, if a changelog lost records that were read. One that is to be rewritten
+        must have been read to the end that it had at the commit.
+        """
+        ends = self._ends_of(target)
+        if target.rewrite:
+            known = {} if target.metadata is None else target.metadata.ends
+            ends |= {tp: max(ends[tp], known.get(tp, 0)) for tp in target.rewrite}
+            if not self.begun or any(part.position < ends[part.tp] for part in self.parts):
+                return False
+        elif self.parked:
+            return False  # its log was written again since
         self.target = attrs.evolve(target, topic_ids=self.target.topic_ids)
         self.ends, self.follow = ends, False
         for part in self.parts:
             part.end = ends[part.tp]
+        return True
 
     def cut_by_owner(self, tp: TopicPartition, start: int) -> bool:
         """Tell if all that a changelog lacks before its start is of windows that have expired.

@@ -40,7 +40,7 @@ from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.restore_job import RestoreJob
 from streamlet.runtime.targets import Target, Targets
 from streamlet.state.task_state import TaskState
-from streamlet.types import StateNumber, TaskId, TopicPartition
+from streamlet.types import StateNumber, TaskId
 
 log = logging.getLogger(__name__)
 
@@ -187,14 +187,14 @@ class StateUpdater:
             self._preferred = tasks
             self._order(_Order(partial(self._restorer.prefer, tasks)))
 
-    def promote(self, task: TaskId, target: Target, ends: Mapping[TopicPartition, int]) -> None:
+    def promote(self, task: TaskId, target: Target) -> None:
         """Bring a wanted copy to a commit and hand it over: ``Promoted`` or ``CopyFailed`` follows.
 
         It is no copy any more, whatever ``set`` is given afterwards. Where the target is to rewrite
         changelogs, because they have lost records since, the copy must have read to the ends.
         """
         self.wanted -= {task}
-        self._order(_Order(partial(self._promote, task, target, ends), task))
+        self._order(_Order(partial(self._promote, task, target), task))
 
     def check(self) -> None:
         """Raise what broke the thread: without it no task would ever be learned here."""
@@ -324,11 +324,11 @@ class StateUpdater:
         for task in tasks - self.kept.keys():
             self.kept[task] = KeptCopy(task)
 
-    def _promote(self, task: TaskId, target: Target, ends: Mapping[TopicPartition, int]) -> None:
+    def _promote(self, task: TaskId, target: Target) -> None:
         copy = self.kept.get(task)
         reason = "it was not open yet"
         if copy is not None and copy.opened is not None:
-            if self._restorer.promote(task, target, ends, complete=bool(target.rewrite)):
+            if self._restorer.promote(task, target):
                 copy.stage = CopyStage.PROMOTING
                 return
             reason = "its changelogs lost records"
@@ -369,13 +369,13 @@ class StateUpdater:
     def _followed(self, opened: OpenTask) -> RestoreJob | None:
         """The job of a copy; None while its changelogs do not hold what the commit relies upon."""
         task, state = opened.task, opened.state
-        target, ends = self._targets.of_copy(task, state)
+        target = self._targets.of_copy(task, state)
         short = lacks(target)
         if short:
             log.warning("no copy of task %s is made: %s", task, "; ".join(short.values()))
             return None
         newest = partial(self._targets.whole_from, task)
-        return RestoreJob(task, state, ends, target, follow=True, whole_from=newest)
+        return RestoreJob(task, state, target, follow=True, whole_from=newest)
 
     def _follow_tables(self) -> None:
         now = self._clock.now_ms()

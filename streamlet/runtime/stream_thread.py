@@ -330,10 +330,9 @@ class StreamThread:
     def _forget(self, active: ActiveTask) -> None:
         """A task is about to be closed."""
         self._commit.forget(active)
-        if active.processor is not None:
-            counted = active.processor.counters
-            self.counters.add(counted)
-            self.meters.gone(active.task, counted.records)
+        counted = active.processor.counters
+        self.counters.add(counted)
+        self.meters.gone(active.task, counted.records)
 
     # Commits.
 

@@ -144,15 +144,6 @@ class Target:
         }
 
 
-@attrs.frozen
-class LogRange:
-    """The range that an input partition's log holds now, and the epoch of its task's commit."""
-
-    first: int
-    end: int
-    epoch: int
-
-
 class CommittedPositions(Protocol):
     """Reads committed positions (``group.session``)."""
 
@@ -215,18 +206,6 @@ class Targets:
         """Read the topic ids that a mark does not tell; exceptions as for ``read``."""
         return self._thread.submit(self._complete, task, target)
 
-    def log_range(self, task: TaskId, partition: TopicPartition) -> Future[LogRange]:
-        """Read what the log of an input partition holds; exceptions as for ``read``."""
-        return self._thread.submit(self._log_range, task, partition)
-
-    def restore_ends(self, task: TaskId, target: Target) -> dict[TopicPartition, int]:
-        """The ends to read to: the changelog's end; in a table's own topic the commit."""
-        logs = changelogs_of(self._part(task), task).values()
-        if set(logs) <= target.ends.keys():
-            return {tp: target.ends[tp] for tp in logs}
-        ends = {**target.ends, **target.positions()}
-        return {tp: ends[tp] for tp in logs}
-
     def search(
         self, task: TaskId, target: Target, then: Callable[[CommitEntry | None], Target]
     ) -> Future[dict[TaskId, Target]]:
@@ -243,31 +222,25 @@ class Targets:
 
     # Of copies, on the thread that keeps them.
 
-    def of_copy(self, task: TaskId, state: TaskState) -> tuple[Target, dict[TopicPartition, int]]:
-        """The newest commit of a task that another member runs, and where its logs end.
+    def of_copy(self, task: TaskId, state: TaskState) -> Target:
+        """The newest commit of a task that another member runs, and where its changelogs end.
 
-        A copy counts nothing up to that commit only: it has no ``limit``. Those of its logs that
-        are a table's own topic end at the owner's commit, and are not the target's.
+        A copy counts nothing up to that commit only: it has no ``limit``.
 
         Raises:
             BrokerError: no broker answers.
             TimedOutError: the group coordinator does not answer.
         """
-        logs = sorted(state.changelogs.values())
+        logs = sorted(tp for s, tp in state.changelogs.items() if s not in state.plain)
         starts = self.admin.start_offsets(logs)  # raised only after a commit that says so
-        positions = self._committed(task, self._settings.session_timeout_ms)
-        ends = self.admin.end_offsets(logs)
-        written = {tp: ends[tp] for s, tp in state.changelogs.items() if s not in state.plain}
-        ids = self.admin.topic_ids(sorted({tp.topic for tp in logs}))
-        target = attrs.evolve(
-            Target.of(positions, written, starts=starts), limit=None, topic_ids=ids
-        )
-        return target, ends | self.table_ends(state)
+        positions = self._committed(task)
+        target = Target.of(positions, self.admin.end_offsets(logs), starts=starts)
+        ids = self.admin.topic_ids(sorted({tp.topic for tp in state.changelogs.values()}))
+        return attrs.evolve(target, limit=None, topic_ids=ids)
 
     def whole_from(self, task: TaskId) -> Mapping[TopicPartition, int]:
         """``Target.whole_from`` of the newest commit; raises as ``of_copy``."""
-        positions = self._committed(task, self._settings.session_timeout_ms)
-        return Target.of(positions, {}).whole_from()
+        return Target.of(self._committed(task), {}).whole_from()
 
     def table_ends(self, state: TaskState) -> dict[TopicPartition, int]:
         """The ends up to which tables over source topics may be read: their owner's commit."""
@@ -278,8 +251,8 @@ class Targets:
         committed = self._positions.fetch_committed(tables, timeout_ms)
         return {tp: max(0, committed[tp].offset) for tp in tables}
 
-    def _committed(self, task: TaskId, timeout_ms: int) -> Positions:
-        inputs = self.inputs(task)
+    def _committed(self, task: TaskId) -> Positions:
+        inputs, timeout_ms = self.inputs(task), self._settings.session_timeout_ms
         return Positions.of(inputs, self._positions.fetch_committed(inputs, timeout_ms))
 
     # On the thread.
@@ -306,12 +279,6 @@ class Targets:
                 ranges={tp: ranges[tp] for tp in inputs[task]},
             )
         return self._with_ids(found)
-
-    def _log_range(self, task: TaskId, partition: TopicPartition) -> LogRange:
-        metadata = self._committed(task, self._settings.rebalance_timeout_ms).newest
-        first = self.admin.start_offsets([partition])[partition]
-        end = self.admin.end_offsets([partition])[partition]
-        return LogRange(first, end, 0 if metadata is None else metadata.epoch)
 
     def _search(self, task: TaskId, target: Target) -> CommitEntry | None:
         """Read the whole changelogs; None if their entries do not tell for certain.

@@ -32,12 +32,12 @@ from streamlet.errors import StateError, StreamletError, TaskCorruptedError
 from streamlet.runtime.activation import ASK_AGAIN_MS, Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.metrics.meters import Meters
-from streamlet.runtime.start import is_table, reset_policy
-from streamlet.runtime.targets import LogRange
+from streamlet.runtime.start import InputRange, is_table, reset_policy
+from streamlet.runtime.targets import Target
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.task_stage import TaskStage
-from streamlet.types import TopicPartition
+from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class OutOfRange:
     _orders: TaskManager
     _meters: Meters
     _clock: Clock
-    _asked: dict[TopicPartition, tuple[ActiveTask, Future[LogRange]]] = attrs.field(
+    _asked: dict[TopicPartition, tuple[ActiveTask, Future[dict[TaskId, Target]]]] = attrs.field(
         factory=dict, init=False
     )
     _ask_again_ms: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
@@ -127,7 +127,7 @@ class OutOfRange:
         """Ask what the log of this partition holds; False if no running task reads it."""
         active = self._holdings.by_partition.get(partition)
         if active is not None:
-            found = self._activation.targets.log_range(active.task, partition)
+            found = self._activation.targets.read([active.task])
             self._asked[partition] = active, found
         return active is not None
 
@@ -147,23 +147,28 @@ class OutOfRange:
                 if self._holdings.by_partition.get(partition) is active:
                     self._take(active, partition, found)
 
-    def _take(self, active: ActiveTask, partition: TopicPartition, found: Future[LogRange]) -> None:
+    def _take(
+        self,
+        active: ActiveTask,
+        partition: TopicPartition,
+        found: Future[dict[TaskId, Target]],
+    ) -> None:
         try:
-            held = found.result()
+            target = found.result()[active.task]
         except StreamletError as error:
             if not error.passing:
                 raise
             log.warning("task %s waits for what %s holds: %s", active.task, partition, error)
             self._ask_again_ms[partition] = self._clock.now_ms() + ASK_AGAIN_MS
         else:
-            self._decide(active, partition, held)
+            self._decide(active, partition, target)
 
-    def _decide(self, active: ActiveTask, partition: TopicPartition, held: LogRange) -> None:
-        assert active.processor is not None
+    def _decide(self, active: ActiveTask, partition: TopicPartition, target: Target) -> None:
+        held = target.ranges[partition]
         position, task = active.processor.received[partition], active.task
         where = f"task {task}: {partition} holds {held.first} to {held.end}, its position is "
         where += str(position)
-        if held.epoch > active.epoch:
+        if target.epoch > active.epoch:
             log.warning("%s; another member has taken the task over", where)
         elif held.first <= position <= held.end:
             self._holdings.skip_to(active, partition, position)
@@ -175,7 +180,7 @@ class OutOfRange:
             self._reset(active, partition, held, where)
 
     def _reset(
-        self, active: ActiveTask, partition: TopicPartition, held: LogRange, where: str
+        self, active: ActiveTask, partition: TopicPartition, held: InputRange, where: str
     ) -> None:
         policy = reset_policy(active.subtopology, partition.topic, self._settings)
         if policy == "none":

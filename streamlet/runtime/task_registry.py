@@ -198,11 +198,7 @@ class TaskRegistry:
 
     def asks_commit(self) -> bool:
         """True if a processor of a running task asks for a commit, and there is something in it."""
-        asking = (
-            one
-            for one in self.tasks.values()
-            if one.processor is not None and one.processor.commit_requested
-        )
+        asking = (one for one in self.tasks.values() if one.processor.commit_requested)
         return any(one.stage is TaskStage.RUNNING and one.changed for one in asking)
 
     def dirty_bytes(self) -> int:
@@ -220,7 +216,6 @@ class TaskRegistry:
 
     def resume(self, active: ActiveTask) -> None:
         """Let a restored or stopped task process, from where it is."""
-        assert active.processor is not None
         active.move_to(TaskStage.RUNNING)
         active.halted = ""
         self.by_partition |= dict.fromkeys(active.inputs, active)
@@ -250,15 +245,13 @@ class TaskRegistry:
 
     def skip_to(self, active: ActiveTask, partition: TopicPartition, offset: int) -> None:
         """Go on reading an input partition of a running task at this offset."""
-        assert active.processor is not None
         active.processor.skip_to(partition, offset)
         self._source.assign({partition: offset})
 
     def drop(self, active: ActiveTask) -> None:
         """Close a task, writing nothing; its folder stays as it was at the last commit."""
         self._stop_fetching([active])
-        if active.processor is not None:
-            active.processor.close()
+        active.processor.close()
         self._forget(active)
         active.move_to(TaskStage.CLOSED)
         self._close(active.opened)

@@ -90,7 +90,7 @@ def restore(
     ids = admin.topic_ids([topic])
     for partition, state in enumerate(states):
         restorer.add(
-            RestoreJob(TaskId(0, partition), state, ends, Target(limit=limit, topic_ids=ids))
+            RestoreJob(TaskId(0, partition), state, Target(ends=ends, limit=limit, topic_ids=ids))
         )
     steps = 0
     while not restorer.idle:

@@ -68,19 +68,11 @@ class SimReader:
         self._runs.pop(task, None)
         self._due_ms.pop(task, None)
 
-    def promote(
-        self,
-        task: TaskId,
-        target: Target,
-        ends: Mapping[TopicPartition, int],
-        *,
-        complete: bool = False,
-    ) -> bool:
-        """Read a followed task up to these ends; False: it is not here, or not that far."""
+    def promote(self, task: TaskId, target: Target) -> bool:
+        """Read a followed task up to its target's ends; False: it is not here, or not that far."""
         job = self._runs.get(task)
-        if job is None or (complete and any(p.position < ends[p.tp] for p in job.parts)):
+        if job is None or not job.promote(target):
             return False
-        job.promote(target, ends)
         self._take_time(job)
         return True
 
@@ -146,6 +138,7 @@ class SimReader:
             )
             for store, tp in state.changelogs.items()
         ]
+        job.begun = True
         self._runs[job.task] = job
         if job.follow:
             self.news = True

@@ -283,12 +283,10 @@ class SimWorker:
         locked(self._member, task)
         inputs = {input_of(task): 1}
         part = self._topology.subtopology(task.subtopology)
-        active = ActiveTask(opened(self._member, task), part, tuple(inputs))
-        active.epoch = active.number = 1
-        active.contained, active.committed = StateNumber(1, 1), inputs
+        processor: Any = counting(task, part, None, inputs)
+        active = ActiveTask(opened(self._member, task), part, tuple(inputs), processor, epoch=1)
+        active.contained, active.committed, active.number = StateNumber(1, 1), inputs, 1
         active.by, active.claimed = by, True
-        counting_task: Any = counting(task, part, active.state, inputs)
-        active.process_with(counting_task)
         self.registry.add(active)
         self.registry.resume(active)
         self._known |= {task}

@@ -177,10 +177,8 @@ class Copy:
         source = MemorySource(world.log, headers=True)
         self.reader = StoreChangelogReader(source, admin, ManualClock())
         ends, ids = admin.end_offsets([CHANGELOG]), admin.topic_ids([CHANGELOG.topic])
-        target, whole_from = Target(topic_ids=ids), world.whole_from
-        self.reader.add(
-            RestoreJob(TASK, self.state, ends, target, follow=True, whole_from=whole_from)
-        )
+        target, whole_from = Target(ends=ends, topic_ids=ids), world.whole_from
+        self.reader.add(RestoreJob(TASK, self.state, target, follow=True, whole_from=whole_from))
 
     def read(self) -> None:
         """Read what there is by now."""
@@ -192,7 +190,7 @@ class Copy:
         if positions.newest is None:
             return False
         ends = positions.newest.ends
-        assert self.reader.promote(TASK, Target.of(positions, ends), ends)
+        assert self.reader.promote(TASK, Target.of(positions, ends))
         for _ in range(50):
             if self.reader.step(0):
                 break

@@ -179,7 +179,6 @@ class Owner:
     def work(self, most: int) -> None:
         """Process some input; the outputs do not matter here."""
         processor = self.active.processor
-        assert processor is not None
         if not most:
             return
         self.source.assign(processor.received)

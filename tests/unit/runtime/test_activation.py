@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -71,7 +71,6 @@ class Warm:
         self,
         task: TaskId,
         target: Target,
-        ends: Mapping[TopicPartition, int],
     ) -> None:
         self.ordered.append(target.limit)
 
