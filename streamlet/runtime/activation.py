@@ -53,7 +53,7 @@ from streamlet.runtime.mismatch import (
 from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.restore_job import RestoreJob
 from streamlet.runtime.state_updater import CopyFailed, Promoted, StateUpdater
-from streamlet.runtime.targets import Target, Targets
+from streamlet.runtime.targets import Target, TargetAnswer, Targets
 from streamlet.runtime.task import Task
 from streamlet.runtime.task_stage import ActivatingTask, TaskStage
 from streamlet.state.entries import CommitEntry
@@ -245,7 +245,7 @@ class Activation:
         found = decided(self._settings.state_mismatch_policy, self.application, mismatch, target)
         choose = partial(chosen, self.application, mismatch, target, local)
         rebuilding = target.metadata is not None and target.metadata.rebuilding
-        answer: Future[dict[TaskId, Target]] = Future()
+        answer: TargetAnswer = Future()
         if found is None and target.ends and not rebuilding:
             answer = self.targets.search(task, target, choose)
         else:

@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 #: How often to check whether the first records of our changelogs were deleted.
 STARTS_MS = 5_000
+#: How long a poll for zombie writes waits.
+POLL_MS = 50
 
 
 @attrs.define(eq=False)
@@ -160,15 +162,7 @@ class ChangelogDelivery:
                 if end <= start + part.sent.get(changelog, 0):
                     self._checked(part, changelog)
                     continue
-                keys = foreign_keys(
-                    self._open_source,
-                    changelog,
-                    start,
-                    end,
-                    part.active.epoch,
-                    clock=self._clock,
-                    timeout_ms=self._flush_timeout_ms,
-                )
+                keys = self._foreign_keys(changelog, start, end, part.active.epoch)
                 self._checked(part, changelog)  # not before: they may not be readable just now
                 log.warning(
                     "%s: a process that lost the task wrote %d keys; writing them again",
@@ -180,6 +174,43 @@ class ChangelogDelivery:
                 self._send_entries(part, changelog, keys, values)
                 found = True
         return found
+
+    def _foreign_keys(
+        self, changelog: TopicPartition, start: int, end: int, epoch: int
+    ) -> list[bytes]:
+        """Keys of the records in [start, end) that bear another epoch than ours, once, in order.
+
+        Raises:
+            TaskMigratedError: a later epoch is among them: then we are the zombie.
+            BrokerError: they cannot be read in the time limit of a flush.
+        """
+        timeout_ms = self._flush_timeout_ms
+        deadline = self._clock.now_ms() + timeout_ms
+        found: dict[bytes, None] = {}
+        source = self._open_source()
+        try:
+            source.assign({changelog: start})
+            position = start
+            while position < end:
+                if self._clock.now_ms() > deadline:
+                    raise BrokerError(f"{changelog} could not be read again in {timeout_ms} ms")
+                for batch in source.poll(10_000, POLL_MS):
+                    heads = batch.headers or [None] * len(batch)
+                    rows = zip(batch.offsets, batch.keys, batch.values, heads, strict=True)
+                    for offset, key, value, head in rows:
+                        theirs = decode(value, head)[0].epoch
+                        if offset >= end or key is None or theirs == epoch:
+                            continue
+                        if theirs > epoch:
+                            raise TaskMigratedError(
+                                f"{changelog} has records of epoch {theirs}, ours is {epoch}: "
+                                "another member took the task over"
+                            )
+                        found[key] = None
+                    position = batch.offsets[-1] + 1
+        finally:
+            source.close()
+        return list(found)
 
     @staticmethod
     def _checked(part: TaskCommit, changelog: TopicPartition) -> None:
@@ -238,50 +269,3 @@ def _fences(active: ActiveTask) -> dict[TopicPartition, Columns]:
             key, value = active.state.some_entry(store)
         found[changelog] = Columns(store, [key], [value])
     return found
-
-
-POLL_MS = 50
-
-
-def foreign_keys(
-    open_source: Callable[[], RecordSource],
-    changelog: TopicPartition,
-    start: int,
-    end: int,
-    epoch: int,
-    *,
-    clock: Clock,
-    timeout_ms: int,
-) -> list[bytes]:
-    """Keys of the records in [start, end) that bear another epoch than ours, each once, in order.
-
-    Raises:
-        TaskMigratedError: a later epoch is among them: then we are the zombie.
-        BrokerError: they cannot be read in ``timeout_ms``.
-    """
-    deadline = clock.now_ms() + timeout_ms
-    found: dict[bytes, None] = {}
-    source = open_source()
-    try:
-        source.assign({changelog: start})
-        position = start
-        while position < end:
-            if clock.now_ms() > deadline:
-                raise BrokerError(f"{changelog} could not be read again in {timeout_ms} ms")
-            for batch in source.poll(10_000, POLL_MS):
-                heads = batch.headers or [None] * len(batch)
-                rows = zip(batch.offsets, batch.keys, batch.values, heads, strict=True)
-                for offset, key, value, head in rows:
-                    theirs = decode(value, head)[0].epoch
-                    if offset >= end or key is None or theirs == epoch:
-                        continue
-                    if theirs > epoch:
-                        raise TaskMigratedError(
-                            f"{changelog} has records of epoch {theirs}, ours is {epoch}: another "
-                            "member took the task over"
-                        )
-                    found[key] = None
-                position = batch.offsets[-1] + 1
-    finally:
-        source.close()
-    return list(found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import attrs
 
@@ -144,6 +144,10 @@ class Target:
         }
 
 
+#: What brokers will say of targets, by task.
+TargetAnswer: TypeAlias = Future[dict[TaskId, Target]]
+
+
 class CommittedPositions(Protocol):
     """Reads committed positions (``group.session``)."""
 
@@ -194,7 +198,7 @@ class Targets:
             return None
         return Target.of(positions, metadata.ends)
 
-    def read(self, tasks: Sequence[TaskId]) -> Future[dict[TaskId, Target]]:
+    def read(self, tasks: Sequence[TaskId]) -> TargetAnswer:
         """Read the targets of tasks, topic ids included.
 
         The future's exception is a ``BrokerError`` or a ``TimedOutError``, whose ``passing`` says
@@ -202,13 +206,13 @@ class Targets:
         """
         return self._thread.submit(self._read, tuple(tasks))
 
-    def complete(self, task: TaskId, target: Target) -> Future[dict[TaskId, Target]]:
+    def complete(self, task: TaskId, target: Target) -> TargetAnswer:
         """Read the topic ids that a mark does not tell; exceptions as for ``read``."""
-        return self._thread.submit(self._complete, task, target)
+        return self._thread.submit(lambda: self._with_ids({task: target}))
 
     def search(
         self, task: TaskId, target: Target, then: Callable[[CommitEntry | None], Target]
-    ) -> Future[dict[TaskId, Target]]:
+    ) -> TargetAnswer:
         """Search the changelogs for the newest state whose input positions they hold.
 
         ``then`` makes a target of it, on the thread. The future's exception is what that raises, or
@@ -308,9 +312,6 @@ class Targets:
             source.close()
         late = {tp.topic: starts[tp] for tp in found if starts[tp] > whole.get(tp, 0)}
         return newest_complete({tp.topic: entries for tp, entries in found.items()}, late)
-
-    def _complete(self, task: TaskId, target: Target) -> dict[TaskId, Target]:
-        return self._with_ids({task: target})
 
     def _with_ids(self, targets: Mapping[TaskId, Target]) -> dict[TaskId, Target]:
         topics = {

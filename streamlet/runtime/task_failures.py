@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future
 
 import attrs
 
@@ -33,11 +32,11 @@ from streamlet.runtime.activation import ASK_AGAIN_MS, Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.start import InputRange, is_table, reset_policy
-from streamlet.runtime.targets import Target
+from streamlet.runtime.targets import Target, TargetAnswer
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.task_stage import TaskStage
-from streamlet.types import TaskId, TopicPartition
+from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +112,7 @@ class OutOfRange:
     _orders: TaskManager
     _meters: Meters
     _clock: Clock
-    _asked: dict[TopicPartition, tuple[ActiveTask, Future[dict[TaskId, Target]]]] = attrs.field(
+    _asked: dict[TopicPartition, tuple[ActiveTask, TargetAnswer]] = attrs.field(
         factory=dict, init=False
     )
     _ask_again_ms: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
@@ -151,7 +150,7 @@ class OutOfRange:
         self,
         active: ActiveTask,
         partition: TopicPartition,
-        found: Future[dict[TaskId, Target]],
+        found: TargetAnswer,
     ) -> None:
         try:
             target = found.result()[active.task]

@@ -52,13 +52,15 @@ from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.commit_loop import Precopy
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
-from streamlet.runtime.reclaim import Reclaims
 from streamlet.runtime.state_updater import CopyEvent, CopyFailed, CopyLag, Promoted, StateUpdater
 from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
+
+#: How soon to ask again for the last commits of held tasks when there is no stable answer, ms.
+RETRY_MS = 20
 
 
 @attrs.define(eq=False, slots=False)
@@ -75,7 +77,7 @@ class TaskManager:
         clock: the time.
         settled: called with each accepted commit.
         meters: counts moves.
-        handover_timeout_ms: when the new owner of a task of ours gives up waiting.
+        precopy: the usual commits before the last one.
     """
 
     _board: RebalanceEvents
@@ -87,18 +89,20 @@ class TaskManager:
     _clock: Clock
     _settled: Callable[[Settled], None]
     _meters: Meters
-    _handover_timeout_ms: int
+    precopy: Precopy
     _fetches: dict[int, tuple[TaskId, ...]] = attrs.field(factory=dict, init=False)
     _fetch_token: int = attrs.field(default=0, init=False)
-    _reclaims: Reclaims = attrs.field(init=False)
+    #: Tasks held open while the group changes its type, whose last commits are looked up (F4); by
+    #: token, those that were asked about; and when to ask again.
+    _held: dict[TaskId, ActiveTask] = attrs.field(factory=dict, init=False)
+    _held_asked: dict[int, tuple[TaskId, ...]] = attrs.field(factory=dict, init=False)
+    _ask_held_ms: int = attrs.field(default=0, init=False)
     #: Closed, to be brought up again once no commit of theirs is on its way.
     _restarts: set[TaskId] = attrs.field(factory=set, init=False)
     #: A hold to ask for once what is dirty has been committed the usual way.
     _hold_wanted: BlockJoin | None = attrs.field(default=None, init=False)
     #: The last commit of stopped tasks, until no other is under way.
     _last: CommitLast | None = attrs.field(default=None, init=False)
-    #: The usual commits before that.
-    precopy: Precopy = attrs.field(init=False)
     #: Whether something is open that others wait for.
     busy: bool = attrs.field(default=False, init=False)
     #: Whether they wait right now, or will in a moment: poll shorter.
@@ -111,14 +115,6 @@ class TaskManager:
     _asked: frozenset[TaskId] = attrs.field(factory=frozenset, init=False)
     #: Generation of the last assignment applied, for the log.
     generation: int = attrs.field(default=-1, init=False)
-
-    @_reclaims.default
-    def _no_reclaims(self) -> Reclaims:
-        return Reclaims(self._fetch, self._clock)
-
-    @precopy.default
-    def _no_precopy(self) -> Precopy:
-        return Precopy(self._handover_timeout_ms)
 
     # News.
 
@@ -163,11 +159,13 @@ class TaskManager:
             self.precopy.end()  # the join may wait for that unit, and the group for the join
         self._read_ahead(awaited, seen)
         for answer in _of(FetchDone, events):
-            for active, positions in self._reclaims.fetched(answer):
-                self._go_on_with(active, positions)
-        self._reclaims.step()
-        if self._restarts and not self._commit.sent:
-            self._bring_up_again()
+            self._held_found(answer)
+        if self._held:
+            self._look_up_held()
+        if self._restarts and not self._commit.sent:  # else it could begin before that commit
+            for task in sorted(self._restarts):
+                self._activation.want(task)
+            self._restarts.clear()
         self._copies.prefer(awaited)
         for end in _of(Failed, events):
             raise end.error
@@ -279,15 +277,6 @@ class TaskManager:
                 log.info("task %s reads other partitions from now on", active.task)
                 self.restart(active)
 
-    def _bring_up_again(self) -> None:
-        """Bring up what was closed by ``restart``.
-
-        Not before the commit on its way is answered: the task could begin before it otherwise.
-        """
-        for task in sorted(self._restarts):
-            self._activation.want(task)
-        self._restarts.clear()
-
     def give_back(self, tasks: Mapping[TaskId, str]) -> None:
         """Join without these tasks, which cannot be taken over here, for these reasons."""
         with self._ruling() as rules:
@@ -354,7 +343,7 @@ class TaskManager:
         for task in self._activation.tasks:
             self._activation.cancel(task)
         for active in list(self._holdings.tasks.values()):
-            self._reclaims.forget(active.task)
+            self._held.pop(active.task, None)
             self._drop(active)
 
     def lose_all(self) -> None:
@@ -391,7 +380,8 @@ class TaskManager:
                 self._meters.activating(task, marked=positions is not None)
                 self._activation.want(task, positions)
             case Reclaim(task=task):
-                self._reclaims.want(self._holdings.tasks[task])
+                self._held[task] = self._holdings.tasks[task]
+                self._ask_held_ms = self._clock.now_ms()
             case Stop(tasks=tasks):
                 self._meters.stopping(tasks)
                 self._holdings.stop(self._holdings.tasks[task] for task in tasks)
@@ -414,12 +404,30 @@ class TaskManager:
             case CommitLast():
                 self._last = decision
             case PollMarks(tasks=tasks):
-                self._poll_marks(tasks)
+                inputs = [tp for task in tasks for tp in self._inputs(task)]
+                self._fetches[self._fetch(inputs)] = tasks
             case Rejoin(reason=reason):
                 log.info("rejoining: %s", reason)
                 self._group.want(decision)
             case LeaveForGood(reason=reason):
                 self.leaving = reason
+
+    def _look_up_held(self) -> None:
+        """Ask for the last commits of held tasks, which stand still until they are known."""
+        asked = {task for tasks in self._held_asked.values() for task in tasks}
+        tasks = tuple(sorted(self._held.keys() - asked))
+        if tasks and self._clock.now_ms() >= self._ask_held_ms:
+            inputs = [tp for task in tasks for tp in self._held[task].inputs]
+            self._held_asked[self._fetch(inputs)] = tasks
+
+    def _held_found(self, done: FetchDone) -> None:
+        """Go on with held tasks whose last commits are known now; without an answer ask again."""
+        tasks = self._held_asked.pop(done.token, ())
+        if done.outcome is not FetchOutcome.FETCHED:
+            self._ask_held_ms = self._clock.now_ms() + RETRY_MS
+            return
+        for active in [self._held.pop(task) for task in tasks if task in self._held]:
+            self._go_on_with(active, Positions.of(active.inputs, done.committed))
 
     def _go_on_with(self, active: ActiveTask, positions: Positions) -> None:
         """Process a task again that was held open, or start it again (F4)."""
@@ -435,7 +443,7 @@ class TaskManager:
     def _close(self, task: TaskId) -> None:
         if self._last is not None and task in self._last.tasks:
             self._last = None  # its unit was overdue
-        self._reclaims.forget(task)
+        self._held.pop(task, None)
         self._restarts.discard(task)
         active = self._holdings.tasks.get(task)
         if active is None:
@@ -454,10 +462,6 @@ class TaskManager:
         """Keep the copies that were asked for, and those about to be promoted until they are."""
         needed = (activating | self._activation.tasks) & self._copies.wanted
         self._copies.set(self._asked | needed)
-
-    def _poll_marks(self, tasks: tuple[TaskId, ...]) -> None:
-        inputs = [tp for task in tasks for tp in self._inputs(task)]
-        self._fetches[self._fetch(inputs)] = tasks
 
     def _fetch(self, inputs: Sequence[TopicPartition]) -> int:
         self._fetch_token += 1

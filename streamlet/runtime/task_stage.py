@@ -18,7 +18,6 @@ all is for the claims to say (``group.handover_values.ClaimStage``).
 from __future__ import annotations
 
 import enum
-from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 import attrs
@@ -28,7 +27,7 @@ from streamlet.types import TaskId
 if TYPE_CHECKING:
     from streamlet.group.handover_values import Positions
     from streamlet.runtime.opening import OpenTask
-    from streamlet.runtime.targets import Target
+    from streamlet.runtime.targets import Target, TargetAnswer
 
 
 class TaskStage(enum.StrEnum):
@@ -92,7 +91,7 @@ class ActivatingTask:
     mark: Positions | None = None
     stage: TaskStage = TaskStage.CREATED
     target: Target | None = None
-    answer: Future[dict[TaskId, Target]] | None = None
+    answer: TargetAnswer | None = None
     offer: tuple[int, str] | None = None
     opened: OpenTask | None = None
 
@@ -105,7 +104,7 @@ class ActivatingTask:
         self.mark = self.target = None
         self.move_to(TaskStage.CREATED)
 
-    def wait_for(self, answer: Future[dict[TaskId, Target]], stage: TaskStage) -> None:
+    def wait_for(self, answer: TargetAnswer, stage: TaskStage) -> None:
         """Wait for brokers to say what it begins with, or what is missing of that."""
         self.answer = answer
         self.move_to(stage)

@@ -18,7 +18,7 @@ from streamlet.errors import (
 from streamlet.group.handover_values import SetCopies
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit import AtLeastOnceCommit
-from streamlet.runtime.commit_loop import HOLD_OFF_MS, CommitLoop
+from streamlet.runtime.commit_loop import HOLD_OFF_MS, CommitLoop, Precopy
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.state_updater import StateUpdater
@@ -75,7 +75,7 @@ class SimWorker:
             clock=clock,
             settled=lambda settled: None,
             meters=meters,
-            handover_timeout_ms=settings.handover_timeout_ms,
+            precopy=Precopy(settings.handover_timeout_ms),
         )
         parts = (self.registry, self.activation, self._manager, meters)
         self._commits = CommitLoop(
