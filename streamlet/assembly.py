@@ -127,7 +127,7 @@ def open_worker(
             copies=copies,
             commit=_commit(topology.application, settings, session, sink, admin, clock),
             catalog=catalog,
-            purge=Purge(admin, topology.repartition_topics, session.alive),
+            purge=Purge(admin, frozenset(topology.repartition_topics), session.alive),
             clock=clock,
             policy=policy,
             observer=observer,

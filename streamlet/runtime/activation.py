@@ -79,7 +79,7 @@ class Activation:
     Args:
         topology: what the tasks do.
         targets: finds what tasks begin with.
-        open_stores: opens the stores of a task, as ``opening.open_task``.
+        open_stores: opens the stores of a task, as ``opening.TaskOpener``.
         restorer: reads changelogs, on the worker's thread.
         copies: keeps copies, on threads of its own.
         settings: the application's.
@@ -89,7 +89,7 @@ class Activation:
         clock: for retries.
     """
 
-    _topology: Topology
+    topology: Topology
     targets: Targets
     _open_stores: Callable[[TaskId], OpenTask]
     _restorer: StoreChangelogReader
@@ -112,11 +112,6 @@ class Activation:
     _offered: dict[TaskId, int] = attrs.field(factory=dict, init=False)
     #: Tasks that had something too large for a changelog once.
     _careful: set[TaskId] = attrs.field(factory=set, init=False)
-
-    @property
-    def application(self) -> str:
-        """The application's name."""
-        return self._topology.application
 
     @property
     def tasks(self) -> frozenset[TaskId]:
@@ -242,8 +237,9 @@ class Activation:
             coming.offer = self._clock.now_ms() + wait_ms, mismatch.reason
             coming.move_to(TaskStage.DECIDING)
             return
-        found = decided(self._settings.state_mismatch_policy, self.application, mismatch, target)
-        choose = partial(chosen, self.application, mismatch, target, local)
+        application, policy = self.topology.application, self._settings.state_mismatch_policy
+        found = decided(policy, application, mismatch, target)
+        choose = partial(chosen, application, mismatch, target, local)
         rebuilding = target.metadata is not None and target.metadata.rebuilding
         answer: TargetAnswer = Future()
         if found is None and target.ends and not rebuilding:
@@ -453,4 +449,4 @@ class Activation:
         self._reopen_at_ms.pop(task, None)
 
     def _part(self, task: TaskId) -> Subtopology:
-        return self._topology.subtopology(task.subtopology)
+        return self.topology.subtopology(task.subtopology)

@@ -128,16 +128,6 @@ class ActiveTask:
         return self.positions != self.committed or self.state.has_dirty()
 
     @property
-    def late(self) -> int:
-        """Records left out of closed windows since the task was opened."""
-        return self.processor.counters.late
-
-    @property
-    def dropped(self) -> int:
-        """Records left out for want of a key or a time since the task was opened."""
-        return self.processor.counters.dropped
-
-    @property
     def under_way(self) -> bool:
         """True if it has begun a batch and not ended it, or not sent all of its outputs."""
         return self.processor.under_way or self.unsent is not None

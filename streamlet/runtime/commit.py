@@ -136,11 +136,6 @@ class AtLeastOnceCommit:
     _now: _CommitUnderWay = attrs.field(factory=_CommitUnderWay, init=False)
 
     @property
-    def phase(self) -> CommitPhase:
-        """The phase of the commit under way."""
-        return self._now.phase
-
-    @property
     def under_way(self) -> bool:
         """True if a commit is not yet accepted, or not yet written to the local stores."""
         return self._now.phase is not CommitPhase.NONE

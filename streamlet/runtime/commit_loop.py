@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 import attrs
@@ -107,7 +107,8 @@ class CommitLoop:
         now = self._clock.now_ms()
         due_ms = self.next_ms + (HOLD_OFF_MS if self._orders.awaited else 0)
         precopy = self._orders.precopy
-        due = now >= due_ms or precopy.due(now) or self._too_dirty() or self._holdings.asks_commit()
+        dirty = self._holdings.dirty_bytes() > self._settings.cache_max_bytes // 2
+        due = now >= due_ms or precopy.due(now) or dirty or self._holdings.asks_commit()
         if self._commit.under_way:
             if not self._commit.sent and not self._postponed.waits:
                 self._try(self.begin)
@@ -133,9 +134,6 @@ class CommitLoop:
         """Begin a commit, or go on with the one under way."""
         tasks, unit = self._holdings.tasks.values(), self._orders.unit
         self._commit.begin(tasks, unit, at_once=self._holdings.idle)
-
-    def _too_dirty(self) -> bool:
-        return self._holdings.dirty_bytes() > self._settings.cache_max_bytes // 2
 
     def _collect(self, now: int) -> None:
         if not self._orders.busy or now >= self._collect_by_ms:
@@ -333,6 +331,7 @@ class Precopy:
 PURGE_INTERVAL_MS = 30_000
 
 
+@attrs.define(eq=False)
 class Purge:
     """Lets the broker drop records of internal topics, which are ours alone, that are not needed.
 
@@ -346,14 +345,11 @@ class Purge:
             reset must not delete from the topics that were made again.
     """
 
-    def __init__(
-        self, admin: Admin, topics: Iterable[str], alive: Callable[[], bool] = lambda: True
-    ) -> None:
-        self._admin = admin
-        self._alive = alive
-        self._topics = frozenset(topics)
-        self._before: dict[TopicPartition, int] = {}
-        self._next_ms: int | None = None
+    _admin: Admin
+    _topics: Collection[str]
+    _alive: Callable[[], bool] = lambda: True
+    _before: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
+    _next_ms: int | None = attrs.field(default=None, init=False)
 
     def committed(self, part: TaskCommit) -> None:
         """Note how far an accepted commit goes in its inputs, and what its changelogs can lack.

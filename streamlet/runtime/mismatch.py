@@ -169,7 +169,9 @@ def _lost(task: TaskId, target: Target, state: TaskState) -> Mismatch | None:
 
 def _ahead(task: TaskId, target: Target, state: TaskState) -> Mismatch | None:
     reach = max(state.state, state.reach)
-    if target.limit is None or reach <= target.limit or not proves_set_back(reach, target):
+    if target.limit is None or target.claimed is None or reach <= target.limit:
+        return None
+    if reach.epoch < target.claimed:  # a reset or another decision left such state behind
         return None
     return Mismatch(
         task,
@@ -188,14 +190,6 @@ def set_back(task: TaskId, target: Target, met: StateNumber) -> Mismatch:
         f"{_committed(target)} belong to commit {tuple(target.limit)}, but a changelog has records "
         f"for commit {tuple(met)}: positions were set back",
     )
-
-
-def proves_set_back(reach: StateNumber, target: Target) -> bool:
-    """True if state of this number cannot be there beside the commit.
-
-    State of an epoch before the commit's is what a reset or another decision left behind.
-    """
-    return target.claimed is not None and reach.epoch >= target.claimed
 
 
 def _recorded(target: Target, state: TaskState) -> Mapping[TopicPartition, int] | None:

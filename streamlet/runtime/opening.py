@@ -69,20 +69,6 @@ def changelogs_of(
     }
 
 
-def open_task(
-    directory: StateDirectory, part: Subtopology, task: TaskId, cache_bytes: int
-) -> OpenTask:
-    """Open a task's stores; damaged ones are wiped and come back from the changelog.
-
-    Raises:
-        StateLockedError: another worker has them open.
-        StateError: the folder cannot be used, or holds the stores of another topology.
-    """
-    with blamed(task):
-        lock = directory.lock_task(task)
-        return OpenTask(task, _opened(lock, part, task, cache_bytes), lock)
-
-
 @attrs.frozen(eq=False)
 class TaskOpener:
     """Opens the stores of a topology's tasks in one folder, each with a cache of so many bytes."""
@@ -98,25 +84,30 @@ class TaskOpener:
         return cls(topology, directory, settings.cache_max_bytes)
 
     def __call__(self, task: TaskId) -> OpenTask:
-        """Open a task's stores; raises as ``open_task``."""
+        """Open a task's stores; damaged ones are wiped and come back from the changelog.
+
+        Raises:
+            StateLockedError: another worker has them open.
+            StateError: the folder cannot be used, or holds the stores of another topology.
+        """
+        with blamed(task):
+            lock = self.directory.lock_task(task)
+            try:
+                return OpenTask(task, self._state(lock, task), lock)
+            except BaseException:
+                lock.release()
+                raise
+
+    def _state(self, lock: FolderLock, task: TaskId) -> TaskState:
         part = self.topology.subtopology(task.subtopology)
-        return open_task(self.directory, part, task, self.cache_bytes)
-
-
-def _opened(lock: FolderLock, part: Subtopology, task: TaskId, cache_bytes: int) -> TaskState:
-    """The stores in a locked folder; the lock is released if they cannot be opened."""
-    changelogs = changelogs_of(part, task)
-    folder = lock.folder if part.stores else None
-    try:
+        folder = lock.folder if part.stores else None
+        parts = (folder, part.stores, self.cache_bytes, changelogs_of(part, task))
         try:
-            return TaskState.open(folder, part.stores, cache_bytes, changelogs)
+            return TaskState.open(*parts)
         except TaskCorruptedError as error:
             log.warning("state of task %s is damaged (%s); restoring it again", task, error)
             lock.wipe()
-            return TaskState.open(folder, part.stores, cache_bytes, changelogs)
-    except BaseException:
-        lock.release()
-        raise
+            return TaskState.open(*parts)
 
 
 #: How long after a task was given up its stores are closed, if no worker here waits for them, ms.

@@ -128,7 +128,7 @@ class StateUpdater:
     """The copies of one worker; all methods are the worker's, everything else the runner's.
 
     Args:
-        open_stores: opens the stores of a task, as ``opening.open_task``.
+        open_stores: opens the stores of a task, as ``opening.TaskOpener``.
         restorer: with a consumer of its own.
         targets: knows what there is to read.
         settings: the application's.
@@ -233,13 +233,8 @@ class StateUpdater:
 
     # The runner's.
 
-    def round(self) -> int:
-        """Take orders, make one step and report; the pause after it, where brokers fail, in ms."""
-        self.take_orders()
-        return self.step()
-
     def step(self) -> int:
-        """Make one step and report: see ``round``."""
+        """Make one step and report; the pause after it, where brokers fail, in ms."""
         pause_ms = 0
         try:
             self._open_wanted()

@@ -124,7 +124,8 @@ class StreamThread:
 
     def __attrs_post_init__(self) -> None:
         settings, clock = self._settings, self._clock
-        self._sending = RecordCollector(self._sink, self._policy, self._activation.application)
+        application = self._activation.topology.application
+        self._sending = RecordCollector(self._sink, self._policy, application)
         self._watchdog = Watchdog(clock, settings.max_poll_interval_ms)
         closing_ms = close_later_ms(settings.stream_rebalancing_mode, self._siblings)
         self._closer = Closer(clock, closing_ms)

@@ -19,7 +19,7 @@ from streamlet.errors import DeliveryError
 from streamlet.group.handover_values import Positions
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.changelog_reader import StoreChangelogReader
-from streamlet.runtime.opening import open_task
+from streamlet.runtime.opening import TaskOpener
 from streamlet.runtime.restore_job import RestoreJob
 from streamlet.runtime.targets import Target
 from streamlet.runtime.task import Task
@@ -170,8 +170,7 @@ class Copy:
 
     def __init__(self, world: PurgedWorld, host: Path) -> None:
         self.world = world
-        part = world.topology.subtopology(0)
-        self.opened = open_task(StateDirectory(host, "app"), part, TASK, 1 << 20)
+        self.opened = TaskOpener(world.topology, StateDirectory(host, "app"), 1 << 20)(TASK)
         self.state = self.opened.state
         admin = MemoryAdmin(world.log)
         source = MemorySource(world.log, headers=True)

@@ -22,7 +22,7 @@ from streamlet.runtime.activation import ASK_AGAIN_MS, Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.edges.plan import EdgePlan
-from streamlet.runtime.opening import OpenTask, TaskOpener, open_task
+from streamlet.runtime.opening import OpenTask, TaskOpener
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.state_updater import Promoted, StateUpdater
 from streamlet.runtime.targets import Target
@@ -112,7 +112,7 @@ class Bench:
 
     def opened(self) -> OpenTask:
         """The task's stores, as a copy has them."""
-        return open_task(self.directory, self.topology.subtopology(TASK.subtopology), TASK, 1_000)
+        return TaskOpener(self.topology, self.directory, 1_000)(TASK)
 
     def step(self) -> list[ActiveTask]:
         """Go on for a while; each task's stage is in agreement with what is known of it."""
